@@ -10,7 +10,7 @@ export const ROLE = "dev.berth.role";
 export const VOLUME = "dev.berth.volume";
 /** The loopback port of this replica; a container with another one is replaced. */
 export const LOOPBACK_PORT = "dev.berth.loopback-port";
-/** The label of containers that Berth runs for itself, such as "ingress"; they have no APP. */
+/** The label of containers that Berth runs for itself, such as "ingress"; they have no label APP. */
 export const COMPONENT = "dev.berth.component";
 /** The prefix of the labels of the records of the lease: holder, session, host, data-dir, since. */
 export const LEASE_PREFIX = "dev.berth.lease.";

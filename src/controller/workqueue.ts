@@ -103,7 +103,7 @@ export class WorkQueue {
     }
   }
 
-  /** A linear search, which is fast enough for the few hundred keys of a queue. */
+  /** Returns the next key by a linear search, which is fast enough for the few hundred keys of a queue. */
   #next(): string | undefined {
     let best: string | undefined;
     let bestDue = Number.POSITIVE_INFINITY;

@@ -13,8 +13,8 @@ import type { StoreReader } from "./dry-run-store.ts";
 /** The inputs of an App from other resources: the Secrets that it names, and the Apps that it depends on. */
 
 /**
- * Returns a digest that changes whenever a stalled App is worth another try: with the spec, the value of a Secret, a
- * registry credential, and the revision of the source (null if it is unknown).
+ * Returns a digest of everything whose change makes another try of a stalled App worthwhile: the spec, the values of
+ * Secrets, the registry credentials, and the revision of the source (null if it is unknown).
  */
 export function inputsDigest(
   store: Store,
@@ -34,9 +34,9 @@ export function inputsDigest(
 }
 
 /**
- * Returns a digest that changes whenever a version that failed for `reason` is worth another try: with everything
- * that makes its containers, with its health check and rollout, and, if its image could not be pulled, with the
- * credentials. A restart, a stop or a change of replicas does not change it.
+ * Returns a digest of everything whose change makes another try worthwhile for a version that failed for `reason`:
+ * everything that makes its containers, its health check and rollout and, if its image could not be pulled, the
+ * credentials. A restart, a stop or a change of replicas does not change the digest.
  */
 export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason: string): string {
   const { healthCheck, rollout, restart, dependsOn, models, pullSecret } = desired.app;

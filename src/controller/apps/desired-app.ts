@@ -41,7 +41,7 @@ export interface DesiredApp {
   readonly isRouted: boolean;
   /** A hash of everything that makes a container; a change of anything else never replaces a container. */
   readonly hash: string;
-  /** The same hash without the time of a restart: it identifies what the user wrote. */
+  /** A hash like `hash`, but without the time of a restart: it identifies what the user wrote. */
   readonly version: string;
   readonly network: string;
   readonly networkLabels: Labels;

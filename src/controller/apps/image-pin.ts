@@ -20,7 +20,7 @@ import type { ImagePuller } from "./image-puller.ts";
 /** The image of a version: `reference` is for people, `id` says which bytes run. */
 export interface VersionImage {
   readonly reference: string;
-  /** Null until the reference has been resolved. */
+  /** The id of the image; null until the reference has been resolved. */
   readonly id: string | null;
   readonly digest: string | null;
 }

@@ -22,7 +22,7 @@ export class ImagePresence {
     this.#clock = clock;
   }
 
-  /** `image` is a reference or an id. */
+  /** Checks if the engine holds the image. `image` is a reference or an id. */
   async check(image: string, signal: AbortSignal): Promise<"present" | "absent"> {
     const askedMs = this.#clock.now();
     const ageMs = askedMs - (this.#seenMs.get(image) ?? Number.NEGATIVE_INFINITY);

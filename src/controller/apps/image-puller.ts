@@ -5,7 +5,7 @@ import type { ImageRuntime, PullProgress, RegistryAuth } from "../runtime/port.t
 
 /** Concurrent pulls; more would only share the same bandwidth. Docker itself pulls three layers at a time. */
 const PULLS_MAX = 3;
-/** A result that no app has collected within this time is dropped: the app does not want the image any more. */
+/** A result that no app has collected within this time is dropped: the app does not need the image any more. */
 const RESULT_KEPT_MS = 60_000;
 
 export type PullState =

@@ -12,7 +12,7 @@ import type { StoreReader } from "./dry-run-store.ts";
 
 /** The Models that an App with `models` waits for, and the settings that its containers get for them. */
 
-/** The assistant requires no key, but most clients refuse to start without one. */
+/** A placeholder for the API key. The assistant requires no key, but most clients refuse to start without one. */
 const API_KEY = "berth";
 
 /** Returns the settings that containers of an App with models get; no settings for any other App. */

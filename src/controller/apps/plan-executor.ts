@@ -128,7 +128,7 @@ export class PlanExecutor {
     if (failed) throw failed.reason;
   }
 
-  /** Forgets what was ensured: after a loss of the connection it may be gone. */
+  /** Forgets the networks and routes that were ensured, because they may be gone after a loss of the connection. */
   forgetEnsured(): void {
     this.#ensured.clear();
   }

@@ -31,7 +31,7 @@ export function applyInputs(
       attempt: null,
     };
   }
-  // The removal of the annotation is no request: a spec file that never had it removes it.
+  // The removal of the annotation is not a request, because a spec file without the annotation removes it.
   const known = retriedAt === memory.retriedAt ? memory : { ...memory, retriedAt };
   const isOver = known.stalled !== null && known.stalled.inputs !== inputs;
   return isOver ? { ...known, stalled: null, restarts: [], attempt: null } : known;

@@ -93,8 +93,8 @@ export interface FailedContainer {
 }
 
 /**
- * Returns a container of the new version that has ended, was restarted or fails its check; undefined if none has. One
- * that is gone was removed by the user or by a change of replicas.
+ * Returns a container of the new version that has ended, was restarted or fails its check; undefined if none has. A
+ * container that no longer exists was removed by the user or by a change of replicas.
  */
 export function findFailedContainer(
   window: RolloutWindow | null,

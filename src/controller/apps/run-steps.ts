@@ -16,7 +16,7 @@ import { revisionHash } from "./revision-hash.ts";
 import { isObserved, trackWindow } from "./rollout-window.ts";
 import type { ObservedRun, PlannedRun, ResolvedRun, RunState } from "./run-state.ts";
 
-/** The steps that decide and change nothing: a run and a dry run share them. */
+/** The steps that decide and change nothing. A run and a dry run share them. */
 
 /** Applies to the durable state what has changed since the last run: a retry, new inputs, the clock. */
 export function applyChanges(store: Store, state: RunState, nowMs: number): RunState {
@@ -96,7 +96,7 @@ export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttem
     const begun = reconcileState.beginAttempt(memory, desired.hash, nowMs, steps);
     return { state: { ...state, memory: begun }, isFresh: true, isRevisionDue: true };
   }
-  // No deadline counts the time in which Berth, the engine or a port was missing, nor that before the first probe.
+  // No deadline counts the time in which Berth, the engine or a port was missing, nor the time before the first probe.
   const isWaiting =
     recovery.isFirstObservation ||
     recovery.hasEndedWithEngine ||

@@ -11,7 +11,8 @@ import type { ArchiveStore } from "./archive-store.ts";
 import { resolveGitRemote } from "./source-credential.ts";
 
 /**
- * A server that has not reported a commit by then counts as unreachable; the client has shorter limits of its own.
+ * A server that has not reported a commit within this time counts as unreachable; the client has shorter limits of its
+ * own.
  */
 const RESOLVE_LIMIT_MS = 2 * 60_000;
 

@@ -16,7 +16,7 @@ export interface StoredArchive extends UploadedArchive {
   readonly storedAtMs: number;
 }
 
-/** A digest becomes a part of a path, so no other text is accepted as a digest. */
+/** Matches digests. A digest becomes a part of a path, so no other text is accepted. */
 const digestPattern = /^[0-9a-f]{64}$/;
 const ARCHIVE_SUFFIX = ".archive";
 const PARTIAL_SUFFIX = ".part";
@@ -114,7 +114,7 @@ export class ArchiveStore {
     if (!this.#reuploaded.has(digest)) rmSync(this.path(digest), { force: true });
   }
 
-  /** Returns the oldest first. */
+  /** Returns the archives, oldest first. */
   async list(): Promise<readonly StoredArchive[]> {
     const kept: StoredArchive[] = [];
     for (const name of await this.#names()) {

@@ -13,7 +13,7 @@ import type { SourceLimits } from "../git/port.ts";
 
 export interface BuildContext {
   readonly tar: Readable;
-  /** Path in the context. */
+  /** The path of the Dockerfile in the build context. */
   readonly dockerfile: string;
   /** True if the Dockerfile uses syntax that the classic builder does not support. */
   readonly needsBuildKit: boolean;

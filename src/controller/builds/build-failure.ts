@@ -6,7 +6,7 @@ export interface BuildFailure {
   /** The reason in CamelCase, for programs. */
   readonly reason: string;
   readonly message: string;
-  /** A retry of the same revision cannot succeed. */
+  /** True if a retry of the same revision cannot succeed. */
   readonly terminal: boolean;
 }
 

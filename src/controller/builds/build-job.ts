@@ -63,7 +63,7 @@ export class BuildJob {
     return this.#controller.signal;
   }
 
-  /** Set as soon as the build is cancelled; it ends a little later. */
+  /** The reason of the cancellation, which is set at once. The build ends a little later. */
   get endReason(): BuildEndReason | undefined {
     return this.#endReason;
   }

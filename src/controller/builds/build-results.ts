@@ -16,7 +16,7 @@ export class BuildResults {
     this.#results.set(app, { image, state });
   }
 
-  /** Returns undefined if the App's last build was of another image. */
+  /** Returns the result of the App's last build; undefined if that build was of another image. */
   get(app: string, image: string): EndedBuildState | undefined {
     const result = this.#results.get(app);
     return result?.image === image ? result.state : undefined;

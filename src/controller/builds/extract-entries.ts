@@ -172,7 +172,7 @@ class ByteReader {
     return taken;
   }
 
-  /** Returns fewer bytes only at the end of the stream. */
+  /** Returns the given number of bytes, or fewer at the end of the stream. */
   async takeUpTo(length: number): Promise<Buffer> {
     const pieces: Buffer[] = [];
     let missing = length;

@@ -5,7 +5,10 @@ import { getErrorCode } from "../../base/errors.ts";
 import type { AcceptedEntry, ArchiveTree } from "./archive-tree.ts";
 import type { ArchiveEntry } from "./extract-entries.ts";
 
-/** Never follows or overwrites an existing file, not even a link that was created a moment ago. */
+/**
+ * The flags for a new file. They never follow or overwrite an existing file, not even a link that was created a moment
+ * ago.
+ */
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**

@@ -57,7 +57,7 @@ export class BuildSpace {
     this.#options = options;
   }
 
-  /** Throws what the engine and the system throw. */
+  /** Measures the free space. Throws the errors of the engine and of the system. */
   async measure(signal: AbortSignal): Promise<FreeSpace> {
     const engine = await this.#options.runtime.freeBytes(signal);
     const { bavail, bsize } = await statfs(this.#options.dataDir);

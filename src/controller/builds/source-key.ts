@@ -63,7 +63,7 @@ export function isCommit(ref: string | undefined): boolean {
   return ref !== undefined && /^[0-9a-f]{40}$/.test(ref);
 }
 
-/** True for `refs/heads/main` and `main`. */
+/** Returns true if both names mean the same ref, such as `refs/heads/main` and `main`. */
 export function isSameRef(a: string, b: string): boolean {
   return shortenRef(a) === shortenRef(b);
 }

@@ -20,7 +20,8 @@ export interface GitProcessOptions {
 }
 
 /**
- * git failed. `stderr` is the end of its English output, which may contain paths: it is only for classifying the error.
+ * Thrown if git failed. `stderr` is the end of its English output, which may contain paths: it is only for classifying
+ * the error.
  */
 export class GitExitError extends Error {
   readonly stderr: string;
@@ -30,7 +31,7 @@ export class GitExitError extends Error {
   }
 }
 
-/** git is not installed. */
+/** Thrown if git is not installed. */
 export class GitNotInstalledError extends Error {}
 
 const STDERR_KEPT = 16_384;

@@ -75,7 +75,7 @@ function parseHttpUrl(url: URL): GitUrl {
   };
 }
 
-/** Refuses names that ssh or a remote shell could read as an option. */
+/** Returns false for a name that ssh or a remote shell could read as an option. */
 function isValidForSsh(url: URL): boolean {
   const user = decodePart(url.username);
   return (
@@ -115,7 +115,7 @@ function normalizeRepository(text: string): string | undefined {
   return `${url.hostname.toLowerCase()}${port}/${normalizePath(decodePart(url.pathname))}`;
 }
 
-/** Keeps the case of the path, which matters to some servers. */
+/** Normalizes the path, but keeps its case, which matters to some servers. */
 function normalizePath(path: string): string {
   return path
     .replace(/\/{2,}/g, "/")

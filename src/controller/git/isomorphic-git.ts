@@ -114,7 +114,7 @@ export class IsomorphicGit {
     return { request: this.#http.request };
   }
 
-  /** The client follows redirects itself. */
+  /** The URL that the library gets. The HTTP client follows redirects itself. */
   get #url(): string {
     return this.#http.address;
   }

@@ -14,7 +14,7 @@ export interface CommitFiles {
   content(entry: TreeEntry): AsyncIterable<Uint8Array>;
 }
 
-/** The text of a link is a path, whose length the system limits. */
+/** The maximum length of the text of a link. The text is a path, whose length the system limits. */
 const LINK_BYTES_MAX = 4095;
 
 /**

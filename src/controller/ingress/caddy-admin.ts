@@ -2,7 +2,10 @@ import { request } from "node:http";
 import { BerthError } from "../../base/errors.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 
-/** Loading may initialise many modules; a running Caddy answers other requests at once. */
+/**
+ * The time limit of loading a configuration, which may initialise many modules. A running Caddy answers other requests
+ * at once.
+ */
 const LOAD_LIMIT_MS = 20_000;
 const READ_CONFIG_LIMIT_MS = 5_000;
 const PING_LIMIT_MS = 2_000;
@@ -104,8 +107,8 @@ export class CaddyAdmin {
           );
         },
       );
-      // A timer, because Node 22.14 may garbage-collect AbortSignal.timeout behind AbortSignal.any while a request
-      // waits for it, which would then never end.
+      // A timer is used, because Node 22.14 may garbage-collect AbortSignal.timeout behind AbortSignal.any while a
+      // request waits for it. The request would then never end.
       const late = setTimeout(() => outgoing.destroy(new Error("no response in time")), limitMs);
       outgoing.once("close", () => clearTimeout(late));
       outgoing.once("error", fail);

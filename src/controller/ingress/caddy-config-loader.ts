@@ -11,7 +11,10 @@ import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
 import type { DirectRouteLoads } from "./direct-route-loads.ts";
 import type { Site } from "./site.ts";
 
-/** Debian's Caddy starts within half a second; a container on a busy machine takes seconds. */
+/**
+ * The time that Caddy may take to start. Debian's Caddy starts within half a second; a container on a busy machine
+ * takes seconds.
+ */
 const START_LIMIT_MS = 15_000;
 const START_POLL_MS = 50;
 /** The assumed version until Caddy reports its own: no newer features are used. */

@@ -18,7 +18,7 @@ export interface CaddySettings {
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
   readonly acmeEmail: string | undefined;
-  /** Absent if the ingress does not serve the API. */
+  /** The site of the API; absent if the ingress does not serve the API. */
   readonly api?: ApiSite | undefined;
   /** Caddy's version, such as 2.6.2. */
   readonly version: string;

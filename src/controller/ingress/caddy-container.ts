@@ -59,7 +59,7 @@ export class CaddyContainer implements CaddyHost {
     return there === undefined || isMadeFrom(there, this.#spec());
   }
 
-  /** The engine reports taken ports when the container starts. */
+  /** Does nothing, because the engine reports taken ports when the container starts. */
   assertPortsAvailable(): Promise<void> {
     return Promise.resolve();
   }
@@ -144,7 +144,7 @@ export class CaddyContainer implements CaddyHost {
     return all.find(({ labels }) => labels[COMPONENT] === "ingress");
   }
 
-  /** Returns undefined if the container is not running. */
+  /** Runs a command in the container. Returns undefined if the container is not running. */
   async #exec(
     command: readonly string[],
     signal: AbortSignal,

@@ -25,7 +25,7 @@ import { mapHostsToApps, SitePlanner } from "./site-planner.ts";
 const POLL_MS = 2_000;
 /** The loaded configuration is compared in every fifth poll, to notice changes by others. */
 const COMPARE_EVERY = 5;
-/** Changes of Apps come in groups, for example when a folder is read. */
+/** The delay in which changes are collected. Changes of Apps come in groups, for example when a folder is read. */
 const DEBOUNCE_MS = 100;
 /** The first delay before another attempt to start Caddy; it doubles each time. */
 const RETRY_MIN_MS = 1_000;
@@ -67,7 +67,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   readonly #options: CaddyIngressOptions;
   readonly #planner: SitePlanner;
   readonly #tasks: TaskGroup;
-  /** Why the API is not reached through Caddy. */
+  /** The reason why requests do not reach the API through Caddy. */
   #apiProblem: string | undefined;
   #state: IngressState = { ready: false, message: "the ingress is starting" };
   #verdicts = new Map<string, RecordedVerdict>();
@@ -196,7 +196,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     try {
       refused = await loader.apply(sites, signal);
     } finally {
-      // Even after a failure: a host that now needs a password must not stay open without one.
+      // Old hosts are removed even after a failure: a host that now needs a password must not stay open without one.
       await this.table.setHosts(hosts, "replace");
     }
     if (refused.size > 0)

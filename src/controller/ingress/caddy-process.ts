@@ -12,7 +12,7 @@ import { type CaddyHost, caddyEnvironment, type IngressPaths } from "./caddy-hos
 import { parseCaddyVersion } from "./caddy-version.ts";
 import { assertPortsFree } from "./port-check.ts";
 
-/** `caddy validate` of hundreds of routes takes far less than a second. */
+/** The time limit of `caddy validate`, which takes far less than a second for hundreds of routes. */
 const CHECK_LIMIT_MS = 30_000;
 const STOP_LIMIT_MS = 5_000;
 
@@ -60,7 +60,7 @@ export class CaddyProcess implements CaddyHost {
     return (await this.#findPid()) !== undefined || this.#admin.isAnswering(signal);
   }
 
-  /** All settings are in the configuration. */
+  /** Returns true, because all settings are in the configuration. */
   isUpToDate(): Promise<boolean> {
     return Promise.resolve(true);
   }
@@ -100,7 +100,7 @@ export class CaddyProcess implements CaddyHost {
     await rm(this.#pidFile, { force: true });
   }
 
-  /** Caddy logs to a file that it rotates itself; its stderr goes to another file. */
+  /** Starts Caddy. It logs to a file that it rotates itself; its stderr goes to another file. */
   async #spawn(): Promise<void> {
     const { program, paths } = this.#options;
     const output = await open(join(paths.folder, "caddy.out"), "w", 0o600);

@@ -30,7 +30,7 @@ export class DirectMarkers {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
   }
 
-  /** Adds a set, whose Apps are to be synchronized then. */
+  /** Adds a set of direct routes. Its Apps have to be synchronized afterwards. */
   async add(set: DirectRouteSet): Promise<void> {
     if (this.#sets.some(({ generation }) => generation === set.generation)) return;
     await rm(join(this.#folder, set.generation), { recursive: true, force: true });

@@ -197,7 +197,7 @@ export class FolderRouteTable implements AppRouteTable {
     });
   }
 
-  /** The caller holds the App's lock. */
+  /** Replaces the current entry of an App. The caller holds the App's lock. */
   async #replace(
     app: string,
     folder: string,

@@ -32,7 +32,7 @@ export function portTakenError(port: number, flag: string): BerthError {
   );
 }
 
-/** Returns the error code; undefined if the port is available. */
+/** Tries to listen on a port. Returns the error code; undefined if the port is available. */
 function tryListen(port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = createServer();

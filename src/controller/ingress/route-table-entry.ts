@@ -17,7 +17,10 @@ export interface RouteTableEntry {
   readonly route: AppRoute;
 }
 
-/** Twelve is divisible by 1, 2, 3, 4 and 6; with IPv4 addresses and ports it fits into a name. */
+/**
+ * The number of slots. Twelve is divisible by 1, 2, 3, 4 and 6; twelve slots with IPv4 addresses and ports fit into a
+ * file name.
+ */
 export const SLOTS = 12;
 export const LONG_LEVELS = 5;
 /** The limit of targets, more than the 50 replicas that a spec may have. */

@@ -130,7 +130,7 @@ export function isInternalName(domain: string): boolean {
 export const internalPattern =
   "^(?:[a-z0-9-]+\\.)*(?:localhost|local|internal|test|invalid|example|onion|home\\.arpa)$|^[a-z0-9-]+$";
 
-/** bcrypt ignores all further bytes of a password. */
+/** The longest password. bcrypt ignores all further bytes. */
 const PASSWORD_BYTES_MAX = 72;
 
 async function resolveUsers(

@@ -9,7 +9,7 @@ import { StreamMerger } from "./stream-merger.ts";
 interface ContainerStart {
   readonly id: string;
   readonly name: string;
-  /** A container that was started again has a new log stream. */
+  /** The last start of the container. A container that was started again has a new log stream. */
   readonly startedAt: string | null;
 }
 

@@ -15,7 +15,7 @@ export class StreamMerger<T> {
     void this.#pump(stream);
   }
 
-  /** The number of streams that have not ended or have a buffered value. */
+  /** True while a stream has not ended or has a buffered value. */
   get isBusy(): boolean {
     return this.#streams > 0;
   }

@@ -4,7 +4,7 @@ import type { ModelSpec } from "../../resources/model-spec.ts";
 import { resolveToken, toSourceRequest } from "./desired-model.ts";
 import type { ModelContext } from "./model-context.ts";
 
-/** The caller waits for the result; the reconciler retries a slower hub. In milliseconds. */
+/** The time limit in milliseconds. The caller waits for the result; the reconciler retries a slower hub. */
 const LIMIT_MS = 5_000;
 
 /** Permanent errors, so that a typing error in a source shows before a Model is created. */

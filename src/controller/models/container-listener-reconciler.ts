@@ -27,7 +27,7 @@ export interface ContainerListenerReconcilerOptions {
   readonly runtime: Pick<WorkloadRuntime, "ensureNetwork" | "removeNetwork"> &
     Pick<EngineHost, "location" | "networkSubnets" | "hostGateway">;
   readonly assistant: Pick<AssistantControl, "setContainerListeners">;
-  /** Called after the engine has answered. */
+  /** Returns how containers are reached. Called only after the engine has answered. */
   readonly findReachability: (signal: AbortSignal) => Promise<Ingress["reachability"]>;
   /** The configured port of the assistant's endpoint; 0 if it has another one after each start. */
   readonly port: number;
@@ -84,7 +84,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** The network may have been created again with other addresses when containers start. */
+  /** Requests a reconcile when an App changes: the network may have been created again with other addresses. */
   #onChange({ kind, type, name }: StoreChange): void {
     if (kind !== "App" || type === "event") return;
     if (type !== "status" || this.#findApps().includes(name)) this.refresh();

@@ -51,7 +51,7 @@ export class ModelController {
   readonly #jobs: ModelJobs;
   readonly #watch: AssistantWatch;
   readonly #context: ModelContext;
-  /** For each Model, a key of what other Models depend on. */
+  /** For each Model, a key of the facts that other Models depend on. */
   readonly #lastSeen = new Map<string, string>();
   #isCollecting = false;
 

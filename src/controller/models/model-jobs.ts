@@ -28,7 +28,7 @@ export type JobState =
 
 export interface JobRequest {
   readonly step: JobStep;
-  /** Identifies the inputs: another key is another job. */
+  /** Identifies the inputs of the job. A job with another key is another job. */
   readonly key: string;
   run(onProgress: (progress: DownloadProgress) => void, signal: AbortSignal): Promise<JobResult>;
 }

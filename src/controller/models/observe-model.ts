@@ -60,7 +60,7 @@ function mayHaveChanged({ pin, failure }: ModelReconcileState): boolean {
   return pin?.model.commit === null && failure?.step === "download" && failure.isAsked !== true;
 }
 
-/** Returns the Models that should run and could be loaded now; For `model`, uses what has just been observed. */
+/** Returns the Models that should run and could be loaded now. For `model`, uses what has just been observed. */
 function collectCandidates(
   all: readonly Resource<"Model">[],
   state: AssistantState,

@@ -39,7 +39,7 @@ export interface ModelPlan {
 /** All inputs of a plan. */
 export interface ObservedModel {
   readonly pin: ModelReconcileState["pin"];
-  /** A user requested that the resolved source is resolved again. */
+  /** True if a user requested that the resolved source is resolved again. */
   readonly isPinStale: boolean;
   /** The stored model; undefined if its files are not complete on the disk. */
   readonly stored: StoredModel | undefined;

@@ -35,7 +35,7 @@ export interface AppNotices {
   readonly recheckAt: number | null;
 }
 
-/** A container that ends and is restarted is healthy again well within this time, and is not reported. */
+/** Lost health is reported after this time. A container that ends and is restarted is healthy again well within it. */
 export const HEALTH_LOST_AFTER_MS = 10_000;
 
 /** The reasons of a stalled App and of a revert that mean a failed build. */
@@ -90,7 +90,7 @@ export function computeAppNotices(
     reported = { ...reported, failed };
   }
   if (isReady) reported = { ...reported, failed: null };
-  // Only a version that was Ready for long enough counts as deployed: some answer one probe and crash.
+  // Only a version that was Ready for long enough counts as deployed: some versions answer one probe and then crash.
   if (isReady && stable !== null && stable.hash !== reported.deployed) {
     const revision = status.revisions.applied ?? status.revisions.attempted;
     const which = revision === null ? "" : `, revision ${revision},`;

@@ -235,7 +235,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     return { state: "pending", nextAtMs: nowMs + waitMs, status, message };
   }
 
-  /** Called inside the transaction that records the notice. */
+  /** Queues the deliveries of a notice. Called inside the transaction that records the notice. */
   #enqueue({ events, kind, name, message, generation, time, url }: ResourceNotice): void {
     const app = kind === "App" ? name : null;
     for (const webhook of this.#options.store.webhooks.list()) {
@@ -269,7 +269,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     return webhooks.enqueue({ id, webhook: webhook.id, event, app: details.app, payload });
   }
 
-  /** Returns the end of the pause, in epoch milliseconds. */
+  /** Pauses all deliveries. Returns the end of the pause, in epoch milliseconds. */
   #pauseAfterStoreFailure(error: unknown): number {
     this.#pausedUntilMs = this.#options.clock.now() + STORE_RETRY_MS;
     this.#logger.error(

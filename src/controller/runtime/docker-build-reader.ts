@@ -53,7 +53,7 @@ export class BuildReader {
     return this.#classic.layers;
   }
 
-  /** Throws the BerthError of a failed build. */
+  /** Handles one message of the engine. Throws the BerthError of a failed build. */
   handleMessage(message: Readonly<Record<string, unknown>>): void {
     const failure = textAt(message, "errorDetail", "message") ?? textAt(message, "error");
     if (failure !== undefined)

@@ -15,7 +15,7 @@ import type { RegistryAuth } from "./port.ts";
 
 const CREDENTIALS = "/moby.filesync.v1.Auth/Credentials";
 const HEALTH = "/grpc.health.v1.Health/Check";
-/** A request contains only a host name. */
+/** The maximum size of a request, which contains only a host name. */
 const REQUEST_BYTES_MAX = 64 * 1024;
 const UNIMPLEMENTED = 12;
 const INVALID_ARGUMENT = 3;
@@ -44,7 +44,7 @@ export class BuildSession implements AsyncDisposable {
     });
   }
 
-  /** Throws like every call to the engine. */
+  /** Opens the session. Throws like every call to the engine. */
   static async open(
     connection: DockerConnection,
     auths: readonly RegistryAuth[],

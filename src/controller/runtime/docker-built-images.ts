@@ -19,7 +19,7 @@ export async function listImages(
   signal: AbortSignal,
 ): Promise<BuiltImageInfo[]> {
   const found = await connection.call("list images", READ_LIMIT_MS, signal, (docker, abortSignal) =>
-    // Not filtered by the engine, which would leave out the other tags of an image.
+    // The list is not filtered by the engine, which would leave out the other tags of an image.
     docker.listImages({ abortSignal }),
   );
   return found
@@ -46,7 +46,8 @@ export async function removeImage(
     signal,
     async (docker, abortSignal) => {
       try {
-        // An image with several tags would lose one although containers were created with it.
+        // Checks the containers first: the engine would remove one of several tags of an image even if containers were
+        // created with it.
         const users = await docker.listContainers({
           all: true,
           filters: { ancestor: [reference] },

@@ -14,9 +14,12 @@ import { getValueAt, textAt } from "./docker-json.ts";
 const API_MIN = [1, 41] as const;
 /** The newest version that was tested; newer engines still support it. */
 const API_MAX = [1, 47] as const;
-/** An engine answers /version within milliseconds, except while it starts. */
+/** The time limit of the version request. An engine answers it within milliseconds, except while it starts. */
 const NEGOTIATE_LIMIT_MS = 10_000;
-/** systemd's socket accepts connections while the engine is not running, but no one answers. */
+/**
+ * The time limit of a ping. systemd's socket accepts connections while the engine is not running, but no process
+ * answers.
+ */
 const PING_LIMIT_MS = 10_000;
 /** Concurrent calls; reconcilers use fewer, an inspection of many containers is limited to this. */
 const SOCKETS_MAX = 64;
@@ -31,7 +34,7 @@ export interface EngineVersion {
 
 export interface EngineRequest {
   readonly method: "GET" | "POST";
-  /** Starts with a slash; the caller encodes external parts. */
+  /** The path of the request. It starts with a slash; the caller encodes external parts. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: Readonly<Record<string, unknown>>;

@@ -45,7 +45,7 @@ export async function listContainers(
   return found.filter((item) => item !== undefined);
 }
 
-/** Returns undefined if the container does not exist. */
+/** Inspects a container. Returns undefined if the container does not exist. */
 export async function inspectContainer(
   connection: DockerConnection,
   idOrName: string,
@@ -83,7 +83,7 @@ export async function createContainer(
   return again;
 }
 
-/** Returns undefined if the name is in use. */
+/** Creates a container. Returns undefined if the name is in use. */
 function tryCreate(
   connection: DockerConnection,
   spec: ContainerSpec,
@@ -94,7 +94,7 @@ function tryCreate(
     CREATE_LIMIT_MS,
     signal,
     async (docker, abortSignal) => {
-      // With _query and _body, dockerode does not repeat the body, and the secrets in env, in the URL.
+      // With _query and _body, dockerode does not repeat the body, which contains the secrets of env, in the URL.
       const options = { _query: { name: spec.name }, _body: buildCreateBody(spec), abortSignal };
       try {
         const made = await docker.createContainer(options);

@@ -15,11 +15,11 @@ const BACKOFF_MAX_MS = 5_000;
 /** A connection that lasted this long resets the delay. */
 const STABLE_AFTER_MS = 5_000;
 /**
- * The clocks of two machines differ. An event that is repeated is harmless; one that is missed is only noticed by
- * the resync.
+ * Events are requested from this much earlier on, because the clocks of two machines differ. An event that is repeated
+ * is harmless; one that is missed is only noticed by the resync.
  */
 const SINCE_MARGIN_MS = 5_000;
-/** Detects a peer that has disappeared, if the engine is across a network. */
+/** The interval of keep-alive probes, which detect a peer that has disappeared if the engine is across a network. */
 const KEEP_ALIVE_MS = 30_000;
 
 /** All actions that can change what the plan compares. Exec and health events are excluded. */

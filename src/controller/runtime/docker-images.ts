@@ -128,7 +128,7 @@ function findRepositoryDigest(image: unknown, reference: string): string | undef
   return undefined;
 }
 
-/** Engines name repositories of Docker Hub in a short form. */
+/** Shortens the name of a repository of Docker Hub, as engines do. */
 function shortenRepository(repository: string): string {
   return repository.replace(/^(?:index\.)?docker\.io\//, "").replace(/^library\//, "");
 }

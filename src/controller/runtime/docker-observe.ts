@@ -4,7 +4,7 @@ import { IMAGE_REFERENCE } from "../labels.ts";
 import { cleanEngineText, isPortTakenError } from "./docker-errors.ts";
 import type { ContainerState, ObservedContainer } from "./port.ts";
 
-/** Podman has additional states. */
+/** The states of the engine. Podman has additional ones. */
 const states: Readonly<Record<string, ContainerState>> = {
   created: "created",
   configured: "created",

@@ -62,7 +62,7 @@ export function parseListening(tables: string): number[] {
   return [...ports].toSorted((a, b) => a - b);
 }
 
-/** FIN_WAIT1 means that the end of an answer is on its way. */
+/** The states of a connection that counts as open. FIN_WAIT1 means that the end of an answer is on its way. */
 const openStates: ReadonlySet<string> = new Set([
   TCP_STATE.established,
   TCP_STATE.synReceived,

@@ -146,7 +146,10 @@ interface Address {
   readonly port: number;
 }
 
-/** Prefers the container's own address: a published port is answered by the engine's proxy, not by the app. */
+/**
+ * Chooses the address to probe. It prefers the container's own address, because a published port is answered by the
+ * engine's proxy, not by the app.
+ */
 function chooseAddress(endpoints: ContainerEndpoints, port: number): Address | undefined {
   if (endpoints.isDirect && endpoints.ip) return { host: endpoints.ip, port };
   const published = endpoints.published.find((item) => item.containerPort === port);

@@ -32,7 +32,7 @@ export interface WorkloadRuntime {
   stopContainer(id: string, graceMs: number, signal: AbortSignal): Promise<void>;
   /** Kills and removes a container and its anonymous volumes. Does nothing if it is missing. */
   removeContainer(id: string, signal: AbortSignal): Promise<void>;
-  /** Throws `name_clash`, NotFoundError. */
+  /** Renames a container. Throws `name_clash`, NotFoundError. */
   renameContainer(id: string, name: string, signal: AbortSignal): Promise<void>;
   /** Joins a container to a network under aliases. Idempotent. */
   connectNetwork(
@@ -91,7 +91,7 @@ export interface WorkloadRuntime {
 
 /** Images: pulled from registries, or built from a context. */
 export interface ImageRuntime {
-  /** Returns undefined if the engine does not have the image. */
+  /** Inspects an image. Returns undefined if the engine does not have the image. */
   inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined>;
   /**
    * Returns the digest that the reference had in the registry; undefined if the engine does not report it. Throws
@@ -142,9 +142,12 @@ export interface LeaseRuntime {
 
 /** Facts of the engine and the machine that it runs on. */
 export interface EngineHost {
-  /** Constant for a runtime. Features that need the engine's processes, folders or networks ask for it. */
+  /**
+   * The place of the engine, which is constant for a runtime. Features that need the engine's processes, folders or
+   * networks check it.
+   */
   readonly location: EngineLocation;
-  /** Throws `engine_unreachable`. */
+  /** Returns facts about the engine. Throws `engine_unreachable`. */
   info(signal: AbortSignal): Promise<EngineInfo>;
   /**
    * Checks over a new connection that the engine accepts calls: an engine that shuts down accepts no new connection
@@ -253,7 +256,7 @@ export interface ObservedContainer {
   /** The exit code; null while the container runs, and before its first start. */
   readonly exitCode: number | null;
   readonly oomKilled: boolean;
-  /** The last start failed because another program has a host port that the container publishes. */
+  /** True if the last start failed because another program has a host port that the container publishes. */
   readonly isPortTaken: boolean;
   /** The engine's message about a failed start. */
   readonly error: string | null;
@@ -289,7 +292,7 @@ export interface ImageInfo {
 
 export interface BuildImageOptions {
   readonly tag: string;
-  /** Path in the context. */
+  /** The path of the Dockerfile in the build context. */
   readonly dockerfile: string;
   readonly target?: string | undefined;
   readonly args: Readonly<Record<string, string>>;

@@ -2,7 +2,10 @@ import type { AppSpec } from "../../resources/app-spec.ts";
 import { listReferencedSecrets } from "../../resources/secret-names.ts";
 import type { Store } from "../../store/store.ts";
 
-/** Shorter values may be common words: masking them would damage every message and reveal the value. */
+/**
+ * The minimum length of a masked value. Shorter values may be common words: masking them would damage every message and
+ * reveal the value.
+ */
 const SECRET_LENGTH_MIN = 4;
 /** The minimum length of one line of a secret with several lines, such as a key. Shorter lines are only punctuation. */
 const SECRET_LINE_LENGTH_MIN = 8;

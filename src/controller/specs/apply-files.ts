@@ -26,7 +26,7 @@ export interface ApplyFilesOptions {
   readonly declared: () => readonly DeclaredResource[];
   /** Every known file in its earlier state; the state in `loaded` takes precedence. */
   readonly known: ReadonlyMap<string, FileView & { readonly hash: string }>;
-  /** Returns true if an unknown file may exist all the same. */
+  /** Returns true if a file that is not known may still exist. */
   readonly isUnknown: (file: string) => boolean;
   /** Returns true if a file has been without this resource for long enough. */
   readonly isConfirmedMissing: (declared: DeclaredResource) => boolean;

@@ -132,7 +132,9 @@ export class FolderSync implements Disposable {
     };
   }
 
-  /** Fields can be taken over long after the file was applied, so the store is asked. */
+  /**
+   * Builds the report of the folder. Fields can be taken over long after the file was applied, so the store is asked.
+   */
   #buildReport(file: SpecFile): SpecsReport["files"][number] {
     const report = buildFileReport(file);
     const resources = report.resources.map((resource) => {

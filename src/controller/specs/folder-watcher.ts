@@ -5,18 +5,18 @@ import { type FSWatcher, watch } from "chokidar";
 import { CONFIG_MAP_LINK, isEditorNoise, isHidden, isSpecFileName } from "./file-names.ts";
 import type { FolderLocation } from "./scan-folder.ts";
 
-/** A longer chain of links exceeds the limit of the kernel, and cannot be resolved. */
+/** The maximum length of a chain of links. A longer chain exceeds the limit of the kernel, and cannot be resolved. */
 const LINKS_MAX = 40;
 
 export interface WatcherEvents {
   /**
-   * The folder may have changed. `path` is the spec file below the folder, if known: its text is read even if its stamp
-   * is unchanged.
+   * Called when the folder may have changed. `path` is the spec file below the folder, if known: its text is read even
+   * if its stamp is unchanged.
    */
   readonly onHint: (path: string | undefined) => void;
-  /** chokidar's own event of a file, which usually comes some time after the hint of the same change. */
+  /** Called for chokidar's own event of a file, which usually comes some time after the hint of the same change. */
   readonly onDelayedHint: (path: string | undefined) => void;
-  /** Events may be missing from now on, for example because the system has no more watches. */
+  /** Called when events may be missing from now on, for example because the system has no more watches. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -40,7 +40,7 @@ export class FolderWatcher implements AsyncDisposable {
     this.#events = events;
   }
 
-  /** Call after each scan with the folder that it has read; undefined if it does not exist. */
+  /** Called after each scan with the folder that was read; undefined if the folder does not exist. */
   async follow(location: FolderLocation | undefined): Promise<void> {
     if (this.#closed) return;
     await this.#followLinks();

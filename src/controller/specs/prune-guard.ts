@@ -53,7 +53,10 @@ export function decidePrune(input: PruneInput): PruneDecision {
   return { prune, held, missingSince: since, recheckAt };
 }
 
-/** A file that is rewritten in place, or deleted and created again, is complete well within this time. */
+/**
+ * The time after which a missing resource counts as removed. A file that is rewritten in place, or deleted and created
+ * again, is complete well within this time.
+ */
 export const CONFIRM_AFTER_MS = 1000;
 /** Fewer deletions at once than this are considered intended. */
 const MASS_PRUNE_MIN = 3;

@@ -84,7 +84,9 @@ class FolderWalk {
   /** The folders that contain the root. */
   readonly #parents: ReadonlySet<string>;
   readonly #signal: AbortSignal;
-  /** Each real folder is read once, even if several links lead to it, which also ends loops. */
+  /**
+   * The real folders that were read. Each one is read once, even if several links lead to it, which also ends loops.
+   */
   readonly #seen = new Set<string>();
   #entries = 0;
   #entriesMax = ENTRIES_MAX;

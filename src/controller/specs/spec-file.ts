@@ -97,7 +97,10 @@ export const MANAGER_PREFIX = "file:";
 
 const mentionsNothing = () => false;
 
-/** Names contain no special characters of patterns except hyphens, which count as part of a word here. */
+/**
+ * Returns true if the text contains the word. Names contain no special characters of patterns except hyphens, which
+ * count as part of a word here.
+ */
 function hasWord(text: string, word: string): boolean {
   return new RegExp(`(?<![a-z0-9-])${word}(?![a-z0-9-])`).test(text);
 }

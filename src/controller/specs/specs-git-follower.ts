@@ -24,7 +24,7 @@ import { MANAGER_PREFIX, parseFileManager } from "./spec-file.ts";
 
 /** The limits of a checkout, far above those of any specs: a larger repository is probably the wrong one. */
 const CHECKOUT_LIMITS = { bytesMax: 64 * 1024 * 1024, filesMax: 20_000 } as const;
-/** A longer round is aborted, for example if a server sends one byte a minute. */
+/** The time limit of a round. A longer round is aborted, for example if a server sends one byte a minute. */
 const ROUND_MS_MAX = 5 * 60_000;
 const RETRY_MS_MIN = 5_000;
 const RETRY_MS_MAX = 10 * 60_000;
@@ -40,7 +40,7 @@ export interface SpecsGitFollowerOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Returns 0 to 1; spreads retries. */
+  /** Returns 0 to 1, to spread retries. */
   readonly random: () => number;
   /** Scans the watched folder, after files of it have changed. */
   readonly rescan?: () => Promise<void>;

@@ -12,7 +12,10 @@ export interface ObservedApp {
   readonly containers: readonly ObservedContainer[];
   /** Health by container id; absent for a container that has not been probed yet. */
   readonly health: ReadonlyMap<string, ContainerHealth>;
-  /** The targets of the App's requests at the ingress; null if it does not know the App, or if there is no ingress. */
+  /**
+   * The targets of the App's requests at the ingress; null if the ingress does not know the App, or if there is no
+   * ingress.
+   */
   readonly route: AppRoute | null;
   /** Presence of the image on the engine; unknown if the engine has not been asked. */
   readonly image: "present" | "absent" | "unknown";

@@ -69,7 +69,7 @@ function planEnd(draft: PlanDraft, container: ObservedContainer, cause: string):
 
 const STOPPING_RETRY_MS = 1_000;
 
-/** The ingress may still open a connection for a request that it accepted before the switch. */
+/** The time in which the ingress may still open a connection for a request that it accepted before the switch. */
 const LATE_CONNECTION_MS = 2_000;
 const DRAIN_CHECK_MIN_MS = 250;
 const DRAIN_CHECK_MAX_MS = 5_000;

@@ -28,7 +28,7 @@ const RESTART_DELAY_MAX_MS = 60_000;
 const WATCH_MS = 2_000;
 /** The time between SIGTERM and SIGKILL: `berth up` ends within five seconds, and has other things to end. */
 const GRACE_MS = 4_000;
-/** The system frees the memory of a killed process before the process disappears. */
+/** The time that a killed process may take to disappear, because the system frees its memory first. */
 const KILL_LIMIT_MS = 1_000;
 /** Maps the flags in hints of the assistant to those of `berth up`. */
 const flagAliases = {

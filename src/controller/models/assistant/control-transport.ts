@@ -38,7 +38,7 @@ export class ControlTransport implements Disposable {
   /** The number of connections is not limited: a request for the state must not wait for loads, which take minutes. */
   readonly #agent = new Agent({ keepAlive: true });
 
-  /** `dataDir` is the assistant's, which need not run yet. */
+  /** `dataDir` is the data directory of the assistant, which need not run yet. */
   constructor(options: { readonly dataDir: string }) {
     this.#socketPath = getAssistantControlSocket(options.dataDir);
   }

@@ -16,7 +16,8 @@ export class BandwidthLimiter {
   }
 
   /**
-   * Returns undefined if the caller need not wait. A caller that waits must not read, which slows the sender down.
+   * Acquires bytes. Returns undefined if the caller need not wait. A caller that waits must not read, which slows the
+   * sender down.
    */
   acquire(bytes: number, signal: AbortSignal): Promise<void> | undefined {
     if (this.#bytesPerMs === undefined) return undefined;

@@ -19,7 +19,10 @@ import { RequestGuard } from "./request-guard.ts";
 import { resolveResumeState } from "./resume-state.ts";
 import { badRangeError, noRangesError, RetryableError } from "./retryable-error.ts";
 
-/** If a source changes more often during one download, its servers probably have different files. */
+/**
+ * The maximum number of changes during one download. A source that changes more often probably has different files on
+ * its servers.
+ */
 const CHANGES_MAX = 3;
 /** After this many contradictory responses the file is downloaded again in one stream. */
 const BAD_RANGES_MAX = 3;

@@ -164,7 +164,7 @@ export class PartialFile {
     await this.#data.datasync();
   }
 
-  /** Bytes written since the last flush are not in the journal and may be downloaded again. */
+  /** Closes the file. Bytes written since the last flush are not in the journal and may be downloaded again. */
   async close(): Promise<void> {
     await this.#flushing;
     await this.#data.close();
@@ -191,7 +191,7 @@ export async function readPartialDiskUse(
   try {
     const [data, journal] = await Promise.all([stat(join(dir, DATA)), stat(join(dir, JOURNAL))]);
     return {
-      // Blocks of 512 bytes, independent of the file system's block size: gaps take none.
+      // Blocks have 512 bytes, independent of the file system's block size. Gaps take no blocks.
       sizeBytes: (data.blocks + journal.blocks) * 512,
       changedMs: Math.max(data.mtimeMs, journal.mtimeMs),
     };

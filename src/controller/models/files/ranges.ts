@@ -4,7 +4,7 @@ export interface ByteRange {
   readonly end: number;
 }
 
-/** Sorted, disjoint, not adjacent, and not empty. */
+/** Ranges that are sorted, disjoint, not adjacent, and not empty. */
 export type ByteRanges = readonly ByteRange[];
 
 /** Returns the union of the ranges and one more. */

@@ -72,7 +72,7 @@ function readChunks(
       response.destroy();
       reject(error);
     };
-    /** A client that does not read slows the sender down. */
+    /** Pauses the response while `work` runs. A client that does not read slows the sender down. */
     const pauseFor = (work: Promise<void>) => {
       response.pause();
       guard.pauseWhile(work).then(() => response.resume(), fail);
@@ -139,7 +139,7 @@ class WriteBatcher {
     if (this.#failure) throw this.#failure.error;
   }
 
-  /** Never rejects: the next call of `add` or `finish` throws the failure. */
+  /** Writes the next batch. Never rejects: the next call of `add` or `finish` throws the failure. */
   async #write(buffers: readonly Buffer[], position: number, bytes: number): Promise<void> {
     try {
       await this.#dependencies.write(buffers, position);

@@ -8,8 +8,8 @@ export interface ResumeState {
 }
 
 /**
- * Returns undefined if the bytes of an earlier attempt may be of another file. With a digest, verification detects
- * that; without one, only the entity tag of the same URL proves it. Pure.
+ * Returns the state from which a download resumes; undefined if the bytes of an earlier attempt may be of another file.
+ * With a digest, verification detects that; without one, only the entity tag of the same URL proves it. Pure.
  */
 export function resolveResumeState(
   found: PartialOrigin,

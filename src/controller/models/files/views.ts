@@ -16,7 +16,10 @@ export class Views {
     this.#blobsDir = blobsDir;
   }
 
-  /** Throws `model_unusable` for a name that leads out of the folder or that the file system cannot store. */
+  /**
+   * Returns the path of a file in a model's folder. Throws `model_unusable` for a name that leads out of the folder or
+   * that the file system cannot store.
+   */
   getPath(key: string, name: string): string {
     return join(this.#getFolder(key), ...parseFileName(name));
   }

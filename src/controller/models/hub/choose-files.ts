@@ -200,7 +200,7 @@ function describeGroup({ first }: ModelGroup): string {
   return first.part ? `${first.name} (${first.part.count} parts)` : first.name;
 }
 
-/** Repositories of large publishers have some thirty models; longer lists are cut off. */
+/** The maximum number of listed models. Repositories of large publishers have some thirty; longer lists are cut off. */
 const LISTED_MAX = 30;
 
 function formatList(items: readonly string[], none: string): string {

@@ -16,7 +16,10 @@ export interface ModelSourceResolverOptions {
   readonly limitMs?: number;
 }
 
-/** A connection and a listing take about a second; a captive portal may never answer. */
+/**
+ * The default time limit of a request. A connection and a listing take about a second; a captive portal may never
+ * answer.
+ */
 const LIMIT_MS = 30_000;
 
 /**
