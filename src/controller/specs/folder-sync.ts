@@ -41,7 +41,7 @@ export interface FolderSyncOptions {
   readonly folder: string;
   /** The domain below which Apps have their default domains. */
   readonly domains: DomainSettings;
-  /** Selects the files that may use fields outside of an App. Default: those that only root and this user can write. */
+  /** The files that may use fields which reach outside of an App. Default: those only root and this user can write. */
   readonly trust?: SpecsTrust;
   readonly store: Store;
   readonly clock: Clock;
@@ -132,9 +132,7 @@ export class FolderSync implements Disposable {
     };
   }
 
-  /**
-   * Builds the report of the folder. Fields can be taken over long after the file was applied, so the store is asked.
-   */
+  /** Builds the report. It asks the store, because fields can be taken over long after the file was applied. */
   #buildReport(file: SpecFile): SpecsReport["files"][number] {
     const report = buildFileReport(file);
     const resources = report.resources.map((resource) => {
