@@ -21,7 +21,7 @@ afterEach(() => api[Symbol.asyncDispose]());
 const record = (name: string, message: string) =>
   api.store.events.record({ kind: "App", name, type: "Warning", reason: "Test", message });
 
-/** Reads the stream and records all events. */
+/** Reads the stream of changes and records all of its events. */
 function watch(options: { kind?: "App" | "Secret"; name?: string; lastEventId?: number } = {}) {
   const client = createClient({ baseUrl: base, token: api.token("read") });
   const stop = new AbortController();

@@ -33,7 +33,7 @@ const setProgress = (doneBytes: number) =>
     bytesPerSecond: 100,
   });
 
-/** Reads the stream and records all events. */
+/** Reads the progress stream of a model and records all of its events. */
 function follow(id: string) {
   const client = createClient({ baseUrl: base, token: api.token("read") });
   const stop = new AbortController();

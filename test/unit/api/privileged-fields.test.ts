@@ -8,7 +8,7 @@ import { emptyReconcileState } from "../../../src/resources/app-status.ts";
 import type { Manifest } from "../../../src/resources/kinds.ts";
 import { appStatus, openTestApi, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 
-/** The folder of the machine that the tests of `host_path_allow` list, and one that they do not. */
+/** The folder of this machine that contains `allowed`, which `host_path_allow` lists, and other folders. */
 let machine: string;
 let allowed: string;
 let api: TestApi;

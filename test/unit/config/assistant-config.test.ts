@@ -21,7 +21,7 @@ describe("--model", () => {
     ["./B.GGUF", "B", "B.GGUF"],
     ["chat=a.gguf", "chat", "a.gguf"],
     ["hub/org/chat=./a.gguf", "hub/org/chat", "a.gguf"],
-    // Ollama uses such digests as names of its model files.
+    // Ollama names its model files by such digests, without an extension.
     ["sha256-12ab", "sha256-12ab", "sha256-12ab"],
     ["llama=sha256-12ab", "llama", "sha256-12ab"],
   ])("%s is accepted as a file", (text, id, file) => {

@@ -14,7 +14,7 @@ beforeEach(async () => {
   harness.boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
-  // From now on the version is stable.
+  // After this time the version counts as stable.
   await harness.clock.advance(30_000);
 });
 afterEach(() => harness[Symbol.asyncDispose]());

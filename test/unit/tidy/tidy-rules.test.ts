@@ -16,7 +16,7 @@ import {
   parseImports,
 } from "../../support/tidy-rules.ts";
 
-/** Creates the files of imports such as `a.ts imports b.ts`. */
+/** Creates a source tree from imports such as `a.ts imports b.ts`. */
 function tree(...edges: [from: string, to: string][]) {
   const texts = new Map<string, string>();
   for (const [from, to] of edges) {

@@ -34,7 +34,7 @@ describe("an answer to a question", () => {
     harness.overlay.respond(id, true, defaultCaller, 1);
     await harness.settle();
     expect(harness.spec(id)).toMatchObject({ kind: "call", question: 2 });
-    // Two frontends show the first question, and the second frontend answers after the first.
+    // Two frontends show the first question, and the second one answers it after the first one has.
     for (const number of [1, 0, 3])
       expect(
         getRefusal(() => harness.overlay.respond(id, true, createCaller(":1.30"), number)),
@@ -203,7 +203,7 @@ describe("the question for consent", () => {
   test("is not sent to the frontend if the query has ended", async () => {
     const harness = createOverlayHarness();
     harness.ui.connection = async () => {
-      // The bus's answer and the disconnection arrive in one read.
+      // The answer of the bus arrives together with the news that the client has disconnected.
       queueMicrotask(() => harness.overlay.handleDisconnect(defaultCaller.connection));
       return ":1.30";
     };

@@ -90,7 +90,7 @@ describe("an app without a restart budget", () => {
     await harness.waitUntilReady("web");
   };
 
-  test("runs again after a restart of the machine, but not after it then ends by itself", async () => {
+  test("runs again after a restart of the machine, but is not restarted if it then ends by itself", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
     await harness.restartMachine();

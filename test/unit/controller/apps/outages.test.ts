@@ -23,7 +23,7 @@ function notices(harness: ControlPlaneHarness) {
   );
 }
 
-/** Boots an engine that holds no image of the App, and whose registry fails until `isBack` returns true. */
+/** Boots an engine that holds no image of the App, and whose registry fails until `isBack` is set. */
 function bootWithoutRegistry(options: { ingress: "fake" | "off" }, code = "registry_unreachable") {
   const harness = new ControlPlaneHarness({
     ...options,

@@ -109,7 +109,7 @@ describe("the lease of an instance on its engine", () => {
     let waitedMs = 0;
     for (; (await mayWrite(second)) !== "yes"; waitedMs += 1_000)
       await machines.clock.advance(1_000);
-    // The last renewal was at 100 s.
+    // The holder renewed the lease for the last time at 100 s.
     expect(waitedMs).toBeGreaterThanOrEqual(55_000);
     expect(waitedMs).toBeLessThanOrEqual(65_000);
     expect(machines.terms()).not.toContain(lastTerm);

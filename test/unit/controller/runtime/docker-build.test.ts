@@ -295,7 +295,7 @@ describe("the context stream of a build", () => {
     const building = engine.runtime.buildImage(endless(), options, () => {}, signal);
     const outcome = building.catch((error: unknown) => error);
     await expect.poll(() => isAsked).toBe(true);
-    // The buffers of the sockets are filled at once, and after that nothing is read.
+    // The client reads the context only until the buffers of the sockets are full.
     let before = -1;
     await expect
       .poll(() => {

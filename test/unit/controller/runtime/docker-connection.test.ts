@@ -29,7 +29,7 @@ async function startEngine(answer: Answer) {
   return {
     host: `unix://${socket}`,
     seen,
-    /** Open connections stay open. */
+    /** Refuses new connections, but leaves open connections open. */
     lockOut: () => void Server.prototype.close.call(server),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();

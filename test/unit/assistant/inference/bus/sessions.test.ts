@@ -38,7 +38,7 @@ async function closedAfterUse(session: TestSession): Promise<void> {
 async function* endless(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
   yield text("so far");
-  // The next event is pulled when the pipe has accepted the previous one.
+  // The session pulls the next event of the answer once the pipe has accepted the previous one.
   yield text("");
   await forever(signal);
 }

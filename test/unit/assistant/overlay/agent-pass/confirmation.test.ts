@@ -190,7 +190,7 @@ describe("a turn that ends while the user is asked", () => {
     const question = runUntilWithdrawn(harness, () => leaving.abort(new Error("left")));
     await expect(harness.run({}, leaving.signal)).rejects.toThrow("left");
     expect(question.takenBack).toBe(1);
-    // The call leaves the list of waiting calls at once, and the ledger soon after.
+    // The call leaves the list of waiting calls at once, and the ledger records its end soon after.
     expect(harness.listParked()).toEqual([]);
     await harness.pass[Symbol.asyncDispose]();
     expect(entryNames(harness)).toEqual(["call.requested", "call.parked", "call.declined"]);

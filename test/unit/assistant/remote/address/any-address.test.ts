@@ -7,7 +7,7 @@ import { ProviderAddresses } from "../../../../../src/assistant/remote/address/p
 type Four = readonly [number, number, number, number];
 
 const byte = fc.nat(255);
-/** Includes addresses at the edges of special ranges. */
+/** Generates IPv4 addresses, many of them at the edges of special ranges. */
 const four: fc.Arbitrary<Four> = fc.oneof(
   fc.tuple(byte, byte, byte, byte),
   fc

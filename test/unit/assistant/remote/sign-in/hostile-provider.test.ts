@@ -9,7 +9,7 @@ import {
 import { TestProvider } from "../../../../support/provider/test-provider.ts";
 import { SignInHarness } from "../../../../support/sign-in-harness.ts";
 
-/** Long enough for an answer on the same machine under load. */
+/** The time limit for answers, which is long enough for a server on the same machine under load. */
 const IMPATIENT_MS = 800;
 
 let provider: FakeOpenIdProvider;
