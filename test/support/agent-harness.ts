@@ -116,7 +116,7 @@ export class AgentHarness {
   readonly registry = new FakeRegistry([
     { appId: NOTES, name: "Notes", isActivatable: false, tools: notesTools },
   ]);
-  /** The milliseconds that the machine has slept, which only the boot clock counts. */
+  /** The milliseconds for which the machine has slept. Only the boot clock counts them. */
   sleptMs = 0;
   rules: AgentRules = permissiveRules;
   /** The app's notes, by id. */

@@ -10,7 +10,7 @@ import { silentLogger } from "../../src/base/logger.ts";
 import { AgentHarness, NOTES, userCaller } from "./agent-harness.ts";
 import { ScriptedService, says, textOfPrompt } from "./scripted-service.ts";
 
-/** The model's answer: a tool of the notes app with its arguments, `none`, or any text. */
+/** An answer of the model: a tool of the notes app with its arguments, `none`, or any text. */
 export type ModelAnswer = readonly [tool: string, args: object] | { readonly text: string };
 
 export const noToolAnswer: ModelAnswer = { text: '{"tool":"none"}' };
@@ -20,12 +20,12 @@ export function formatAnswer(answer: ModelAnswer): string {
   return JSON.stringify({ tool: `${NOTES}/${answer[0]}`, args: answer[1] });
 }
 
-/** Declines the question as a user does. */
+/** Answers a question as a user who declines. */
 export const declineQuestion: PassTurn["ask"] = async () => {
   throw new DeniedError("declined", "the user declined");
 };
 
-/** The agent pass with a real agent and a model that gives the test's answers, one for each step. */
+/** An agent pass with a real agent, and with a model that gives the test's answers, one in each step. */
 export class AgentPassHarness {
   readonly agentHarness: AgentHarness;
   readonly inference = new ScriptedService();
@@ -51,7 +51,7 @@ export class AgentPassHarness {
     onTestFinished(() => this.pass[Symbol.asyncDispose]());
   }
 
-  /** Opens an agent pass in which every tool matches every request, unless `options` change that. */
+  /** Opens an agent pass. Unless `options` change that, every tool matches every request. */
   static async open(
     answers: readonly ModelAnswer[] = [],
     options: Partial<AgentOptions> = {},

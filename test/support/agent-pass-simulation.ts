@@ -11,7 +11,7 @@ import { AgentPassHarness, formatAnswer } from "./agent-pass-harness.ts";
 import { findOrderViolation } from "./call-entry-order.ts";
 import { forever, says } from "./scripted-service.ts";
 
-/** The model's answer in one step. */
+/** An answer of the model in one step of the pass. */
 type Step =
   | "list"
   | "star"
@@ -23,7 +23,7 @@ type Step =
   | "none"
   | "fails";
 
-/** The answer to a question about a call. */
+/** An answer to the question about a call. */
 type Answer =
   | "yes"
   | "no"
@@ -91,9 +91,9 @@ export const simulatedTurns: fc.Arbitrary<SimulatedTurn> = fc.record({
 /** Runs turns on one companion, and checks after each turn that no call ran without permission. */
 export class AgentPassSimulation {
   readonly #harness: AgentPassHarness;
-  /** The calls that a caller has approved, in any way. */
+  /** The calls that a caller has approved, whether in the turn or through another frontend. */
   readonly #approved = new Set<number>();
-  /** A counter that makes the simulated choices distinct. */
+  /** A counter that makes the titles of simulated notes unique. */
   #mark = 0;
   #lastText = "";
   readonly dispatched = { reads: 0, effects: 0 };
@@ -143,7 +143,7 @@ export class AgentPassSimulation {
       (error: unknown) => ({ outcome: undefined, error }),
     );
     if (leaving.signal.aborted && ended.error !== undefined) {
-      // Pending calls are withdrawn or run to their end before the check.
+      // All pending calls are withdrawn or have ended before the check.
       await agents.clock.settle();
       await agents.clock.settle();
     }
@@ -162,7 +162,7 @@ export class AgentPassSimulation {
     this.#checkLedger(begun, turn);
   }
 
-  /** Checks the ledger entries of the turn. */
+  /** Checks the ledger entries that the turn has written. */
   #checkLedger(begun: number, turn: SimulatedTurn): void {
     const { ledger } = this.#harness.agentHarness;
     let chain: readonly string[] = [];

@@ -4,11 +4,11 @@ import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import { type AgentHarness, userCaller } from "./agent-harness.ts";
 import { findOrderViolation } from "./call-entry-order.ts";
 
-/** The expected state of a call, which a simple model computes. */
+/** The state of a call that a simple model of the agent expects. */
 interface ExpectedCall {
   state: "parked" | "ended";
   code: string;
-  /** The note that an executed `create` has created. */
+  /** The id of the note that an executed `create` has created. */
   note: string | undefined;
   undo: "none" | "ready" | "over";
 }
@@ -80,7 +80,7 @@ export const agentSteps: fc.Arbitrary<AgentStep> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ kind: "restart" as const }) },
 );
 
-/** Runs one sequence on the agent and on the simple model, and compares their states after each step. */
+/** Runs one sequence of steps on the agent and on the simple model, and compares their states after each step. */
 export class AgentSimulation {
   readonly #harness: AgentHarness;
   readonly #expected: ExpectedState = {
@@ -195,7 +195,7 @@ export class AgentSimulation {
       this.#executed(callId, end.detail.code, end.detail.result);
       if (!model.appIsThere) assert.equal(end.detail.code, "app_unavailable");
     }
-    // If the confirmation fails, nothing has happened, and the call still waits.
+    // If the confirmation fails, the call has had no effect, and it still waits.
     const code = approve && model.ledger !== "ok" ? "ledger_unavailable" : call.code;
     assert.equal(end.detail.code, this.#expected.calls.get(callId)?.code || code);
   }
@@ -269,7 +269,7 @@ export class AgentSimulation {
     const notes = [...this.#expected.calls.values()].flatMap(({ note }) => note ?? []);
     assert.deepEqual([...this.#harness.notes.keys()].toSorted(), notes.toSorted());
     const written = this.#harness.ledger.entries.filter(({ name }) => name.endsWith(".dispatch"));
-    // There are no more effects than expected, and none without a ledger entry.
+    // The app has no more effects than expected, and each effect has a ledger entry.
     assert.ok(this.#harness.received <= this.#expected.dispatches);
     assert.ok(this.#expected.dispatches <= written.length);
   }

@@ -59,7 +59,7 @@ export interface TestApi extends AsyncDisposable {
   token(scope: TokenScope): string;
   /** Sends a request with an admin token, unless the request has its own authorization header. */
   request(options: InjectOptions): Promise<LightMyRequestResponse>;
-  /** Listens on a free port of the loopback address. */
+  /** Makes the server listen on a free port of the loopback address. */
   listen(): Promise<string>;
 }
 
@@ -70,12 +70,12 @@ export async function openTestApi(
     models?: readonly Manifest<"Model">[];
     clock?: Clock;
     uploadBytesMax?: number;
-    /** The data directory of the API; default: that of the store. */
+    /** The data directory of the API; by default, that of the store. */
     dataDir?: string;
     hostPaths?: StoreOptions["hostPaths"];
     trustedProxies?: readonly string[];
     apiDomain?: string;
-    /** Settings in addition to the usual ones. */
+    /** Settings of the server that replace the usual ones. */
     values?: readonly ConfigValue[];
   } = {},
 ): Promise<TestApi> {
@@ -183,7 +183,7 @@ export function condition(
   };
 }
 
-/** Returns a status like those of the reconciler; it is Ready for `generation` by default. */
+/** Returns a status like those that the reconciler writes. By default the App is Ready for `generation`. */
 export function appStatus(generation: number, rest: Partial<AppStatus> = {}): AppStatus {
   return {
     phase: "running",

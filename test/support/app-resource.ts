@@ -6,7 +6,7 @@ import {
   type ResourceMetadata,
 } from "../../src/resources/resource.ts";
 
-/** Returns an App as the store would return it. */
+/** Returns an App resource with this spec, as the store would return it. */
 export function appResource(
   name: string,
   spec: AppSpec,

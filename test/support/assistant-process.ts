@@ -44,8 +44,8 @@ export class AssistantProcess implements AsyncDisposable {
   #ready: AssistantReady | undefined;
 
   /**
-   * Starts the process. Adds `--threads 1` unless the flags set it, because tests share the cores. The data directory
-   * is removed at the end, even if `--data-dir` names it.
+   * Starts the process. Adds `--threads 1` unless the flags set the number of threads, because tests share the
+   * cores. The data directory is removed at the end, even if `--data-dir` names it.
    */
   static async start(flags: readonly string[] = []): Promise<AssistantProcess> {
     const given = flags[flags.indexOf("--data-dir") + 1];
@@ -54,7 +54,7 @@ export class AssistantProcess implements AsyncDisposable {
         ? given
         : await mkdtemp(join(tmpdir(), "berth-assistant-"));
     const daemon = new AssistantProcess(dataDir, flags);
-    // A process that all tests of a file share is started outside of a test.
+    // A process that all tests of a file share is started outside of a test, where `onTestFailed` is not available.
     if (TestRunner.getCurrentTest() !== undefined)
       onTestFailed(() => void process.stderr.write(`${daemon.log}\n`));
     try {
@@ -80,7 +80,7 @@ export class AssistantProcess implements AsyncDisposable {
     return this.ready.pid;
   }
 
-  /** The last lines of both output streams. */
+  /** The last lines that the process has printed on both output streams. */
   get log(): string {
     return this.#log.slice(-LOG_LINES_SHOWN).join("\n");
   }
@@ -115,12 +115,12 @@ export class AssistantProcess implements AsyncDisposable {
 
   /** Returns the result of GET /state on the control socket. */
   async state(): Promise<StateView> {
-    // The state in the format of the control socket.
+    // The result is not validated: it has the format of the control socket.
     const state: StateView = JSON.parse(await this.control("GET", "/state"));
     return state;
   }
 
-  /** Returns the body of an answer of the control socket; rejects if its status is not 2xx. */
+  /** Sends a request to the control socket, and returns the body of the answer. Rejects if the status is not 2xx. */
   control(method: string, path: string, body?: unknown): Promise<string> {
     return new Promise((resolve, reject) => {
       const call = httpRequest(

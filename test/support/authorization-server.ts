@@ -3,12 +3,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Provider } from "oidc-provider";
 import { Browser } from "./browser.ts";
 
-/** A client that was registered manually: its id is in the configuration file. */
+/** A client that was registered manually. Its id is part of the configuration file. */
 export const KNOWN_CLIENT = "berth-by-hand";
 
 export interface AuthorizationServerOptions {
   readonly accessTokenSeconds?: number;
-  /** If false, dynamic registration is off. */
+  /** If false, the server offers no dynamic registration. */
   readonly registers?: boolean;
 }
 
@@ -23,7 +23,7 @@ export class AuthorizationServer implements AsyncDisposable {
   readonly issuer: string;
   /** All received requests, such as `POST /token`. */
   readonly requests: string[] = [];
-  /** Handles a request instead of the server; returns true if it has answered. */
+  /** Called for each request before the server handles it. Returns true if it has answered the request. */
   intercept: Intercept = () => false;
   readonly #server: Server;
   readonly #provider: Provider;
@@ -52,12 +52,15 @@ export class AuthorizationServer implements AsyncDisposable {
     return new AuthorizationServer(server, `http://127.0.0.1:${address.port}`, options);
   }
 
-  /** The content of ASSISTANT_OAUTH_CONFIG's file for this server; its tokens are valid for models at `baseUrl`. */
+  /**
+   * The content of the file that ASSISTANT_OAUTH_CONFIG names, for this server. Its tokens are valid for models at
+   * `baseUrl`.
+   */
   endpoints(baseUrl: string, clientId?: string) {
     return { issuer: this.issuer, baseUrl, ...(clientId === undefined ? {} : { clientId }) };
   }
 
-  /** Logs the user in and consents, or declines; resolves to the redirect URL for the browser. */
+  /** Logs the user in and gives consent, or declines. Resolves to the URL to which the browser is redirected. */
   async authorize(authorizeUrl: string, decision: "consent" | "abort" = "consent"): Promise<URL> {
     const browser = new Browser();
     let at = await browser.follow(authorizeUrl);
@@ -75,12 +78,12 @@ export class AuthorizationServer implements AsyncDisposable {
     throw new Error("the authorization server never sent the browser back");
   }
 
-  /** Does the same as `authorize`, and follows the redirect as the browser. */
+  /** Does the same as `authorize`, and then follows the redirect as the browser does. */
   async signIn(authorizeUrl: string, decision: "consent" | "abort" = "consent"): Promise<Response> {
     return fetch(await this.authorize(authorizeUrl, decision), { redirect: "manual" });
   }
 
-  /** Returns the owner of an access token while it is valid. */
+  /** Returns the owner of an access token; undefined if the token is not valid. */
   async accountOf(accessToken: string): Promise<string | undefined> {
     return (await this.#provider.AccessToken.find(accessToken))?.accountId;
   }

@@ -17,9 +17,9 @@ export interface SeenRequest {
  */
 export interface Backend extends AsyncDisposable {
   readonly name: string;
-  /** The address as host:port. */
+  /** The address of the app as host:port. */
   readonly target: string;
-  /** The received requests, in order, without upgrades. */
+  /** The requests that the app has received, in order, except upgrades to WebSockets. */
   readonly seen: readonly SeenRequest[];
 }
 
@@ -61,7 +61,7 @@ export async function startBackend(name: string, slowMs = 5_000): Promise<Backen
     socket.write(
       `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
     );
-    // After the handshake the connection carries raw bytes, which are echoed.
+    // After the handshake the connection carries raw bytes, which the app echoes.
     socket.on("data", (chunk: Buffer) => socket.write(chunk));
     socket.on("error", () => {});
   });

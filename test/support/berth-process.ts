@@ -17,7 +17,10 @@ import { sweep, trackInstance } from "./engine-runs.ts";
 import { descendantsOf, isProcessAlive, killProcess, processesNaming } from "./processes.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
-/** A start takes a second or two, and several times that on a machine that runs all tests at once. */
+/**
+ * The limit of a start. A start takes a second or two, and several times that on a machine that runs all tests at
+ * once.
+ */
 const START_LIMIT_MS = 60_000;
 const WAIT_LIMIT_MS = 60_000;
 const POLL_MS = 80;
@@ -42,8 +45,8 @@ export interface ExitResult {
 
 export interface BerthOptions {
   /**
-   * The address of the engine; default: the tests' engine. A function receives the folder that contains all files of
-   * this Berth.
+   * The address of the engine; by default, the tests' engine. If it is a function, it receives the folder that
+   * contains all files of this Berth.
    */
   readonly dockerHost?: string | ((root: string) => string);
   readonly env?: Readonly<Record<string, string>>;
@@ -51,7 +54,7 @@ export interface BerthOptions {
   /** The ingress of the apps; by default there is none, so that the apps are published on loopback ports. */
   readonly ingress?: "process" | "container";
   /**
-   * If true, the assistant starts too, on a free port. By default it does not, so that concurrent tests share no port.
+   * If true, the assistant starts too, on a free port. It is off by default, so that concurrent tests share no port.
    */
   readonly assistant?: boolean;
   /** The spec files by name, written before the first start. */
@@ -65,9 +68,9 @@ export interface BerthOptions {
 }
 
 /**
- * One Berth server: `bin/berth up` as a process, with its own data directory, specs folder and home folder. It can be
- * killed, ended and started again on the same directories. Its objects on the engine are removed with it. When a test
- * fails, the end of the server's log is shown.
+ * One Berth server: `bin/berth up` as a process, with its own data directory, specs folder and home folder. It can
+ * be killed, ended and started again on the same directories. Its disposal removes its objects on the engine. When a
+ * test fails, the end of the server's log is shown.
  */
 export class BerthProcess implements AsyncDisposable {
   readonly root: string;
@@ -131,7 +134,7 @@ export class BerthProcess implements AsyncDisposable {
     return this.ready.instance;
   }
 
-  /** The output on both streams, over all starts. */
+  /** The output of the server on both streams, over all of its starts. */
   get output(): string {
     return this.#log.join("\n");
   }
@@ -194,12 +197,12 @@ export class BerthProcess implements AsyncDisposable {
     const text = await readFile(join(folder, "run/assistant.json"), "utf8").catch(() => "{}");
     const { pid }: { pid?: number } = JSON.parse(text);
     if (pid === undefined) return undefined;
-    // The file remains when the process ends, and another process may get the process id.
+    // The file stays when the process ends, and another process may get the same process id.
     const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
     return command.includes(folder) ? pid : undefined;
   }
 
-  /** The flags of `berth up`, as a user would pass them. */
+  /** The flags of `berth up`, in the form in which a user would pass them. */
   upFlags(): string[] {
     return [
       `--data-dir=${this.dataDir}`,
@@ -222,7 +225,7 @@ export class BerthProcess implements AsyncDisposable {
     return [`--ingress=${ingress}`, `--http-port=${this.#ingressPort}`, "--https-port=0"];
   }
 
-  /** The environment without the settings of the real user's own Berth or engine. */
+  /** Returns this process's environment without the settings for the user's own Berth or engine. */
   environment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
     return { ...plainEnvironment(this.home), ...this.#options.env, ...more };
   }
@@ -273,7 +276,7 @@ export class BerthProcess implements AsyncDisposable {
     });
   }
 
-  /** Saves a file of the specs folder as editors do: writes a temporary file, and renames it. */
+  /** Saves a file in the specs folder as editors do: writes a temporary file, and renames it. */
   async write(name: string, text: string | Uint8Array): Promise<void> {
     const target = join(this.specsDir, name);
     await mkdir(dirname(target), { recursive: true });
@@ -329,7 +332,7 @@ export class BerthProcess implements AsyncDisposable {
     });
   }
 
-  /** Waits for an event with this reason, of the app or of Berth itself, and returns the event. */
+  /** Waits for an event with this reason about the app, or about Berth itself. Returns the event. */
   async event(reason: string, filter: { kind?: Kind; name?: string } = {}) {
     return this.until(`an event ${reason}`, async () => {
       const { events } = await this.client.events.list({ ...filter, limit: 500 });
@@ -383,7 +386,7 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Apps keep running without Berth, and a companion does so for a moment.
+    // Apps keep running when Berth is killed, and the companion keeps running for a moment.
     const pid = this.isRunning ? this.#child?.pid : undefined;
     const started = pid === undefined ? [] : await descendantsOf(pid);
     await this.kill();
@@ -392,7 +395,7 @@ export class BerthProcess implements AsyncDisposable {
     const caddy = await this.caddyPid();
     const left = [...(caddy === undefined ? [] : [caddy]), ...assistants, ...started];
     for (const process of left) killProcess(process);
-    // These processes write to the folders that are removed next.
+    // The test waits for these processes, because they write to the folders that are removed next.
     while (left.some(isProcessAlive)) await pause(10);
     if (!this.#options.docker)
       for (const instance of this.#instances) await sweep(this.docker, `${INSTANCE}=${instance}`);

@@ -1,4 +1,4 @@
-/** A minimal browser for signing in: cookies for each origin, redirects followed on request, and forms filled in. */
+/** A minimal browser for signing in: cookies for each origin, it follows redirects on request, and fills in forms. */
 export class Browser {
   readonly #cookies = new Map<string, Map<string, string>>();
 
@@ -22,7 +22,9 @@ export class Browser {
     return response;
   }
 
-  /** Follows redirects within an origin. Returns the last answer, or the URL of a redirect to another origin. */
+  /**
+   * Follows redirects within an origin. Returns the last answer, or the URL if a redirect leads to another origin.
+   */
   async follow(
     address: string | URL,
     form?: Readonly<Record<string, string>>,

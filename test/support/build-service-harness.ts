@@ -22,11 +22,11 @@ import { WAIT_OPTIONS } from "./wait-limits.ts";
 export const REPOSITORY = "https://git.example.org/team/app.git";
 export const DOCKERFILE = "FROM scratch\nCOPY . /app\n";
 
-/** Git repositories in memory: a commit is a name with its files. */
+/** Git repositories in memory. A commit is a name with its files. */
 export class FakeBuildGit implements GitClient {
   readonly refs = new Map([["main", createCommitId("a")]]);
   readonly files = new Map<string, Readonly<Record<string, string>>>();
-  /** The links in every checkout, with their targets. */
+  /** The symbolic links that every checkout contains, with their targets. */
   readonly links = new Map<string, string>();
   readonly remotes: GitRepository[] = [];
   submodules: readonly string[] = [];
@@ -114,7 +114,8 @@ export class BuildServiceHarness implements AsyncDisposable {
   }
 
   /**
-   * Simulates SIGKILL: running work is neither awaited nor cancelled. The next service finds what that work has left.
+   * Simulates SIGKILL: running work is neither awaited nor cancelled. The next service finds the files and records
+   * that the work has left.
    */
   kill(): void {
     this.runtime.die();
@@ -158,7 +159,7 @@ export class BuildServiceHarness implements AsyncDisposable {
     }, WAIT_OPTIONS);
   }
 
-  /** Resolves and builds, and returns the final state of the build. */
+  /** Waits until the source is resolved and built, and returns the final state of the build. */
   async waitUntilBuilt(app: Resource<"App">): Promise<BuildState> {
     return this.waitUntilEnded(app, await this.waitUntilResolved(app));
   }
@@ -183,7 +184,8 @@ export class BuildServiceHarness implements AsyncDisposable {
   async upload(files: Readonly<Record<string, string>>): Promise<string> {
     const dir = join(this.dataDir, "to-upload");
     writeFiles(dir, files);
-    // Equal files give equal archives, also when they are written in different seconds.
+    // The archive has fixed times, so that equal files give equal archives even if they are written in different
+    // seconds.
     const options = { gzip: true, cwd: dir, portable: true, mtime: new Date(0) } as const;
     const stream = create(options, Object.keys(files));
     const { digest } = await this.service.upload(stream, new AbortController().signal);
@@ -202,7 +204,7 @@ export class BuildServiceHarness implements AsyncDisposable {
   }
 }
 
-/** Returns a commit id of forty equal digits. */
+/** Returns a commit id that consists of forty equal digits. */
 export function createCommitId(digit: string): string {
   return digit.repeat(40);
 }

@@ -15,7 +15,7 @@ export interface LogLine extends LogFields {
   readonly message: string;
 }
 
-/** A private bus, with a connection of the daemon that exports objects of the test. */
+/** A private bus, and a connection of the daemon to it that exports objects of the test. */
 export class BusHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly daemon: OpenBus;
@@ -39,7 +39,7 @@ export class BusHarness implements AsyncDisposable {
     this.logged = logged;
   }
 
-  /** Serves Context1 with the test's methods; the other methods return "". Also requests the bus name. */
+  /** Serves Context1 with the test's methods; all other methods return "". Also claims the bus name of Context1. */
   async serveContext(methods: Readonly<Record<string, BusMethod>>): Promise<void> {
     this.daemon.serve(CONTEXT_PATH, createContextInterface(methods));
     await this.daemon.requestName(DAEMON_NAME);
@@ -77,7 +77,7 @@ function failUnexpectedCall(): never {
   throw new Error("the test did not expect this call");
 }
 
-/** An agent without data, except for the test's methods. `tell` emits events to its subscribers. */
+/** Creates an agent without data whose methods the test can replace. `tell` emits events to its subscribers. */
 export function createFakeAgent(methods: Partial<AgentService>): AgentService & {
   readonly tell: AgentListener;
 } {

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import type { TestSessionBus } from "./test-session-bus.ts";
 
 /**
- * Records all messages on a bus as bytes from the moment when `open` resolves, as any client that may monitor the bus
- * can.
+ * Records all messages on a bus as bytes, from the moment when `open` resolves, as any client with permission to
+ * monitor the bus can.
  */
 export class BusTap implements AsyncDisposable {
   readonly #child: ChildProcess;
@@ -15,7 +15,7 @@ export class BusTap implements AsyncDisposable {
       stdio: ["ignore", "pipe", "inherit"],
     });
     const tap = new BusTap(child);
-    // The first message belongs to the monitor itself.
+    // The first message is addressed to the monitor itself.
     await once(child.stdout, "data");
     return tap;
   }

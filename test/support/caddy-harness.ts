@@ -26,14 +26,14 @@ export interface Answer {
   readonly body: string;
 }
 
-/** The ingress of a data directory with the real Caddy, which it stops when it is disposed of. */
+/** The ingress of a data directory with the real Caddy. Its disposal stops Caddy. */
 export class CaddyHarness implements AsyncDisposable {
   readonly dataDir: string;
   readonly httpPort: number;
   readonly httpsPort: number | undefined;
   readonly store: Store;
   readonly agent = new Agent({ keepAlive: true });
-  /** The arguments of the calls of onChanged, in order. */
+  /** The arguments of all calls of onChanged, in order. */
   readonly changed: string[] = [];
   ingress!: ManagedIngress;
   readonly #options: Partial<OpenIngressOptions & OpenIngressOptions["config"]>;
@@ -76,7 +76,7 @@ export class CaddyHarness implements AsyncDisposable {
     return harness;
   }
 
-  /** Starts Berth on the existing data, with other settings if they are given. */
+  /** Starts Berth on the existing data, with other settings if they are passed. */
   async boot(config: Partial<OpenIngressOptions["config"]> = {}): Promise<void> {
     this.#ending = new AbortController();
     this.ingress = await openIngress(

@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import { hasImage, importImage, RootFs } from "../../scripts/base-image.mjs";
 import { which } from "../../scripts/engine.mjs";
 
-/** An image with the Caddy binary of this machine. */
+/** The name of an image that contains the Caddy binary of this machine. */
 export const CADDY = "berth.test/caddy:1";
 
 export async function ensureCaddyImage(host: string): Promise<void> {

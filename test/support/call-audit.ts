@@ -5,13 +5,13 @@ export interface AuditInput {
   /** All entries of the ledger, in order. */
   readonly entries: readonly TailEntry[];
   readonly effects: readonly Effect[];
-  /** The leaf hash of each entry that an answer acknowledged, by entry number. */
+  /** The leaf hashes of the entries that answers have acknowledged, by entry number. */
   readonly acknowledged: ReadonlyMap<number, string>;
-  /** False while calls are in progress, so that dispatches without a result are allowed. */
+  /** False while calls are in progress. Dispatches without a result are then allowed. */
   readonly isAtRest: boolean;
 }
 
-/** Maps the mark in a call's arguments to the number of the call, from the ledger entries. */
+/** Returns the number of each call by the mark in its arguments, as the ledger entries record them. */
 export function mapCallsByMark(entries: readonly TailEntry[]): Map<string, number> {
   const calls = new Map<string, number>();
   for (const { body, plain } of entries) {
@@ -53,8 +53,8 @@ function findLostEntries({ entries, acknowledged }: AuditInput): string[] {
 }
 
 /**
- * Checks that each effect has an earlier dispatch entry and that a call has at most one effect. A compensation
- * may be retried: it has at most as many effects as dispatches.
+ * Checks that each effect has an earlier dispatch entry and that a call has at most one effect. A compensation may
+ * be retried, so it may have as many effects as dispatches.
  */
 function findUnrecordedEffects({ entries, effects }: AuditInput): string[] {
   const calls = mapCallsByMark(entries);

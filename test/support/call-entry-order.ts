@@ -1,9 +1,9 @@
-/** For each ledger entry of a call, the entries that may follow it; see src/assistant/agent/calls/call-entries.ts. */
+/** The entries that may follow each ledger entry of a call; see src/assistant/agent/calls/call-entries.ts. */
 const allowedNext: Readonly<Record<string, readonly string[]>> = {
   "": ["call.requested"],
   "call.requested": ["call.result", "call.dispatch", "call.parked", "call.expired"],
   "call.parked": ["call.confirmed", "call.declined", "call.expired", "call.result"],
-  // If a ledger accepts entries and then reports a failure, the call is answered again.
+  // If a ledger accepts entries and then reports a failure, the agent answers the call again.
   "call.confirmed": [
     "call.dispatch",
     "call.result",

@@ -1,5 +1,5 @@
-// Preloaded into a daemon (NODE_OPTIONS=--import): on SIGUSR2, its main thread collects all garbage and reports it, so
-// that a test sees only objects that are still referenced.
+// This module is preloaded into a daemon (NODE_OPTIONS=--import). On SIGUSR2 the main thread collects all garbage
+// and reports it, so that a test sees only objects that are still referenced.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread } from "node:worker_threads";

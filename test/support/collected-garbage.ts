@@ -3,7 +3,7 @@ import type { CompanionProcess } from "./companion-process.ts";
 
 const preload = new URL("./collect-garbage.mjs", import.meta.url).href;
 
-/** The environment of a daemon for which `collectGarbage` will be called. */
+/** The environment that a daemon needs if `collectGarbage` will be called for it. */
 export const COLLECTING = { NODE_OPTIONS: `--import=${preload}` };
 
 /** Resolves when a daemon that was started with COLLECTING has collected all garbage of its main thread. */

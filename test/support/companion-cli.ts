@@ -3,7 +3,7 @@ import type { FakeCompanion } from "./fake-companion.ts";
 import { type CliOptions, runCommandLine } from "./run-cli.ts";
 import { Terminal } from "./terminal.ts";
 
-/** The environment of a desktop session with a session bus, and a fixed time. */
+/** The settings of a command line in a desktop session with a session bus, at a fixed time. */
 export const companionSession = {
   environment: { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" },
   nowMs: Date.parse("2026-11-20T20:00:00.000Z"),

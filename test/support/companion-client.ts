@@ -8,7 +8,7 @@ import {
 import type { TestSessionBus } from "./test-session-bus.ts";
 
 const ANSWER_MS_MAX = 60_000;
-/** The errors that the bus reports when a daemon died before or during the call. */
+/** The errors that the bus reports if the daemon died before or during the call. */
 const DEAD = /\.Error\.(NoReply|ServiceUnknown|NameHasNoOwner|Disconnected)$/;
 
 export interface ObservedCallDetail {
@@ -35,7 +35,7 @@ export interface ObservedUndo {
   readonly ledger: { readonly seq: number; readonly leaf: string } | null;
 }
 
-/** A client connection to the companion that survives the daemon's death. */
+/** A client connection to the companion that stays usable when the daemon dies. */
 export class CompanionClient implements AsyncDisposable {
   readonly #bus: SessionBus;
   /** The ledger entries that answers referred to, by sequence number. */
@@ -105,7 +105,7 @@ export class CompanionClient implements AsyncDisposable {
     return this.call("Context1", member, signature, args);
   }
 
-  /** Calls any method; `object` defaults to the interface's own path. Rejects with BusCallError. */
+  /** Calls any method. `object` is the interface's own path by default. Rejects with BusCallError. */
   call(
     name: "Agent1" | "Context1" | "Inference1",
     member: string,

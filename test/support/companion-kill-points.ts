@@ -30,8 +30,8 @@ export async function runCallSequence(
 }
 
 /**
- * Runs the call sequence under strace and lists the points at which the running daemon can be killed: each
- * system call on the ledger, on the journal and on sockets of the main thread, in order.
+ * Runs the call sequence under strace and lists the points at which the running daemon can be killed: each system
+ * call on the ledger or on the journal, and each one of the main thread on sockets, in order.
  */
 export async function findKillPoints(harness: FaultHarness, name: string): Promise<KillPoint[]> {
   const tracer = await harness.trace("all", ["-y", "-e", `trace=${FILE_CALLS},${SOCKET_CALLS}`]);

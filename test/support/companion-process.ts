@@ -20,7 +20,7 @@ export interface CompanionOptions {
 
 /** `bin/berth assistant --user` as a process, with its own bus, home folder and port. */
 export class CompanionProcess implements AsyncDisposable {
-  /** The folder HOME, which contains the data, settings and runtime folders. */
+  /** The home folder, which contains the data, settings and runtime folders. */
   readonly home: string;
   /** The environment for a program of the same user. */
   readonly environment: Readonly<Record<string, string>>;
@@ -83,12 +83,12 @@ export class CompanionProcess implements AsyncDisposable {
     return join(this.home, ".config/berth/companion.yaml");
   }
 
-  /** All lines of both streams, across restarts. */
+  /** All lines of both output streams, over all starts. */
   get lines(): readonly string[] {
     return this.#log;
   }
 
-  /** The last lines of both streams. */
+  /** The last lines of both output streams. */
   get log(): string {
     return this.#log.slice(-LOG_LINES_SHOWN).join("\n");
   }

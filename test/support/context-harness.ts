@@ -14,7 +14,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { WAIT_OPTIONS } from "./wait-limits.ts";
 
-/** A caller without a sandbox; the other caller is a Flatpak app. */
+/** A caller without a sandbox. The caller that other tests use is a Flatpak app. */
 export const unconfinedCaller: Caller = { connection: ":1.1", pid: 100, app: undefined };
 export const sandboxedCaller = (id: string): Caller => ({
   connection: ":1.2",
@@ -61,14 +61,14 @@ const noMemory: Memory = {
 export interface ContextHarness {
   readonly context: IndexedContextService;
   readonly ledger: RecordingLedger;
-  /** The state directory of the service. */
+  /** The folder of the service's state. */
   readonly dir: string;
   find(
     query: string,
     options?: Partial<SearchRequest>,
     caller?: Caller,
   ): Promise<readonly SearchHit[]>;
-  /** Waits until the sources have been indexed. */
+  /** Waits until all sources have been indexed. */
   settled(): Promise<void>;
 }
 

@@ -1,5 +1,5 @@
-// Runs a companion's context in a separate process, so that a test can kill it or limit its file watches. Prints its
-// state.
+// Runs a companion's context service in a separate process, so that a test can kill it or limit its file watches.
+// Prints the state of the index.
 import { IndexedContextService } from "../../src/assistant/context/context-service.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";

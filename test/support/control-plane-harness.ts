@@ -39,11 +39,11 @@ export class ControlPlaneHarness implements AsyncDisposable {
   /** The hub, the disk and the assistant, which survive a kill of Berth. */
   readonly models: FakeModelEnvironment;
   isDead = true;
-  /** True: no write to the store succeeds. */
+  /** If true, every write to the store fails. */
   isDiskFull = false;
   /** The boot time of the machine in epoch milliseconds; undefined if it is unknown. */
   bootedAtMs: number | undefined;
-  /** The number of apps that are reconciled concurrently; default: as in Berth. */
+  /** The number of apps that are reconciled concurrently; by default as many as in Berth. */
   workers: number | undefined;
   readonly dataDir: string;
   readonly #logger: Logger;
@@ -62,7 +62,10 @@ export class ControlPlaneHarness implements AsyncDisposable {
       images?: Readonly<Record<string, FakeImage>>;
       random?: () => number;
       logger?: Logger;
-      /** The engine and the time of another harness, whose data directory is copied: its apps, and its identity. */
+      /**
+       * Another harness, whose data directory is copied with its apps and its identity, and whose engine and time
+       * are shared.
+       */
       copyOf?: ControlPlaneHarness;
       /** The ingress of the apps; it survives a kill of Berth, as the engine does. */
       ingress?: "fake" | "off";
@@ -187,7 +190,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     });
   }
 
-  /** Applies a Model; `annotations`, such as the time of a start by the user, are set too. */
+  /** Applies a Model with these annotations, such as the time at which the user started it. */
   applyModel(
     name: string,
     spec: ModelSpec,
@@ -221,7 +224,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     );
   }
 
-  /** Deploys an image, or the newest one of the App's reference, as the API does. */
+  /** Deploys an image as the API does. Without an image, deploys the newest image of the App's reference. */
   deploy(name: string, image = this.app(name)?.spec.image ?? ""): void {
     const actor = { name: "test" };
     const patch = createImagePatch(image, this.clock.now());

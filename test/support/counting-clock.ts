@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "../../src/base/clock.ts";
 
-/** A clock with the real time that counts the pending timers. */
+/** A clock that shows the real time and counts the pending timers. */
 export class CountingClock implements Clock {
   /** The number of timers that have neither run nor been cancelled. */
   pending = 0;

@@ -1,12 +1,12 @@
 import type { CoreLease } from "../../src/assistant/inference/inference-engine.ts";
 
-/** Simulates cores that another model may request, and records whether they were released. */
+/** A lease of cores that another model may request. It records whether the cores were released. */
 export class CountingCores implements CoreLease {
   holdCount = 0;
   isHeld = false;
   readonly #listeners = new Set<(contested: boolean) => void>();
 
-  /** Sets whether another model waits for the cores. */
+  /** Sets whether another model waits for these cores. */
   contest(contested: boolean): void {
     for (const listener of this.#listeners) listener(contested);
   }

@@ -2,11 +2,11 @@ import { expect } from "vitest";
 import { openedBy } from "./open-descriptors.ts";
 import type { RemoteCompanionHarness } from "./remote-companion-harness.ts";
 
-/** The resources of a daemon that clients must release. */
+/** The resources of a daemon that must be released when clients disconnect. */
 export interface DaemonResources {
-  /** The descriptors of files, pipes and others that are not sockets. */
+  /** The number of descriptors of files, pipes and others that are not sockets. */
   readonly files: number;
-  /** The sockets except connections to the system instance and to providers, which may be kept open. */
+  /** The number of sockets, except connections to the system instance and to providers, which may be kept open. */
   readonly sockets: number;
   readonly timers: number;
   readonly runningRequests: number;
@@ -17,8 +17,8 @@ export interface DaemonResources {
 /** The maximum number of connections that the daemon keeps open to one provider. */
 const KEPT_CONNECTIONS_MAX = 8;
 /**
- * The wait is shorter than the interval of keep-alive data for waiting clients, because that data would also reveal
- * closed connections.
+ * The longest wait. It is shorter than the interval at which waiting clients get keep-alive data, because that data
+ * would also reveal closed connections.
  */
 const WAIT_MS_MAX = 8_000;
 
@@ -46,7 +46,7 @@ export async function waitForResources(
   const { timers, ...others } = before;
   const now = async () => {
     const { timers: timersNow, ...rest } = await readDaemonResources(harness);
-    // Kept connections have timers, and there were fewer such connections before.
+    // Kept connections have timers, and `before` counted fewer of them.
     return { ...rest, extraTimers: Math.max(0, timersNow - timers - KEPT_CONNECTIONS_MAX) };
   };
   await expect

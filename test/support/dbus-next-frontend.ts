@@ -11,7 +11,7 @@ const BUS = "org.freedesktop.DBus";
 
 export type AskOptions = Readonly<Record<string, boolean | string | number>>;
 
-/** The received messages in order: the id in the answer to Ask, signals, and calls of the frontend's own interface. */
+/** A received message: the answer to Ask with the query's id, a signal, or a call of the frontend's own interface. */
 export type ReceivedItem = readonly [kind: string, ...args: readonly unknown[]];
 
 export interface DBusRefusal {
@@ -19,7 +19,7 @@ export interface DBusRefusal {
   readonly text: string;
 }
 
-/** A frontend that uses dbus-next, a D-Bus implementation that is not Berth's. */
+/** A frontend that uses dbus-next, which is independent of Berth's own D-Bus implementation. */
 export class DbusNextFrontend implements AsyncDisposable {
   readonly name: string;
   readonly received: ReceivedItem[] = [];
@@ -90,14 +90,14 @@ export class DbusNextFrontend implements AsyncDisposable {
     return this.received.filter((entry) => entry[1] === id);
   }
 
-  /** Returns the messages of a query as a text such as `answered Started Token Token Finished`. */
+  /** Returns the names of a query's messages as a text such as `answered Started Token Token Finished`. */
   eventSequence(id: bigint): string {
     return this.receivedOfQuery(id)
       .map(([kind]) => kind)
       .join(" ");
   }
 
-  /** Returns the JSON of the query's last signal of this kind. */
+  /** Returns the parsed JSON of the query's last signal of this kind. */
   json(id: bigint, kind: "Started" | "ConfirmationNeeded" | "Finished"): Record<string, unknown> {
     const last = this.receivedOfQuery(id)
       .findLast((entry) => entry[0] === kind)
@@ -113,9 +113,9 @@ export class DbusNextFrontend implements AsyncDisposable {
     });
   }
 
-  /** Requests the bus name of the frontend. */
   /**
-   * Resolves when this connection owns the name; the bus may not have noticed yet that another owner has disconnected.
+   * Claims the bus name of the frontend. Resolves when this connection owns the name; the bus may not have noticed
+   * yet that another owner has disconnected.
    */
   async takeUi(): Promise<void> {
     const flags = 4; // The request does not queue for the name.
@@ -136,7 +136,7 @@ export class DbusNextFrontend implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A call that arrives now gets no answer.
+    // A call that arrives from now on gets no answer.
     this.window.isMute = true;
     this.#bus.disconnect();
   }

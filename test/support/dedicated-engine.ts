@@ -30,7 +30,7 @@ export class DedicatedEngine implements AsyncDisposable {
     this.#dir = dir;
     this.host = `unix://${join(dir, "docker.sock")}`;
     this.docker = connectTo(this.host);
-    // Several test runs may be active at the same time, so each has its own bridge and address range.
+    // Several test runs may be active at the same time, so each engine has its own bridge and address range.
     const second = 216 + (process.pid % 32);
     this.#isolation = {
       bridge: `berth-e${process.pid}`,
@@ -52,7 +52,7 @@ export class DedicatedEngine implements AsyncDisposable {
     });
   }
 
-  /** Stops the engine with SIGTERM, as a service manager does; its containers end too. */
+  /** Stops the engine with SIGTERM, as a service manager does. Its containers end too. */
   async stop(): Promise<void> {
     const isolation = this.#isolation;
     await stopDockerd({ pidFile: join(this.#dir, "docker.pid"), isolation });

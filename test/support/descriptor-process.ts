@@ -2,14 +2,14 @@ import { fstatSync } from "node:fs";
 import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import { KeyDescriptor } from "../../src/assistant/remote/key-descriptor.ts";
 
-/** A separate process that reads a key from its file descriptor 3 and prints the result. */
+/** The file descriptor from which this separate process reads a key. It prints the result. */
 const FD = 3;
 
 const code = await new KeyDescriptor(FD).read(new AbortController().signal).then(
   () => "read",
   (error: unknown) => (error instanceof AssistantError ? error.code : String(error)),
 );
-// Another thread closes the descriptor.
+// Another thread closes the descriptor, so the process waits for that.
 const deadline = Date.now() + 2_000;
 while (isOpen() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 5));
 process.stdout.write(`${code}${isOpen() ? ", and left open" : ""}`);

@@ -8,11 +8,11 @@ const folder = join(import.meta.dirname, "../fixtures/discover");
 interface CompactApp {
   readonly id: string;
   readonly name: string;
-  /** The name, title and description of each tool, and its arguments with their descriptions. */
+  /** The tools, each with name, title, description, and the descriptions of its arguments. */
   readonly tools: readonly [string, string, string, Readonly<Record<string, string>>][];
 }
 
-/** Ninety tools of fourteen apps, in the form of manifests. */
+/** Returns ninety tools of fourteen apps, in the form of manifests. */
 export function corpusApps(): readonly AppManifest[] {
   const apps: CompactApp[] = JSON.parse(readFileSync(join(folder, "apps.json"), "utf8"));
   return apps
@@ -44,7 +44,7 @@ export function corpusApps(): readonly AppManifest[] {
 
 export interface LabelledQuery {
   readonly query: string;
-  /** The names of the tools that match the query, the best first. */
+  /** The names of the tools that match the query, with the best one first. */
   readonly wanted: readonly string[];
 }
 

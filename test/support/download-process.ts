@@ -4,7 +4,7 @@ import { silentLogger } from "../../src/base/logger.ts";
 import { ModelDisk } from "../../src/controller/models/files/model-disk.ts";
 
 /**
- * A process of its own that downloads one file, for tests that kill it: `DIR URL SIZE SHA256 [BYTES_PER_SECOND]`.
+ * A separate process that downloads one file, for tests that kill it: `DIR URL SIZE SHA256 [BYTES_PER_SECOND]`.
  * Prints `at BYTES` during the download, and `done PATH` or `failed CODE MESSAGE` at the end.
  */
 const [dir = "", url = "", size, sha256 = "", bandwidth] = process.argv.slice(2);
@@ -20,7 +20,7 @@ const disk = new ModelDisk({
   version: "1",
   limits: { stallMs: 30_000, retryMs: 10, retriesMax: 3 },
 });
-// The timers of the clock do not keep a process running.
+// The clock's own timers do not keep the process running, so this one does.
 const alive = setInterval(() => {}, 60_000);
 try {
   const stored = await disk.download(

@@ -7,15 +7,18 @@ import { RawApp, type RawMessage, type RawPeer } from "./raw-app.ts";
 
 export const EFFECTS = "org.example.Effects";
 
-/** The number of latest ledger entries in which an effect searches for its dispatch. */
+/** The number of latest ledger entries among which an effect searches for its dispatch. */
 const ENTRIES_LOOKED_AT = 60;
 
-/** The recorded effect of one tool call. */
+/** The record of the effect of one tool call. */
 export interface Effect {
   readonly tool: string;
-  /** The mark in the arguments of the call that caused this effect; a compensation has the mark of its call. */
+  /**
+   * The mark in the arguments of the call that caused this effect. A compensation has the mark of the call that it
+   * undoes.
+   */
   readonly mark: string;
-  /** The dispatches in the ledger when the effect happened, such as `call 12` and `undo 12`. */
+  /** The dispatches that the ledger contained when the effect happened, such as `call 12` and `undo 12`. */
   readonly dispatched: readonly string[];
 }
 
@@ -28,7 +31,7 @@ const argument = {
 
 const unmake = { tool: "unmake", map: { mark: "$result.id" } };
 
-/** The tools of the app: `star` and `make` can be undone, and `unmake` is the compensation of both. */
+/** The tools of the app. `star` and `make` can be undone, and `unmake` is the compensation of both. */
 const tools = [
   { name: "look", tier: "read" },
   { name: "star", tier: "read", undo: unmake },
@@ -38,7 +41,7 @@ const tools = [
 
 /**
  * An app whose every tool call has a durable effect: a line in a file, synced to disk before the answer. The line
- * includes the dispatches in the ledger at that time, which the app reads without the daemon.
+ * contains the dispatches that are in the ledger at that time. The app reads them from the ledger's files.
  */
 export class EffectsApp implements AsyncDisposable {
   readonly #file: string;

@@ -18,7 +18,7 @@ import { FakeLedger } from "./fake-ledger.ts";
 import { plainRequest } from "./service-harness.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** A key that may appear only in the Authorization header of a request. */
+/** A key that may appear in the Authorization header of a request, and nowhere else. */
 export const CANARY = "sk-canary-0123456789abcdef";
 
 export const acme: Provider = {
@@ -43,9 +43,9 @@ export class FakeProviderDirectory implements ProviderDirectory {
   readonly providers: Provider[] = [acme];
   key: string | undefined = CANARY;
   readonly statuses: ProviderStatus[] = [];
-  /** The number of subscriptions to revocations. */
+  /** The number of subscriptions to revocations that are open. */
   watching = 0;
-  /** The number of requests for a credential. */
+  /** The number of times that a credential was requested. */
   asked = 0;
 
   find(id: string): Provider | undefined {
@@ -77,7 +77,7 @@ export class FakeProviderDirectory implements ProviderDirectory {
   }
 }
 
-/** The result of one attempt; pieces that are promises are awaited. */
+/** The scripted result of one attempt. Pieces that are promises are awaited. */
 export type AttemptScript = AssistantError | AnswerScript;
 export interface AnswerScript {
   readonly pieces: readonly Piece[];
@@ -85,14 +85,19 @@ export interface AnswerScript {
 }
 type Piece = string | Uint8Array | AssistantError | Promise<string>;
 
-/** Answers each attempt with the next script; the last script answers all later ones. */
+/**
+ * A provider connection that answers each attempt with the next script. The last script answers all later attempts.
+ */
 export class FakeProviderHttp implements ProviderHttp {
   scripts: readonly AttemptScript[] = [];
   readonly calls: ProviderCall[] = [];
   /** The number of bodies that are being read. */
   reading = 0;
   onOpen: (call: ProviderCall) => void = () => {};
-  /** Returns a promise that is awaited before the head of the answer with this number, or undefined. */
+  /**
+   * Returns a promise that is awaited before the head of the answer with this number is sent; undefined if nothing
+   * is awaited.
+   */
   head: (number: number) => Promise<unknown> | undefined = () => undefined;
 
   async open(call: ProviderCall, signal: AbortSignal): Promise<ProviderAnswer> {
@@ -123,7 +128,7 @@ export class FakeProviderHttp implements ProviderHttp {
   }
 }
 
-/** Creates the egress over fakes of all its dependencies. `log` records the calls of the fakes in order. */
+/** Creates the egress with fakes of all its dependencies. `log` records the calls of the fakes in order. */
 export function createEgressHarness(options: { readonly random?: () => number } = {}) {
   const log: string[] = [];
   const clock = new VirtualClock();
@@ -145,7 +150,9 @@ export function createEgressHarness(options: { readonly random?: () => number } 
     logger: silentLogger,
     random: options.random ?? (() => 0.5),
   });
-  /** Resolves to the events and the error of a request, and advances the virtual time as far as the request needs. */
+  /**
+   * Runs a request, and resolves to its events and its error. Advances the virtual time as far as the request needs.
+   */
   const run = async (
     request: GenerateRequest,
     signal: AbortSignal = new AbortController().signal,
@@ -176,7 +183,7 @@ export function createEgressHarness(options: { readonly random?: () => number } 
 
 export type EgressHarness = ReturnType<typeof createEgressHarness>;
 
-/** Consent that counts its subscriptions. */
+/** Consent that counts the open subscriptions. */
 export class CountingConsent extends Consent {
   watching = 0;
 

@@ -1,7 +1,7 @@
 import Docker from "dockerode";
 import { parseDockerHost } from "../../src/controller/runtime/docker-address.ts";
 
-/** The label of everything that a test creates itself; objects that Berth creates have an instance label. */
+/** The label of all objects that a test creates itself. Objects that Berth creates have an instance label instead. */
 export const TEST_LABEL = "dev.berth.test";
 
 export function connectTo(host: string): Docker {

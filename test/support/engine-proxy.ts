@@ -14,8 +14,8 @@ export interface EngineProxy extends AsyncDisposable {
 }
 
 /**
- * Starts a socket in front of an engine's socket. The socket can be cut as if the engine had exited, without effect on
- * other tests.
+ * Starts a socket in front of an engine's socket. A test can cut the connections as if the engine had exited,
+ * without effect on other tests.
  */
 export async function startEngineProxy(engineHost: string): Promise<EngineProxy> {
   const address = parseDockerHost(engineHost);

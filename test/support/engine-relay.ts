@@ -20,7 +20,10 @@ import { finished } from "node:stream/promises";
 export type RelayMoment = "before" | "unanswered" | "lost";
 
 export interface RelayTrap {
-  /** The number of the changing request, counted from 1 since the trap was set. */
+  /**
+   * The number of the request that springs the trap. Requests that change the engine are counted from 1 since the
+   * trap was set.
+   */
   readonly at: number;
   readonly moment: RelayMoment;
   readonly act: () => void;
@@ -123,7 +126,7 @@ export class EngineRelay implements AsyncDisposable {
       method !== "GET" &&
       method !== "HEAD" &&
       !path.includes("/exec") &&
-      // Images of earlier versions may be removed at any time, or not at all, so these requests do not count.
+      // Images of earlier versions may be removed at any time, or not at all, so their removal does not count.
       !(method === "DELETE" && path.startsWith("/images/"));
     if (!isChange) return undefined;
     this.#seen.push(`${method} ${path}`);

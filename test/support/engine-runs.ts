@@ -24,8 +24,8 @@ export async function beginRun(host: string): Promise<void> {
 }
 
 /**
- * Removes the engine objects of this run. On the private engine, removes the objects of all runs if no other run is
- * active.
+ * Removes the engine objects of this run. If no other run is active on the private engine, removes the objects of
+ * all runs.
  */
 export async function endRun(host: string): Promise<void> {
   users -= 1;
@@ -33,7 +33,7 @@ export async function endRun(host: string): Promise<void> {
   await sweepRun(host, process.pid);
 }
 
-/** Records that an instance of Berth uses the tests' engine, so that its containers are removed after the run. */
+/** Records an instance of Berth that uses the tests' engine, so that its containers are removed after the run. */
 export async function trackInstance(instance: string): Promise<void> {
   const owner = process.env["BERTH_TEST_RUN"] ?? String(process.pid);
   await mkdir(runsDir, { recursive: true });
@@ -72,7 +72,7 @@ function runFile(pid: number): string {
   return path.join(runsDir, String(pid));
 }
 
-/** Removes containers, networks, volumes and images that have a label (`key` or `key=value`). */
+/** Removes the containers, networks, volumes and images that have a label (`key` or `key=value`). */
 export async function sweep(docker: Docker, label: string): Promise<void> {
   const filters = { label: [label] };
   const containers = await docker.listContainers({ all: true, filters });
@@ -96,7 +96,10 @@ async function builtImages(docker: Docker, instance: string): Promise<Docker.Ima
   return images.filter(({ RepoTags }) => (RepoTags ?? []).some((name) => tag.test(name)));
 }
 
-/** Ignores a failed removal: another run may remove the same object, and the next sweep tries again. */
+/**
+ * Ignores that an object could not be removed: another run may remove the same object, and the next sweep tries
+ * again.
+ */
 async function gone(removal: Promise<unknown>): Promise<void> {
   await removal.catch(() => {});
 }

@@ -12,7 +12,10 @@ export function dockerClient(): Docker {
   return connectTo(dockerHost());
 }
 
-/** Returns the labels for objects that a test creates on the engine itself: they are removed after the run. */
+/**
+ * Returns the labels for objects that a test itself creates on the engine. Objects with these labels are removed
+ * after the run.
+ */
 export function testLabels(): Record<string, string> {
   return { [TEST_LABEL]: process.env["BERTH_TEST_RUN"] ?? String(process.pid) };
 }

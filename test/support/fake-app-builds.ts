@@ -9,7 +9,7 @@ import { type Resource, SOURCE_REVISION_ANNOTATION } from "../../src/resources/r
 import type { Store } from "../../src/store/store.ts";
 import type { FakeEngine, FakeImage } from "./fake-engine.ts";
 
-/** The result of the build of one revision; default: an image with the name of the revision. */
+/** The result of the build of one revision. By default it is an image with the name of the revision. */
 export interface FakeBuild {
   readonly afterMs?: number;
   /** The behaviour of containers of the image. */
@@ -27,12 +27,12 @@ export interface FakeBuild {
  */
 export class FakeAppBuilds implements AppBuilds {
   head: string | SourceState = "commit1";
-  /** If set, sources resolve to this state after a second; otherwise they resolve at once to `head`. */
+  /** If set, sources resolve to this state after a second. Otherwise they resolve to `head` immediately. */
   resolution: SourceState | undefined;
   /** The number of resolutions that have begun while `resolution` was set. */
   resolutions = 0;
   scripts = new Map<string, FakeBuild>();
-  /** While it is true, builds wait for space. */
+  /** If true, builds wait for space on the disk. */
   isDiskFull = false;
   asked: string[] = [];
   onChanged: (app: string) => void = () => {};
@@ -48,7 +48,7 @@ export class FakeAppBuilds implements AppBuilds {
     this.#engine = engine;
   }
 
-  /** Returns the same script for another process. */
+  /** Returns builds with the same script for the next process. */
   afterRestart(clock: Clock, store: Store): FakeAppBuilds {
     const next = new FakeAppBuilds(clock, this.#engine);
     next.store = store;

@@ -3,7 +3,7 @@ import { BerthError, NotFoundError } from "../../src/base/errors.ts";
 import type { BuildControl, UploadedArchive } from "../../src/controller/builds/port.ts";
 import type { BuildRecord, Store } from "../../src/store/store.ts";
 
-/** Scripted builds, whose records are in the store. */
+/** A BuildControl with scripted builds, whose records are in the store. */
 export class FakeBuildControl implements BuildControl {
   /** Uploaded archives by digest. */
   readonly archives = new Map<string, Buffer>();
@@ -12,7 +12,7 @@ export class FakeBuildControl implements BuildControl {
   readonly pushes: { readonly urls: readonly string[]; readonly ref: string | undefined }[] = [];
   /** The names of apps that `refreshFollowers` returns. */
   pushedApps: string[] = [];
-  /** The error of the next uploads, which is thrown at their end. */
+  /** The error that the next uploads throw at their end. */
   uploadError: BerthError | undefined;
   /** The number of bytes that uploads have read, including failed uploads. */
   bytesRead = 0;
@@ -44,7 +44,7 @@ export class FakeBuildControl implements BuildControl {
       waiting.push(line);
       wake?.();
     };
-    // Before the first line, so that a line or the end is not missed while the reader processes one.
+    // The reader subscribes before it gets the first line, so that it misses neither a line nor the end.
     if (isFollowed) this.#following.set(id, { push });
     signal.addEventListener("abort", () => push(null), { once: true });
     yield* this.logs.get(id) ?? [];

@@ -11,11 +11,11 @@ export type BusAnswer = (
   ...args: readonly BusValue[]
 ) => readonly BusValue[] | Promise<readonly BusValue[]>;
 
-/** A session bus with a companion that answers as a test defines. No other name has an owner. */
+/** A session bus with a companion that answers as a test defines. Only the companion's names have owners. */
 export class FakeCompanion {
   /** The received calls, except those of the bus's own methods. */
   readonly calls: { readonly member: string; readonly args: readonly BusValue[] }[] = [];
-  /** The answers by method name; a method without an answer is unknown. */
+  /** The answers by method name. A method that is not listed is unknown. */
   methods: Readonly<Record<string, BusAnswer>>;
   isRunning = true;
   openConnections = 0;

@@ -65,7 +65,7 @@ export class FakeControlPlane implements ControlPlane {
     return this.engineState;
   }
 
-  /** The `alongside` argument of the last plan: resources that the plan assumed to exist. */
+  /** The argument `alongside` of the last plan: the resources that the plan assumed to exist. */
   alongside: readonly PlannedResource[] = [];
 
   async planApp(
@@ -95,7 +95,7 @@ export class FakeControlPlane implements ControlPlane {
   modelPlan: Partial<ModelPlanReport> = {};
   readonly plannedModels: { name: string; spec: ModelSpec | undefined }[] = [];
 
-  /** The error with which the check of a new Model's source fails; undefined if the source exists. */
+  /** The error that the check of a new Model's source throws; undefined if the source exists. */
   sourceError: Error | undefined;
 
   async checkSource(): Promise<void> {
@@ -123,7 +123,7 @@ export class FakeControlPlane implements ControlPlane {
     };
   }
 
-  /** Download progress by the name of the Model. */
+  /** The download progress of Models, by name. */
   readonly progress = new Map<string, ModelProgress>();
 
   modelProgress(name: string): ModelProgress | undefined {

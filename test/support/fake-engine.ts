@@ -30,7 +30,10 @@ export interface FakeImage {
    * if they never do.
    */
   readonly healthyAfterMs?: number;
-  /** The answer of the port to a GET; default: HTTP. `nothing`: it accepts connections only. */
+  /**
+   * The protocol with which the port answers a GET; by default HTTP. With `nothing`, the port only accepts
+   * connections.
+   */
   readonly speaks?: "http" | "other" | "nothing";
   readonly exits?: { readonly afterMs: number; readonly code: number; readonly oom?: boolean };
   /** If set, the engine refuses to start a container with this error. */
@@ -40,10 +43,10 @@ export interface FakeImage {
     | string
     | { readonly stream: "stdout" | "stderr"; readonly message: string }
   )[];
-  /** If true, the container ends only by SIGKILL, so that a stop takes the whole grace period. */
+  /** If true, only SIGKILL ends the container, so that a stop takes the whole grace period. */
   readonly ignoresTerm?: boolean;
   readonly exec?: (command: readonly string[]) => { exitCode: number; output: string };
-  /** False if the image is only in the registry and has to be pulled first. Default true. */
+  /** If false, the image is only in the registry and must be pulled first. Default true. */
   readonly held?: boolean;
   /** The credentials that the registry requires. */
   readonly auth?: { readonly username: string; readonly password: string };
@@ -51,7 +54,7 @@ export interface FakeImage {
   readonly pullMs?: number;
 }
 
-/** A container of the engine; tests read it, and only the engine changes it. */
+/** A container of the engine. Tests may read it, but only the engine changes it. */
 export interface FakeContainer {
   readonly id: string;
   name: string;
@@ -69,7 +72,7 @@ export interface FakeContainer {
   memoryBytes: number | null;
   nanoCpus: number | null;
   unhealthy: boolean;
-  /** The open connections to its port; undefined: the engine does not report them. */
+  /** The number of open connections to the container's port; undefined if the engine does not report them. */
   connections: number | undefined;
   readonly networks: Map<string, FakeEndpoint>;
   published: PublishSpec[];
@@ -81,7 +84,7 @@ export interface FakeContainer {
 
 export interface FakeEndpoint {
   readonly aliases: readonly string[];
-  /** The network object on which the container was started; a later network of the same name is another object. */
+  /** The network object on which the container was started. A later network with the same name is another object. */
   joined: Labels | undefined;
 }
 
@@ -106,10 +109,10 @@ export class FakeEngine {
   readonly leases = new Map<string, Labels>();
   /** The images of the engine by their references. */
   readonly localImages = new Map<string, HeldImage>();
-  /** Images that have lost their reference to another one, by id. */
+  /** Images whose reference has moved to another image, by id. */
   readonly untagged = new Map<string, HeldImage>();
   readonly registry = new Map<string, FakeImage>();
-  /** Everything that was ever in the registry, by repository and digest. */
+  /** Every image that was ever in the registry, by repository and digest. */
   readonly registryDigests = new Map<string, FakeImage>();
   readonly builder = new FakeImageBuilder(this);
   readonly #imageIds = new Map<FakeImage, string>();
@@ -122,7 +125,7 @@ export class FakeEngine {
   #isShuttingDown = false;
   /** The address at which containers reach the machine. */
   readonly hostAddress = "10.255.0.1";
-  /** If false, events are dropped while the stream stays open. */
+  /** If false, events are dropped, although the stream stays open. */
   deliverEvents = true;
 
   constructor(clock: Clock, images: Readonly<Record<string, FakeImage>> = {}) {
@@ -139,7 +142,10 @@ export class FakeEngine {
     return this.#isShuttingDown;
   }
 
-  /** Shuts the engine down as a service manager does: its containers end. Call `setReachable(false)` afterwards. */
+  /**
+   * Shuts the engine down as a service manager does, which ends its containers. Call `setReachable(false)`
+   * afterwards.
+   */
   shutDown(): void {
     this.#isShuttingDown = true;
     for (const { id, state } of this.containers()) if (state === "running") this.kill(id, 143);
@@ -150,7 +156,7 @@ export class FakeEngine {
     this.#addresses = 0;
   }
 
-  /** Sets whether the engine is reachable. If it is not, every call is refused and event streams are closed. */
+  /** Sets whether the engine is reachable. While it is not, every call is refused, and event streams are closed. */
   setReachable(reachable: boolean): void {
     if (reachable) this.#isShuttingDown = false;
     if (this.#reachable === reachable) return;
@@ -160,7 +166,7 @@ export class FakeEngine {
     );
   }
 
-  /** Closes the event streams once; clients reconnect at once, without the events of the time in between. */
+  /** Closes the event streams once. Clients reconnect at once, but miss the events of the time in between. */
   cutEvents(message = "the stream ended"): void {
     this.#emit({ type: "disconnected", message });
     this.#emit({ type: "connected" });
@@ -172,7 +178,7 @@ export class FakeEngine {
     if (image.held !== false) this.addLocalImage(reference);
   }
 
-  /** Moves the reference in the registry to another image, of which the engine learns with the next pull. */
+  /** Moves the reference in the registry to another image. The engine learns of it with the next pull. */
   push(reference: string, image: FakeImage): void {
     this.registry.set(reference, image);
     const { repository } = parseImageReference(reference);
@@ -184,14 +190,14 @@ export class FakeEngine {
     if (image) this.tagImage(reference, image);
   }
 
-  /** Gives the reference to an image of the engine, like `docker tag`. */
+  /** Gives the reference to another image of the engine, like `docker tag`. */
   tagImage(reference: string, image: FakeImage, id = this.imageId(image)): void {
     const before = this.localImages.get(reference);
     if (before && before.id !== id) this.untagged.set(before.id, before);
     this.localImages.set(reference, { id, image });
   }
 
-  /** Changes the behaviour of an image that stays the same, as if something that it depends on had changed. */
+  /** Changes the behaviour of an image without changing the image, as if something that it depends on had changed. */
   setBehaviour(reference: string, image: FakeImage): void {
     const before = this.registry.get(reference);
     if (before) this.#imageIds.set(image, this.imageId(before));
@@ -224,7 +230,7 @@ export class FakeEngine {
     for (const id of this.untagged.keys()) if (!used.has(id)) this.untagged.delete(id);
   }
 
-  /** Lists every container in order of creation, including those of other programs. */
+  /** Lists every container in the order of creation, including those of other programs. */
   containers(): readonly FakeContainer[] {
     return [...this.#containers.values()];
   }
@@ -344,7 +350,7 @@ export class FakeEngine {
     this.#wake();
   }
 
-  /** Sends SIGTERM, then SIGKILL after the grace period. Continues if the caller stops waiting. */
+  /** Sends SIGTERM, and SIGKILL after the grace period. The stop continues even if the caller stops waiting. */
   async stop(id: string, graceMs: number, signal: AbortSignal): Promise<void> {
     const container = this.find(id);
     if (container?.state !== "running" && container?.state !== "paused") return;

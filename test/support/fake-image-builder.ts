@@ -22,13 +22,13 @@ export interface FakeImageBuild {
   readonly lines?: readonly string[];
   /** The behaviour of containers of the built image. */
   readonly image?: FakeImage;
-  /** The step that fails (counted from 1), with its exit code, after these lines. */
+  /** The step that fails (counted from 1), with its exit code and the lines that it prints before. */
   readonly fails?: {
     readonly step: number;
     readonly exitCode?: number;
     readonly lines?: readonly string[];
   };
-  /** The error that is thrown before any step. */
+  /** An error that the build throws before any step. */
   readonly error?: BerthError;
   /** If true, the last step never ends, unless the build is aborted. */
   readonly hangs?: boolean;
@@ -58,7 +58,7 @@ const DEFAULT_STEPS = ["FROM scratch", "COPY . /app"];
  * with a build cache.
  */
 export class FakeImageBuilder {
-  /** The behaviour of builds, or a function that returns the behaviour of each build. */
+  /** The behaviour of all builds, or a function that returns the behaviour of each build. */
   script: FakeImageBuild | ((run: FakeBuildRun) => FakeImageBuild) = {};
   /** All builds, oldest first. */
   readonly runs: FakeBuildRun[] = [];
@@ -113,7 +113,7 @@ export class FakeImageBuilder {
       .filter(({ tags }) => tags.some((tag) => findAppOfImage(instance, tag) !== undefined));
   }
 
-  /** Removes a tag, or an image with all its tags by id; returns false if it is missing or in use. */
+  /** Removes a tag, or the image with this id and all its tags. Returns false if the image is missing or in use. */
   remove(reference: string): boolean {
     const { localImages: held } = this.#engine;
     const isId = reference.startsWith("sha256:");

@@ -9,8 +9,8 @@ import type {
 import type { Resource } from "../../src/resources/resource.ts";
 
 /**
- * Hooks around each change of the route table. An error thrown in `before` is a change that never happened; one in
- * `after` is a lost reply after the change. A promise delays the change.
+ * Hooks around each change of the route table. An error thrown in `before` simulates a change that never happened,
+ * and one in `after` simulates a reply that is lost after the change. A promise delays the change.
  */
 export interface FakeIngressFaults {
   before?(change: FakeIngressChange): void | Promise<void>;
@@ -21,7 +21,7 @@ export interface FakeIngressChange {
   readonly type: "write" | "remove";
   readonly app: string;
   readonly targets: readonly string[];
-  /** The number of the change, counted from 1 over all changes of this ingress. */
+  /** The number of the change, counted from 1 over all changes through this ingress. */
   readonly number: number;
 }
 
@@ -29,10 +29,10 @@ export interface FakeIngressOptions {
   readonly clock: Clock;
   readonly mode?: Ingress["mode"];
   readonly reach?: Ingress["reachability"];
-  /** The route table of an earlier ingress: it survives Berth, as the real table on the disk does. */
+  /** The route table of an earlier ingress. It survives a kill of Berth, as the real table on the disk does. */
   readonly routes?: Map<string, AppRoute>;
   readonly faults?: FakeIngressFaults;
-  /** The verdict on Apps without `setVerdict`; default: every App is served over HTTP. */
+  /** The verdict on Apps for which `setVerdict` was not called. By default, every App is served over HTTP. */
   readonly verdict?: SiteVerdict;
 }
 
@@ -40,10 +40,10 @@ export interface FakeIngressOptions {
 export class FakeIngress implements Ingress {
   readonly mode: Ingress["mode"];
   readonly reachability: Ingress["reachability"];
-  /** The route of each App; an App without a route has no targets. */
+  /** The route of each App. An App that is not listed has no targets. */
   readonly routes: Map<string, AppRoute>;
   faults: FakeIngressFaults;
-  /** True if the process that uses this ingress is dead: its changes never settle. The route table survives. */
+  /** If true, the process that uses this ingress is dead: its changes never settle. The route table survives. */
   dead = false;
   current: IngressState = { ready: true, version: "fake", message: "the fake ingress runs" };
   readonly table: AppRouteTable;
@@ -85,12 +85,12 @@ export class FakeIngress implements Ingress {
     return this.current;
   }
 
-  /** A verdict that the test has set applies to the App with any spec. */
+  /** A verdict that the test has set applies to the App whatever its spec is. */
   verdict({ metadata: { name } }: Resource<"App">): SiteVerdict | undefined {
     return this.#verdicts.has(name) ? this.#verdicts.get(name) : this.#default;
   }
 
-  /** Sets the verdict on an App; undefined if it is not known yet. */
+  /** Sets the verdict on an App, or undefined as long as none is known. */
   setVerdict(app: string, verdict: SiteVerdict | undefined): void {
     this.#verdicts.set(app, verdict);
   }

@@ -5,13 +5,13 @@ import type { Ledger, NewEntry, Receipt } from "../../src/assistant/ledger/port.
 
 export interface WrittenEntry extends NewEntry {
   readonly seq: number;
-  /** The number of the commit; the entries of a commit have the same number. */
+  /** The number of the entry's commit. All entries of one commit have the same number. */
   readonly commit: number;
 }
 
 /**
- * A ledger in memory that commits like the real one: entries of one event loop turn are one commit. In the mode `down`,
- * it rejects entries; in the mode `torn`, it writes them and reports a failure.
+ * A ledger in memory that commits like the real one: the entries of one turn of the event loop form one commit. In
+ * the mode `down`, it rejects entries; in the mode `torn`, it writes them and reports a failure.
  */
 export class FakeLedger implements Ledger {
   readonly entries: WrittenEntry[] = [];
@@ -29,7 +29,7 @@ export class FakeLedger implements Ledger {
 
   async append(entry: NewEntry): Promise<Receipt> {
     this.onAppend(entry);
-    // The real ledger would reject this entry too.
+    // The real ledger would also reject this entry.
     draftEntry(entry, "2030-01-01T00:00:00.000Z");
     if (this.#waiting.length === 0) queueMicrotask(() => setImmediate(() => this.#commit()));
     return new Promise((resolve, reject) => {
@@ -48,8 +48,8 @@ export class FakeLedger implements Ledger {
   }
 
   /**
-   * Returns the names of the ledger entries of this call without the prefix `agent.`, with the error code if there is
-   * one.
+   * Returns the names of the call's ledger entries without the prefix `agent.`, followed by the error code if there
+   * is one.
    */
   entryNamesOfCall(call: number): string[] {
     return this.entries

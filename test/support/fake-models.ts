@@ -23,9 +23,9 @@ import type {
   SourceRequest,
 } from "../../src/controller/models/hub/port.ts";
 
-/** A repository of the hub. */
+/** A model repository of the simulated hub. */
 export interface FakeRepository {
-  /** The commit of the repository; null for a URL. */
+  /** The commit of the repository; null if the model comes from a plain URL. */
   readonly commit: string | null;
   readonly bytes: number;
   /** The minimum memory of the model in bytes. */
@@ -36,21 +36,21 @@ export interface FakeRepository {
 /** The state that survives a restart of Berth: the hub, the disk, and the process of the assistant. */
 export class FakeModelEnvironment {
   readonly repositories = new Map<string, FakeRepository>();
-  /** The errors of the next resolutions, oldest first. */
+  /** The errors with which the next resolutions fail, oldest first. */
   readonly resolveErrors: BerthError[] = [];
   readonly downloadErrors: BerthError[] = [];
   readonly loadErrors: BerthError[] = [];
-  /** The number of bytes on the disk, by key. */
+  /** The bytes of each model on the disk, by the model's key. */
   readonly disk = new Map<string, { done: number; readonly total: number }>();
   readonly damaged = new Set<string>();
   readonly resident = new Map<string, AssistantModel>();
   memoryBytesMax = 1_000;
-  /** If true, unused files are removed at once, as if the disk budget were exceeded. */
+  /** If true, unused files are removed immediately, as if the disk budget were exceeded. */
   isShortOfDisk = false;
   isReachable = true;
   /** The state of the assistant that its supervisor reports. */
   daemonState: AssistantReport["state"] = "up";
-  /** The duration of a whole download, and of a load, in milliseconds of the virtual clock. */
+  /** The durations of a whole download and of a load, in milliseconds of the virtual clock. */
   downloadMs = 10_000;
   loadMs = 500;
   readonly calls: string[] = [];
@@ -198,7 +198,7 @@ export class FakeModelFiles implements ModelFiles {
     return this.#environment.disk.get(model.key)?.done ?? 0;
   }
 
-  /** Downloads the file in ten steps; a failure can interrupt it between two steps. */
+  /** Downloads the file in ten steps. A failure can interrupt the download between two steps. */
   async download(
     model: ResolvedModel,
     { onProgress }: { readonly onProgress: (progress: DownloadProgress) => void },

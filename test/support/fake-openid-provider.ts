@@ -3,7 +3,7 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 
 export type Claims = Record<string, unknown>;
 
-/** A key that all providers of a test file share, because creating a key is slow. */
+/** A pair of keys that all providers of a test file share, because creating keys is slow. */
 const published = keyPair();
 
 /** An OpenID provider whose answers the test controls. It consents to every sign-in at once. */
@@ -11,7 +11,7 @@ export class FakeOpenIdProvider implements AsyncDisposable {
   readonly issuer: string;
   readonly accessToken = `hf_oauth_${randomUUID()}`;
   readonly refreshToken = `hf_refresh_${randomUUID()}`;
-  /** The number of requests for each path. */
+  /** The number of requests by path. */
   readonly asked = new Map<string, number>();
   /** Returns changed metadata of the provider. */
   metadata: (usual: Claims) => Claims = (usual) => usual;
@@ -19,9 +19,9 @@ export class FakeOpenIdProvider implements AsyncDisposable {
   claims: (usual: Claims) => Claims = (usual) => usual;
   /** Returns a changed answer of the token endpoint. */
   tokens: (usual: Claims) => Claims = (usual) => usual;
-  /** Handlers that replace the answer of a path. */
+  /** Handlers that answer a path instead of the provider, by path. */
   readonly instead = new Map<string, (response: ServerResponse) => void>();
-  /** The key that signs id tokens; the published key set does not change with it. */
+  /** The key that signs id tokens. The published key set stays the same when a test changes this key. */
   signing: KeyObject = published.privateKey;
   readonly #server: Server;
   #nonce = "";
@@ -50,7 +50,7 @@ export class FakeOpenIdProvider implements AsyncDisposable {
     return new FakeOpenIdProvider(server, `http://127.0.0.1:${address.port}`);
   }
 
-  /** Returns the redirect URL for the browser, with these changes of its parameters. */
+  /** Returns the URL to which the browser is redirected, with these changes of its parameters. */
   async authorize(
     authorizeUrl: string,
     changes: Readonly<Record<string, string | undefined>> = {},

@@ -27,7 +27,7 @@ import { parseImageReference } from "../../src/resources/image-reference.ts";
 import { type EngineEvent, FakeEngine, type FakeImage } from "./fake-engine.ts";
 import { probeFake } from "./fake-probe.ts";
 
-/** Thrown by a fault hook to simulate that the process that made the call is dead. */
+/** Thrown by a fault hook to simulate that the calling process is dead. */
 export class KillSignal extends Error {
   override readonly name = "KillSignal";
 }
@@ -43,7 +43,7 @@ export interface FakeCall {
 }
 
 /**
- * Hooks around each call. An error in `beforeCall` simulates a call that never arrives; an error in `afterCall`
+ * Hooks around each call. An error in `beforeCall` simulates a call that never arrives, and one in `afterCall`
  * simulates a reply that is lost after the effect. A promise delays the call.
  */
 export interface FakeFaults {
@@ -55,9 +55,9 @@ export interface FakeRuntimeOptions {
   readonly clock: Clock;
   readonly images?: Readonly<Record<string, FakeImage>>;
   readonly faults?: FakeFaults;
-  /** The time that the engine needs for a call; with the default 0, a call waits for no timer. */
+  /** The time that the engine needs for a call. With the default of 0, a call waits for no timer. */
   readonly latencyMs?: number | ((call: FakeCall) => number);
-  /** The location of the engine; default: this machine. */
+  /** The location of the engine; by default, this machine. */
   readonly location?: EngineLocation;
   /** An existing engine, such as the one of a runtime that has died. */
   readonly engine?: FakeEngine;
@@ -79,7 +79,7 @@ const writes: ReadonlySet<CallName> = new Set<CallName>([
   "removeImage",
 ]);
 
-/** The renewals of the lease change nothing that apps use, and are not counted among the writes. */
+/** The names of the calls for the lease, which change nothing that apps use and are not counted as writes. */
 const leaseCalls: ReadonlySet<CallName> = new Set<CallName>([
   "createLease",
   "listLeases",
@@ -110,7 +110,7 @@ export class FakeRuntime implements ContainerRuntime {
     this.#latencyMs = typeof latency === "number" ? () => latency : latency;
   }
 
-  /** The number of calls so far, including refused calls. */
+  /** The number of calls so far, including those that were refused. */
   get calls(): { reads: number; writes: number; byName: ReadonlyMap<CallName, number> } {
     return { reads: this.#reads, writes: this.#writes, byName: this.#byName };
   }
@@ -122,14 +122,14 @@ export class FakeRuntime implements ContainerRuntime {
   }
 
   /**
-   * Makes the process that uses this runtime dead: its calls, pending ones too, never settle, so that no code runs
-   * after them. Continue with `new FakeRuntime({ engine })`.
+   * Makes the process that uses this runtime dead: its calls never settle, including pending ones, so that no code
+   * runs after them. Continue with `new FakeRuntime({ engine })`.
    */
   die(): void {
     this.#dead = true;
   }
 
-  // The following methods are changes that a user makes on the engine.
+  // The following methods simulate changes that a user makes on the engine.
   containers() {
     return this.engine.containers();
   }
@@ -145,7 +145,7 @@ export class FakeRuntime implements ContainerRuntime {
   destroy(id: string): void {
     this.engine.remove(id);
   }
-  /** Adds a container of another program, from an existing or a new image. */
+  /** Adds a container of another program. Its image may already exist. */
   addStranger(
     name: string,
     options: { labels?: Labels; image?: string; running?: boolean } = {},
@@ -522,7 +522,7 @@ export class FakeRuntime implements ContainerRuntime {
     }
   }
 
-  /** A dead process receives no result and no error. */
+  /** If the process is dead, its calls return neither a result nor an error. */
   async #alive(): Promise<void> {
     if (this.#dead) await new Promise<never>(() => {});
   }
@@ -551,7 +551,7 @@ function hasLabels(there: Labels, wanted: Labels): boolean {
 
 function ensure(map: Map<string, Labels>, what: string, name: string, labels: Labels): void {
   const there = map.get(name);
-  // The labels are copied, because each created object is a separate one, even if the labels are equal.
+  // The labels are copied, so that each created object has its own.
   if (!there) map.set(name, { ...labels });
   else if (!hasLabels(there, labels))
     throw new BerthError(

@@ -14,14 +14,14 @@ import type {
   ToolAppsHarness,
 } from "../contract/assistant/tool-apps-contract.ts";
 
-/** An app in the test's process whose behaviour the test controls. */
+/** An app that runs in the test's process, and whose behaviour the test controls. */
 export class FakeApp implements ScriptedApp {
   readonly address: AppAddress;
   readonly received: { readonly name: string; readonly args: JsonObject }[] = [];
   tools: readonly ScriptedTool[];
   isAlive = true;
   isConnected = false;
-  /** Returns the app's answer to a call; undefined: each tool returns its scripted answer. */
+  /** Returns the app's answer to a call. If it is undefined, each tool returns its scripted answer. */
   respond: ((name: string, args: JsonObject) => ScriptedAnswer) | undefined;
 
   readonly #death = new AbortController();
@@ -75,7 +75,7 @@ export class FakeApp implements ScriptedApp {
   }
 }
 
-/** ToolApps without processes and sockets. A test can read `calls`, and make a step fail with `fault`. */
+/** ToolApps without processes and sockets. A test can read `calls`, and can make any step fail with `fault`. */
 export class FakeToolApps implements ToolApps {
   readonly #apps = new Map<string, FakeApp>();
   /** The time limit of a call; undefined if there is none. */
@@ -135,7 +135,7 @@ export class FakeToolApps implements ToolApps {
     return this.#apps.get(appId)?.isConnected ?? false;
   }
 
-  /** If false, the app cannot be reached, like the socket of an app that has crashed. */
+  /** If false, the app cannot be reached, as when the app has crashed and its socket file is left. */
   async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
     return isActivatable || this.#apps.has(appId);
   }

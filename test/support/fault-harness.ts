@@ -15,7 +15,8 @@ const ENTRIES_MAX = 1_000_000;
 export type TraceTarget = "ledger" | "journal" | "main" | "all";
 
 /**
- * A session bus with a companion into which a test injects faults, and an app and a client that outlive the companion.
+ * A session bus with a companion into which a test injects faults. The app and the client keep running when the
+ * companion dies.
  */
 export class FaultHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
@@ -53,11 +54,14 @@ export class FaultHarness implements AsyncDisposable {
     this.#cleanup.defer(step);
   }
 
-  /** Mounts a file system below the state directory, or at it if `below` is "". Returns a function that unmounts it. */
+  /**
+   * Mounts a file system below the state directory, or at the state directory itself if `below` is "". Returns a
+   * function that unmounts it.
+   */
   mount(below: string, args: readonly string[]): () => Promise<void> {
     const unmount = mountFileSystem(join(this.dataDir, below), args);
     this.#cleanup.defer(() => unmount("at once"));
-    // A daemon that still runs would continue to write to the file system.
+    // A daemon that still runs would continue to write to the mounted file system.
     this.#cleanup.defer(async () => void (await this.companion.stop("SIGKILL")));
     return unmount;
   }
@@ -103,8 +107,8 @@ export class FaultHarness implements AsyncDisposable {
   }
 
   /**
-   * Returns the violated invariants of the ledger and of the effects, and the ledger's verification status, with its
-   * reason if there is one.
+   * Returns the violated invariants of the ledger and of the effects. Also returns the ledger's verification status,
+   * with its reason if there is one.
    */
   audit(isAtRest: boolean): { readonly verdict: string; readonly problems: readonly string[] } {
     using ledger = OfflineLedger.open(this.dataDir);

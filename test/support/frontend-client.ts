@@ -20,7 +20,7 @@ export class FrontendClient implements AsyncDisposable {
   readonly bus: SessionBus;
   readonly #turns = new Map<bigint, RecordedTurn>();
   readonly logins: string[] = [];
-  /** The waiting calls, whose conditions are checked after each signal. */
+  /** The calls that wait for signals, each with the condition that is checked after each signal. */
   readonly #waiting = new Set<() => void>();
 
   static async connect(address: string): Promise<FrontendClient> {

@@ -12,7 +12,7 @@ export class GatedEngine implements InferenceEngine {
   readonly name: string;
   /** All loads that have started, in order. */
   readonly loads: LoadRequest[] = [];
-  /** The memory of models by id; other models use 1 byte. */
+  /** The memory that models use, by id. Other models use 1 byte. */
   readonly memoryBytes = new Map<string, number>();
   readonly kinds = new Map<string, ModelFacts["kind"]>();
   readonly failures = new Map<string, Error>();

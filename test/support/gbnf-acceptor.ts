@@ -10,14 +10,14 @@ interface Frame {
 
 /**
  * Parses a text with all possible stacks of a grammar, as llama.cpp does during sampling. Equal stacks share one
- * object, so that the maximum number of stacks can be counted.
+ * object, so that stacks can be compared and counted.
  */
 export class GbnfAcceptor {
   readonly #grammar: GbnfGrammar;
   readonly #frames = new Map<string, Frame>();
   readonly #alternatives = new Map<readonly GbnfElement[], number>();
   readonly #closures = new Map<Frame | undefined, ReadonlySet<Frame | undefined>>();
-  /** The maximum number of stacks at one position of all texts so far. */
+  /** The highest number of stacks at one position of all texts so far. */
   stacksMax = 0;
 
   constructor(grammar: GbnfGrammar) {
@@ -53,7 +53,10 @@ export class GbnfAcceptor {
     return found;
   }
 
-  /** Returns the frame for the next element; undefined after the last element, where a text may end. */
+  /**
+   * Returns the frame for the next element of an alternative; undefined after the last element, where a text may
+   * end.
+   */
   #frame(
     alternative: readonly GbnfElement[],
     index: number,
@@ -68,7 +71,7 @@ export class GbnfAcceptor {
     return frame;
   }
 
-  /** Expands rules until each stack begins with a character. */
+  /** Expands rules until each stack begins with an element that matches a character. */
   #closure(start: Frame | undefined): ReadonlySet<Frame | undefined> {
     const known = this.#closures.get(start);
     if (known) return known;

@@ -1,6 +1,6 @@
 /**
- * Parses GBNF as llama.cpp does: the same characters and escapes, the same expansion of repetitions, and the same
- * refusals. The result is a set of rules with alternatives of elements.
+ * The result of parsing GBNF as llama.cpp does: the same characters and escapes, the same expansion of repetitions,
+ * and the same refusals. A grammar is a set of rules with alternatives of elements.
  */
 export interface GbnfGrammar {
   readonly rules: readonly GbnfRule[];
@@ -72,7 +72,7 @@ class GbnfParser {
   #sequence(name: string, nested: boolean): GbnfElement[] {
     const elements: GbnfElement[] = [];
     let last = 0;
-    /** The number of rules that the next repetition multiplies; llama.cpp limits the product. */
+    /** The number of rules that the next repetition multiplies. llama.cpp limits the product. */
     let inside = 1;
     for (;;) {
       const next = this.#text[this.#at];
@@ -222,7 +222,7 @@ class GbnfParser {
   }
 }
 
-/** Refuses left recursion, which llama.cpp refuses in some cases and which makes it hang in others. */
+/** Throws for left recursion, which llama.cpp refuses in some cases and which makes it hang in others. */
 function assertNoLeftRecursion(grammar: GbnfGrammar): void {
   const nullable = new Set<number>();
   const isNullable = (element: GbnfElement) =>

@@ -4,12 +4,12 @@ import type { GbnfElement, GbnfGrammar } from "./gbnf-grammar.ts";
 export type RandomNumbers = () => number;
 
 /**
- * Samples random texts of a grammar. After `softMax` characters it chooses the alternative with the shortest
+ * Samples random texts of a grammar. After `softMax` characters it always chooses the alternative with the shortest
  * text, so that each sample ends.
  */
 export class GbnfSampler {
   readonly #grammar: GbnfGrammar;
-  /** The minimum number of characters of each rule. */
+  /** The minimum number of characters of a text of each rule. */
   readonly #fewest: number[];
 
   constructor(grammar: GbnfGrammar) {
@@ -65,7 +65,7 @@ function computeFewestCharacters(grammar: GbnfGrammar): number[] {
   return fewest;
 }
 
-/** Returns plain characters mostly, and unusual characters sometimes. */
+/** Returns a plain character in most cases, and an unusual one sometimes. */
 function sampleCharacter(
   element: Extract<GbnfElement, { kind: "class" }>,
   random: RandomNumbers,

@@ -1,7 +1,7 @@
 import type { GenerateEvent } from "../../src/assistant/inference/inference-engine.ts";
 import type { TokenLogprob } from "../../src/assistant/inference/runner.ts";
 
-/** Reads the events of a generation at once, and can pause. */
+/** Reads the events of a generation as they arrive, and can pause. */
 export class GenerationReader {
   text = "";
   readonly logprobs: TokenLogprob[] = [];
@@ -12,7 +12,7 @@ export class GenerationReader {
   isOver = false;
   /** Resolves when the iteration has ended or failed; never rejects. */
   readonly done: Promise<void>;
-  /** Resolves at the first text, or at the end of the generation. */
+  /** Resolves at the first text, or at the end of the generation if there is none. */
   readonly firstOutput: Promise<void>;
   #onFirstOutput: () => void = () => {};
   readonly #iterator: AsyncIterator<GenerateEvent>;
@@ -35,7 +35,7 @@ export class GenerationReader {
     return () => goOn?.();
   }
 
-  /** Stops reading permanently, as leaving a for-await loop does. */
+  /** Stops reading permanently, like a caller that leaves a for-await loop. */
   async cancel(): Promise<void> {
     await this.#iterator.return?.();
   }

@@ -5,13 +5,13 @@ import { BerthError } from "../../src/base/errors.ts";
 import { Git, type GitOptions } from "../../src/controller/git/git.ts";
 import type { GitCheckout, GitRepository, SourceLimits } from "../../src/controller/git/port.ts";
 
-/** A git adapter with folders of its own, and helpers for a test. */
+/** A git adapter with its own folders, and helpers for a test. */
 export class GitHarness implements AsyncDisposable {
   readonly root: string;
   readonly git: Git;
 
   static async make(options: Partial<GitOptions> = {}): Promise<GitHarness> {
-    // A space and a quote in the path prove that neither a shell nor ssh splits it.
+    // The path contains a space and a quote, which shows that neither a shell nor ssh splits it.
     const root = await mkdtemp(path.join(os.tmpdir(), "berth git's-"));
     return new GitHarness(root, new Git({ dir: path.join(root, "state"), ...options }));
   }
@@ -46,7 +46,7 @@ export class GitHarness implements AsyncDisposable {
     return { ...done, tree: await readTree(this.target) };
   }
 
-  /** Lists files that completed calls have left behind; the list should be empty. */
+  /** Lists the files that completed calls have left behind. The list should be empty. */
   async leftovers(): Promise<string[]> {
     const work = await readdir(path.join(this.root, "state", "work")).catch(() => []);
     return [...work, ...Object.keys(await readTree(this.target))];
@@ -58,7 +58,8 @@ export class GitHarness implements AsyncDisposable {
 }
 
 /**
- * Maps paths to content; `-> TARGET` for a link, `dir` for an empty folder, and a `*` after the name of an executable.
+ * Returns the content of each path: `-> TARGET` for a link, `dir` for an empty folder, and a `*` after the path of
+ * an executable file.
  */
 async function readTree(dir: string, below = ""): Promise<Record<string, string>> {
   const tree: Record<string, string> = {};
@@ -75,7 +76,7 @@ async function readTree(dir: string, below = ""): Promise<Record<string, string>
   return tree;
 }
 
-/** Returns the BerthError that the call rejects with. */
+/** Returns the BerthError with which the call rejects. */
 export async function captureBerthError(work: Promise<unknown>): Promise<BerthError> {
   try {
     await work;

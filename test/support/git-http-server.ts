@@ -8,16 +8,17 @@ import { pipeline } from "node:stream/promises";
 import { GitRepositories } from "./git-repositories.ts";
 
 /**
- * The faults of the server from now on. `pack` applies only to requests for objects, not to those for the list of refs.
+ * A fault of the server from now on. With `when: "pack"` it applies only to requests for objects, and not to those
+ * for the list of refs.
  */
 export type GitFault =
   | { readonly type: "hang"; readonly when?: "pack" }
   | { readonly type: "cut"; readonly afterBytes: number }
-  /** Sends this number of bytes of the pack, and then nothing more. */
+  /** The server sends this number of bytes of the pack, and then nothing more. */
   | { readonly type: "stall"; readonly afterBytes: number }
   | { readonly type: "redirect"; readonly to: string }
   | { readonly type: "status"; readonly code: number; readonly body?: string }
-  /** Answers with a page that is not git, as a proxy or a portal does. */
+  /** The server answers with a page that is not git's, as a proxy or a captive portal does. */
   | { readonly type: "page"; readonly body: string };
 
 export interface ReceivedRequest {
@@ -28,17 +29,17 @@ export interface ReceivedRequest {
 }
 
 export interface GitHttpServerOptions {
-  /** The credentials of every repository; any user name is accepted if `username` is undefined. */
+  /** The credentials of every repository. If `username` is undefined, any user name is accepted. */
   readonly auth?: { readonly username?: string; readonly password: string };
-  /** If true, the server supports only the first version of the protocol, as some servers still do. */
+  /** If true, the server supports only version 1 of the protocol, as some servers still do. */
   readonly oldProtocol?: boolean;
-  /** The key and the certificate in PEM; if set, the server uses https. */
+  /** The key and the certificate in PEM. If set, the server uses https. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
 /**
- * Real git repositories behind HTTP on a loopback port: Node in front, `git http-backend` behind it. `repositories` has
- * the methods to create, commit, branch and tag.
+ * Real git repositories behind HTTP on a loopback port: Node answers the requests with the output of `git
+ * http-backend`. `repositories` has the methods to create, commit, branch and tag.
  */
 export class GitHttpServer implements AsyncDisposable {
   readonly repositories: GitRepositories;

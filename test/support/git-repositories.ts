@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 
-/** The changes of a commit by path: a text or bytes is a plain file, and null removes the file. */
+/** The changes of a commit by path. A text or bytes are a plain file, and null removes the file. */
 export type FileChange =
   | string
   | Buffer
@@ -19,7 +19,7 @@ export interface RawTreeEntry {
 }
 
 const WHO = "Test <test@berth.test>";
-/** Settings and prompts of the user who runs the tests must not affect the repositories. */
+/** The environment of git, in which settings and prompts of the user who runs the tests have no effect. */
 const ENVIRONMENT = {
   PATH: process.env["PATH"],
   GIT_CONFIG_NOSYSTEM: "1",
@@ -31,7 +31,7 @@ const ENVIRONMENT = {
   GIT_COMMITTER_EMAIL: "test@berth.test",
 };
 
-/** Bare repositories in one folder, which the machine's git writes and test servers serve. */
+/** Bare repositories in one folder. The machine's git writes them, and test servers serve them. */
 export class GitRepositories {
   readonly dir: string;
 
@@ -78,8 +78,8 @@ export class GitRepositories {
   }
 
   /**
-   * Creates a tag at a commit (default: the end of main): an annotated tag if there is a message, or else a lightweight
-   * tag.
+   * Creates a tag at a commit (default: the end of main): an annotated tag if a message is passed, and otherwise a
+   * lightweight tag.
    */
   async tag(
     name: string,
@@ -114,7 +114,7 @@ export class GitRepositories {
     return commit;
   }
 
-  /** Runs a git command in a repository; returns its trimmed output. Fails if git fails. */
+  /** Runs a git command in a repository, and returns its trimmed output. Throws if git fails. */
   git(name: string, args: readonly string[], input: string | Buffer = ""): Promise<string> {
     return new Promise((resolve, reject) => {
       const child = spawn("git", ["--git-dir", this.path(name), ...args], { env: ENVIRONMENT });

@@ -10,8 +10,8 @@ import { GitRepositories } from "./git-repositories.ts";
 const START_LIMIT_MS = 20_000;
 
 /**
- * Real git repositories behind a real sshd on a loopback port, with its own host and user keys. It accepts the user who
- * runs the tests, only with `privateKey`.
+ * Real git repositories behind a real sshd on a loopback port, with its own host and user keys. It accepts only the
+ * user who runs the tests, and only with `privateKey`.
  */
 export class SshGitServer implements AsyncDisposable {
   readonly repositories: GitRepositories;
@@ -72,7 +72,7 @@ export class SshGitServer implements AsyncDisposable {
     return `ssh://${user}@127.0.0.1:${this.port}${this.repositories.path(name)}`;
   }
 
-  /** Returns the same address with another host key, as if another server answered there. */
+  /** Gives the server another host key at the same address, as if another server answered there. */
   async changeHostKey(): Promise<void> {
     await ended(this.#child);
     const host = path.join(this.#dir, "host");
@@ -93,7 +93,7 @@ function makeKey(file: string): void {
   if (made.status !== 0) throw new Error(`ssh-keygen: ${String(made.stderr)}`);
 }
 
-/** Another program may take the free port first; then another port is tried. */
+/** Resolves when sshd listens. Another program may take the free port first; then another port is tried. */
 async function listening(
   program: string,
   dir: string,
@@ -103,7 +103,7 @@ async function listening(
     const port = fixedPort ?? (await freePort());
     const config = path.join(dir, "sshd_config");
     await writeFile(config, settings(dir, port));
-    // sshd starts a new process of itself for each connection, for which it needs its full path.
+    // sshd starts a new process for each connection, for which it needs its own full path.
     const child = spawn(program, ["-D", "-e", "-f", config], {
       stdio: ["ignore", "ignore", "pipe"],
     });

@@ -8,7 +8,10 @@ import { notesManifest } from "./tool-manifests.ts";
 
 const examples = join(import.meta.dirname, "../../examples");
 
-/** Apps whose schemas were written by hand: the examples, Berth's own tools, and the notes app of the tests. */
+/**
+ * Returns the apps whose schemas were written by hand: the examples, Berth's own tools, and the notes app of the
+ * tests.
+ */
 export function writtenApps(): readonly AppManifest[] {
   const files = ["notes-app/org.example.Notes.json", "mcp-bridge/org.example.Memory.json"];
   const written = files.map((file): object =>
@@ -19,7 +22,7 @@ export function writtenApps(): readonly AppManifest[] {
   );
 }
 
-/** Returns all tools of an app as candidates of the agent pass. */
+/** Returns all tools of an app as candidates for the agent pass. */
 export function candidatesOf(app: AppManifest): readonly ToolCandidate[] {
   return app.tools.map(({ name, tier, description, inputSchema, digest }) => ({
     name: `${app.appId}/${name}`,

@@ -7,7 +7,7 @@ const [path, behaviour] = process.argv.slice(2);
 const MIB = 1024 * 1024;
 const tool = (properties) => ({ name: "act", inputSchema: { type: "object", properties } });
 
-/** The reactions to a call by name; `send` writes a message, and `answer` writes the result of the call. */
+/** The reactions to a call, by name. `send` writes a message, and `answer` writes the result of the call. */
 const behaviours = {
   hangs: () => {},
   dies: () => process.exit(1),
@@ -33,7 +33,7 @@ const behaviours = {
   },
 };
 
-/** Writes pieces as fast as the peer reads them, until there is no next piece. */
+/** Writes pieces as fast as the peer reads them, until `next` returns no piece. */
 function writeWhile(socket, next) {
   for (let piece = next(); piece && !socket.destroyed; piece = next()) {
     if (socket.write(piece)) continue;
@@ -52,7 +52,7 @@ function onMessage(message, peer) {
     peer.answer({ protocolVersion: "2025-06-18", capabilities, serverInfo });
   } else if (method === "tools/list") {
     lists += 1;
-    // Each list of tools has another definition than the previous one.
+    // Each list of tools has a different definition than the previous list.
     peer.answer({ tools: [tool(behaviour === "changes" ? { [`p${lists}`]: {} } : {})] });
     if (behaviour === "changes") peer.send({ method: "notifications/tools/list_changed" });
   } else if (method === "tools/call") (behaviours[behaviour] ?? behaviours.hangs)(message, peer);

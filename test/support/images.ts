@@ -9,7 +9,7 @@ import {
 import { engineRequest } from "../../scripts/engine.mjs";
 
 /**
- * A web server that its environment configures. All variables are optional.
+ * An image of a web server that its environment configures. All variables are optional.
  *
  *   PORT=8080          port that it listens on; default 8080
  *   BODY=text          response to GET /; default: the image's version
@@ -22,10 +22,10 @@ import { engineRequest } from "../../scripts/engine.mjs";
  * GET /env returns the environment. `rm /www/healthz` in the container makes it unhealthy.
  */
 export const WEB = "berth.test/web:1";
-/** The same server with another version. */
+/** An image of the same web server with another version. */
 export const WEB_2 = "berth.test/web:2";
 /**
- * A web server on Node that shuts down gracefully: it completes its requests before it exits.
+ * An image of a web server on Node that shuts down gracefully: it completes its requests before it exits.
  *
  *   BODY=text          response to GET / and, after that time, to /slow?ms=5000
  *   PORT=8080          port that it listens on
@@ -35,13 +35,13 @@ export const WEB_2 = "berth.test/web:2";
  * It sends BODY ten times a second to a WebSocket at /socket.
  */
 export const NODE_WEB = "berth.test/node-web:1";
-/** Writes a line to standard output and standard error, and exits with 3. */
+/** An image that writes a line to standard output and one to standard error, and exits with 3. */
 export const EXITS = "berth.test/exits:1";
-/** busybox with a shell; its command sleeps for 11 days. */
+/** An image of busybox with a shell. Its command sleeps for 11 days. */
 export const SHELL = "berth.test/shell:1";
-/** The container ignores SIGTERM. */
+/** An image whose container ignores SIGTERM. */
 export const STUBBORN = "berth.test/stubborn:1";
-/** The command of the image does not exist: the container exits with 127 when it is started. */
+/** An image whose command does not exist: its container exits with 127 when it is started. */
 export const BROKEN = "berth.test/broken:1";
 
 const webScript = `#!/bin/sh
@@ -132,7 +132,7 @@ function web(version: string): TestImage {
 export async function ensureTestImages(host: string): Promise<void> {
   await Promise.all(
     Object.entries(images).map(async ([reference, image]) => {
-      // A second tag contains a hash of the definition, so that a changed image is built again.
+      // A second tag contains a hash of the definition. The image is built again when the hash changes.
       const form = createHash("sha256").update(JSON.stringify(image)).digest("hex").slice(0, 12);
       const marker = `${reference}-${form}`;
       if ((await hasImage(host, marker)) && (await hasImage(host, reference))) return;

@@ -24,7 +24,7 @@ export function options(given: Readonly<Record<string, string | number>> = {}): 
   );
 }
 
-/** The inference objects on a bus without a connection, with a service that the test controls. */
+/** The objects of Inference1 on a bus without a connection, with a service that the test controls. */
 export class InferenceBusHarness {
   readonly bus = new FakeBus();
   readonly service = new ScriptedService();
@@ -54,10 +54,10 @@ export class InferenceBusHarness {
   }
 }
 
-/** A session and the read end of its pipe for a client. */
+/** A session, and the read end of its pipe, as a client has them. */
 export class TestSession {
   readonly path: string;
-  /** The received file descriptor; `closeReader` closes it. */
+  /** The file descriptor that the client has received. `closeReader` closes it. */
   readonly pipe: number;
   readonly #bus: FakeBus;
   readonly #connection: string;
@@ -95,7 +95,7 @@ export class TestSession {
     return buffer.subarray(0, bytesRead);
   }
 
-  /** Returns all data up to EOF. */
+  /** Returns all data of one message, up to EOF. */
   async message(): Promise<string> {
     const parts: Buffer[] = [];
     for (;;) {

@@ -28,7 +28,7 @@ export async function startInferenceHttp(
     readonly logger?: Logger;
     readonly limits?: Partial<InferenceHttpLimits>;
     readonly listeners?: ContainerListeners;
-    /** The remote models, in addition to the scripted ones, as on the companion's port. */
+    /** The service for remote models in addition to the scripted one, as on the companion's port. */
     readonly remote?: InferenceService;
     readonly aliases?: ReadonlyMap<string, readonly string[]>;
   } = {},
@@ -111,7 +111,7 @@ export class RawClient implements Disposable {
     return this;
   }
 
-  /** Resolves to all text received so far as soon as `seen` returns true for it. */
+  /** Resolves to all text received so far as soon as `seen` returns true for that text. */
   async until(seen: (text: string) => boolean, limitMs = 10_000): Promise<string> {
     const deadline = setTimeout(() => this.#onChange?.(), limitMs);
     const endsAt = Date.now() + limitMs;
@@ -150,7 +150,7 @@ export class RawClient implements Disposable {
   }
 }
 
-/** Returns a POST request as bytes of HTTP. */
+/** Returns a POST request as the bytes of an HTTP message. */
 export function rawPost(
   path: string,
   body: string | Buffer,
@@ -170,7 +170,7 @@ export function rawPost(
   ]);
 }
 
-/** Returns the `data:` lines of an event stream. */
+/** Returns the contents of the `data:` lines of an event stream. */
 export function readDataLines(stream: string): string[] {
   return stream
     .split("\n")

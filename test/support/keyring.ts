@@ -14,14 +14,17 @@ const SERVICE = "/org/freedesktop/secrets";
 const LOGIN = `${SERVICE}/collection/login`;
 const PASSWORD = "the person's password";
 
-/** GNOME's keyring on a private bus, with a directory that survives restarts of the keyring. */
+/** GNOME's keyring on a private bus. Its directory stays when the keyring is started again. */
 export class Keyring {
   readonly #bus: TestSessionBus;
   readonly #client: SessionBus;
   readonly #home: string;
   #daemon: ChildProcess | undefined;
 
-  /** Creates a keyring in a directory of the caller; `services` of the bus may contain `startCommand(folder)`. */
+  /**
+   * Creates a keyring in a directory of the caller. The bus may start the keyring with `startCommand(folder)`, if
+   * its `services` contain that command.
+   */
   static async of(bus: TestSessionBus, home: string): Promise<Keyring> {
     const client = await connectSessionBus({ address: bus.address, negotiateFds: false });
     return new Keyring(bus, client, home);
@@ -33,7 +36,7 @@ export class Keyring {
     return home;
   }
 
-  /** Returns the command for a service file, which starts the keyring locked, as on a desktop. */
+  /** Returns a command for a service file that starts the keyring locked, as on a desktop. */
   static startCommand(home: string): string {
     const env = `HOME=${home} XDG_DATA_HOME=${home} XDG_RUNTIME_DIR=${home}`;
     return `/usr/bin/env ${env} /usr/bin/gnome-keyring-daemon --foreground --components=secrets`;
@@ -49,7 +52,7 @@ export class Keyring {
     });
   }
 
-  /** Starts the keyring as a login does: unlocked with the password, or locked without it. */
+  /** Starts the keyring as a login does: unlocked with the password, or locked without a password. */
   async start(options: { readonly isUnlocked: boolean }): Promise<void> {
     const unlock = options.isUnlocked ? ["--unlock"] : [];
     const args = ["--foreground", "--components=secrets", ...unlock];
@@ -87,7 +90,7 @@ export class Keyring {
     await this.call(SERVICE, "org.freedesktop.Secret.Service.Lock", "ao", [LOGIN]);
   }
 
-  /** Returns the texts of all of Berth's entries, which are read as any monitor of the bus can read them. */
+  /** Returns the texts of all entries of Berth in the keyring, which any program on the bus can read. */
   async secrets(): Promise<string[]> {
     const session = await this.#plainSession();
     const texts: string[] = [];

@@ -8,7 +8,7 @@ import { OfflineLedger } from "../../src/assistant/ledger/offline-ledger.ts";
 import type { NewEntry, Receipt } from "../../src/assistant/ledger/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 
-/** Creates a state directory, which is removed after the test, or when the function passed to `keep` is called. */
+/** Creates a state directory. It is removed after the test, or when the function that `keep` receives is called. */
 export function createStateDirectory(keep?: (remove: () => void) => void): string {
   const directory = mkdtempSync(join(tmpdir(), "berth-ledger-"));
   (keep ?? onTestFinished)(() => rmSync(directory, { recursive: true, force: true }));
@@ -19,7 +19,7 @@ export function openTestLedger(dir: string): Promise<OpenLedger> {
   return openLedger({ dir, clock: systemClock, version: "0.0.0-test" });
 }
 
-/** Creates a numbered entry. Every third entry has no sealed content. */
+/** Creates the entry with this number. Every third entry has no sealed content. */
 export function createEntry(number: number): NewEntry {
   const fields = { model: "tiny", number };
   if (number % 3 === 2) return { name: "context.search", fields };
@@ -41,7 +41,7 @@ export function verifyLedgerAt(dir: string, against: readonly string[] = []) {
   return offline.verify(against);
 }
 
-/** Changes the ledger's database file directly, as a user with access to the files and an SQL shell can. */
+/** Changes the ledger's database file directly, as a user with access to the file and an SQL shell can. */
 export function editDatabase(dir: string, work: (db: Database.Database) => void): void {
   const db = new Database(join(dir, "ledger/ledger.db"));
   try {

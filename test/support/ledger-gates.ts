@@ -7,7 +7,7 @@ import { EFFECTS } from "./effects-app.ts";
 import type { FaultHarness } from "./fault-harness.ts";
 import type { WebhookReceiver } from "./webhook-receiver.ts";
 
-/** A session that a program opened while the ledger could be written. */
+/** A session that a program has opened while the ledger could be written. */
 export interface OpenSession {
   readonly path: string;
   readonly interface: string;
@@ -20,7 +20,7 @@ export async function openSession(harness: FaultHarness): Promise<OpenSession> {
   return { path: assertText(path), interface: "dev.assistant.Inference1.Session" };
 }
 
-/** Calls the methods that need the ledger, except tool calls, and returns the outcome of each. */
+/** Calls the methods of the bus that need the ledger, except tool calls, and returns the outcome of each. */
 export async function requestGatedMethods(
   harness: FaultHarness,
   session: OpenSession,
@@ -40,7 +40,7 @@ export async function requestGatedMethods(
   };
 }
 
-/** Returns the status and the code of each endpoint that needs the ledger. */
+/** Sends a request to each HTTP endpoint that needs the ledger, and returns the status and the error code of each. */
 export async function requestGatedEndpoints(
   harness: FaultHarness,
 ): Promise<readonly (readonly [string, number, unknown])[]> {
@@ -64,7 +64,7 @@ export async function requestGatedEndpoints(
   );
 }
 
-/** Counts the requests that would have made a model of the system instance compute. */
+/** Returns the number of requests in the system instance that have made a model compute. */
 export function countModelRequests(upstream: WebhookReceiver): number {
   return upstream.received.filter(({ method }) => method === "POST").length;
 }

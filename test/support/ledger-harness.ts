@@ -12,10 +12,10 @@ import { type Tracer, trace } from "./tracer.ts";
 const PROGRAM = await bundleProgram("test/support/ledger-process.mjs");
 const LIMIT_MS = 60_000;
 
-/** A state directory, the process that writes the ledger in it, and the entries that were acknowledged. */
+/** A state directory, a process that writes a ledger in it, and the entries that the process has acknowledged. */
 export class LedgerHarness implements AsyncDisposable {
   readonly dir: string;
-  /** The leaf hash of each entry that a process acknowledged, by entry number. */
+  /** The leaf hashes of the entries that a process has acknowledged, by entry number. */
   readonly acknowledged = new Map<number, string>();
   refusals: string[] = [];
   readonly #cleanup: (() => Promise<void> | void)[] = [];
@@ -24,8 +24,8 @@ export class LedgerHarness implements AsyncDisposable {
   readonly #program: string;
 
   /**
-   * Creates the harness; `program` accepts the commands of ledger-process.mjs, and prints `open` and its process id
-   * when it is ready.
+   * Creates the harness; `program` must accept the commands of ledger-process.mjs, and print `open` and its process
+   * id when it is ready.
    */
   constructor(program = PROGRAM) {
     this.#program = program;
@@ -53,7 +53,7 @@ export class LedgerHarness implements AsyncDisposable {
     if (line !== `open ${child.pid}`) throw new Error(`the writer said: ${line ?? "nothing"}`);
   }
 
-  /** Sends a command to the writer. Returns true when the writer has answered, and false if it ended before. */
+  /** Sends a command to the writer. Returns true when the writer has answered, and false if it has exited before. */
   async send(command: string): Promise<boolean> {
     this.#child?.stdin?.write(`${command}\n`);
     for (let line = await this.#line(); line !== undefined; line = await this.#line()) {
@@ -71,7 +71,7 @@ export class LedgerHarness implements AsyncDisposable {
     return JSON.parse((await this.#line()) ?? "null");
   }
 
-  /** Waits until the ledger's state satisfies `is`; `what` describes it in the error. */
+  /** Waits until the state of the ledger satisfies `is`. `what` describes the condition in the error. */
   async waitForState(what: string, is: (state: LedgerState) => boolean): Promise<LedgerState> {
     const deadline = Date.now() + LIMIT_MS;
     for (;;) {

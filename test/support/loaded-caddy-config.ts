@@ -4,12 +4,12 @@ import type { CaddyConfig } from "../../src/controller/ingress/caddy-config.ts";
 
 const signal = new AbortController().signal;
 
-/** Returns the configuration that the Caddy of a data directory has loaded. */
+/** Returns the configuration that the Caddy of this data directory has loaded. */
 export function readLoadedConfig(dataDir: string): Promise<unknown> {
   return createAdmin(dataDir).readConfig(signal);
 }
 
-/** Loads a configuration into Caddy as another program would. */
+/** Loads a configuration into Caddy as another program would do it. */
 export async function loadConfigByHand(dataDir: string, config: CaddyConfig): Promise<void> {
   const problem = await createAdmin(dataDir).load(config, signal);
   if (problem !== undefined) throw new Error(problem);

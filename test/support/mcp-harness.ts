@@ -48,7 +48,7 @@ export class McpHarness implements AsyncDisposable {
     return part;
   }
 
-  /** Gets the definition of the tool first, as the agent does, and then calls the tool. */
+  /** Gets the definition of the tool, as the agent does before each call, and then calls the tool. */
   async call(
     appId: string,
     name: string,

@@ -20,15 +20,15 @@ import type {
 } from "../contract/assistant/tool-apps-contract.ts";
 
 /**
- * The protocol revision: `modern` is `server/discover` of 2026, and `legacy` is only the `initialize` handshake of
- * earlier SDKs.
+ * The revision of the protocol: `modern` is `server/discover` of 2026, and `legacy` is only the `initialize`
+ * handshake of earlier SDKs.
  */
 export type Era = "modern" | "legacy";
 
-/** The time limit of a call: two tests wait for it, and all other calls must end earlier, even on a busy machine. */
+/** The time limit of a call. Two tests wait for it, and all other calls must end earlier, even on a busy machine. */
 const CALL_LIMIT_MS = 1_000;
 
-/** Apps on real sockets, with servers of the official SDK. */
+/** Creates apps on real sockets, with servers of the official SDK. */
 export async function mcpToolAppsHarness(
   era: Era,
   limits: Partial<McpLimits> = {},
@@ -42,7 +42,7 @@ export async function mcpToolAppsHarness(
     limits: { callTimeoutMs: CALL_LIMIT_MS, ...limits },
   });
   const running = new Map<string, SdkApp>();
-  // The adapter creates the folder at first use, but these apps listen earlier.
+  // The adapter creates the folder when it is first used, but these apps listen earlier.
   await apps
     .getDefinition({ appId: "org.example.first", isActivatable: false }, "x", neverAborted())
     .catch(() => {});

@@ -7,9 +7,9 @@ import { type Judged, type Relevance, relevanceOf } from "./tool-relevance.ts";
 
 export interface DiscoveryFigures {
   readonly all: Relevance;
-  /** The half of the queries that was not used to choose the weights. */
+  /** The results for the half of the queries that was not used to choose the weights. */
   readonly heldOut: Relevance;
-  /** The median duration of a query in milliseconds, when the index already exists. */
+  /** The median duration of a query in milliseconds, once the index exists. */
   readonly queryMs: number;
 }
 

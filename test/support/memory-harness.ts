@@ -22,7 +22,7 @@ export function createMemoryDirectory(): string {
   return dir;
 }
 
-/** An AppMemory in a real directory, with an in-memory ledger and a virtual clock. */
+/** An AppMemory with a real directory, a ledger in memory and a virtual clock. */
 export class MemoryHarness {
   readonly dir: string;
   readonly ledger = new ListLedger();
@@ -62,7 +62,7 @@ export class MemoryHarness {
     });
   }
 
-  /** Runs `work` while another connection holds the database's write lock; `release` ends the lock early. */
+  /** Runs `work` while another connection holds the database's write lock. `release` releases the lock earlier. */
   async whileLocked(work: (release: () => void) => Promise<void>): Promise<void> {
     const db = new Database(join(this.dir, "memory.db"));
     try {
@@ -115,7 +115,7 @@ export function readAppSecret(dir: string, app: string): Buffer {
   return readFileSync(join(dir, "memory.keys", app));
 }
 
-/** Opens a connection with a read transaction, for which SQLite has to keep a snapshot of the current state. */
+/** Opens a connection with a read transaction, for which SQLite must keep a snapshot of the current state. */
 export function openOutsideReader(dir: string): Database.Database {
   const db = new Database(join(dir, "memory.db"), { readonly: true });
   db.exec("BEGIN");

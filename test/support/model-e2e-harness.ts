@@ -19,7 +19,7 @@ export interface ModelE2eHarnessOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Spec files that exist before the first start. */
   readonly specs?: Readonly<Record<string, string>>;
-  /** An existing hub, such as one with repositories before the start; it is closed at the end. */
+  /** An existing hub, such as one that has repositories before the start. It is closed at the end. */
   readonly hub?: Hub;
   /** If false, Berth is not started yet. */
   readonly start?: boolean;
@@ -39,7 +39,8 @@ export class ModelE2eHarness implements AsyncDisposable {
         dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
         docker: new Docker({ socketPath: "/nowhere/docker.sock" }),
         assistant: options.assistant ?? true,
-        // One thread too many slows the engine down a hundredfold, and tests share the cores.
+        // The engine uses one thread, because tests share the cores and one thread too many slows it down a
+        // hundredfold.
         env: { HF_ENDPOINT: hub.url, BERTH_ASSISTANT_THREADS: "1", ...options.env },
         ...(options.flags && { flags: options.flags }),
         ...(options.specs && { specs: options.specs }),
@@ -85,7 +86,7 @@ export class ModelE2eHarness implements AsyncDisposable {
     return join(this.berth.dataDir, "models");
   }
 
-  /** The folder of the model files' contents, which are named by their digests. */
+  /** The folder that contains the model files, which are named by their digests. */
   get blobsDir(): string {
     return join(this.modelsDir, "blobs");
   }
@@ -154,7 +155,7 @@ export class ModelE2eHarness implements AsyncDisposable {
     return new OpenAI({ baseURL, apiKey: "any", maxRetries: 0, timeout: 30_000 });
   }
 
-  /** Returns a short answer of the model, which is always the same for the same file. */
+  /** Returns a short answer of the model. The same file always gives the same answer. */
   async say(model: string): Promise<string> {
     const openai = await this.openai();
     const answer = await openai.chat.completions.create({
@@ -167,12 +168,12 @@ export class ModelE2eHarness implements AsyncDisposable {
   }
 
   /**
-   * Returns the names and states of the models that the endpoint lists; `url` is needed if Berth does not report the
-   * URL.
+   * Returns the names and states of the models that the assistant lists. `url` is needed if Berth does not report
+   * the assistant's URL.
    */
   async served(url?: string): Promise<Readonly<Record<string, string>>> {
     const answer = await fetch(`${url ?? (await this.assistantUrl())}/v1/models`);
-    // The fields are those of the daemon; a test that reads a missing field fails.
+    // The fields are not validated; a test that reads a missing field fails.
     const { data }: { data: { id: string; state: string }[] } = JSON.parse(await answer.text());
     return Object.fromEntries(data.map(({ id, state }) => [id, state]));
   }
@@ -210,7 +211,7 @@ export interface TestFile {
   readonly sha256: string;
 }
 
-/** Generates a GGUF file, and returns it with the values that tests compare. */
+/** Generates a GGUF file, and returns it with its digest and size, which tests compare. */
 export async function ggufFile(preset: Preset, options: ModelOptions = {}): Promise<TestFile> {
   const path = await getModelFile(preset, options);
   const bytes = await readFile(path);

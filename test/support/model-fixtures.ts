@@ -43,7 +43,7 @@ export function setModelStatus(
   store.setStatus("Model", name, uid, status(generation));
 }
 
-/** Returns a file in the assistant's own folder, which is not loaded by default. */
+/** Returns a file in the assistant's own folder. By default it is not loaded. */
 export function assistantModel(id: string, rest: Partial<AssistantModel> = {}): AssistantModel {
   return {
     id,
@@ -63,7 +63,7 @@ export function assistantModel(id: string, rest: Partial<AssistantModel> = {}): 
   };
 }
 
-/** Removes the finalizer, as the reconciler does after its cleanup. */
+/** Removes the finalizer of a Model, as the reconciler does after its cleanup. */
 export function finishModelDeletion(store: Store, name: string): void {
   store.removeFinalizer("Model", name, MODEL_FINALIZER);
 }
@@ -117,8 +117,8 @@ export function runningStatus(generation: number): ModelStatus {
 }
 
 /**
- * Returns the status of a model without files. `reason` and `message` are those of the condition Ready, and of a
- * failure that is not retried.
+ * Returns the status of a model without files. The condition Ready has `reason` and `message`, and the failure is
+ * not retried.
  */
 export function failedStatus(generation: number, reason: string, message: string): ModelStatus {
   const said = { reason, message };

@@ -6,8 +6,8 @@ const LIMIT_MS = 60_000;
 
 /**
  * Mounts a file system at a folder, as root; `args` are the arguments of mount(8) without the target. Returns a
- * function that unmounts it when no process has files open there or, with "at once", immediately: processes
- * keep the files that they have open.
+ * function that unmounts the file system. The function waits until no process has files open there. With "at once"
+ * it does not wait, and processes keep their open files.
  */
 export function mountFileSystem(
   target: string,
@@ -23,7 +23,7 @@ export function mountFileSystem(
         runAsRoot("umount", [...flags, target]);
         isMounted = false;
       } catch (error) {
-        // The writer opens files from time to time, so the folder can be busy.
+        // The writer opens files from time to time, so the folder may be busy.
         if (Date.now() > deadline) throw error;
         await pause(20);
       }

@@ -9,8 +9,8 @@ export const NEWER_CADDY = "2.11.2";
 const MODULE = "github.com/caddyserver/caddy/v2";
 
 /**
- * Builds a Caddy that is newer than Debian's with the machine's Go, unless an earlier run has built it. Returns the folder of
- * the program `caddy`. The first build takes minutes.
+ * Builds a Caddy that is newer than Debian's, with the machine's Go. Returns the folder of the program `caddy`. The
+ * first build takes minutes, and later runs use its result.
  */
 export async function buildNewerCaddy(): Promise<string> {
   const folder = join(tmpdir(), `berth-test-caddy-${NEWER_CADDY}`);

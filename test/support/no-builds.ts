@@ -1,6 +1,6 @@
 import type { AppBuilds } from "../../src/controller/builds/port.ts";
 
-/** A source of builds for a control plane without builds: every source fails with a message. */
+/** The builds of a control plane that cannot build: every source fails with a message. */
 export const noBuilds: AppBuilds = {
   source: () => ({
     type: "failed",

@@ -8,7 +8,7 @@ const away = async (): Promise<never> => {
   throw new BerthError("assistant_unreachable", "there is no assistant here");
 };
 
-/** An environment for tests without Models, which has neither a hub nor an assistant. */
+/** Returns an environment for tests without Models. It has neither a hub nor an assistant. */
 export function noModels(store: Pick<Store, "list">): ControllerManagerOptions["models"] {
   return {
     sources: { resolve: away, tokenFor: (_, given) => given },

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 
-/** The reaction of the registry to a request for the archive. */
+/** The way in which the registry answers a request for the archive. */
 export type Delivery = "whole" | "cut" | "stalled";
 
 /** An npm registry on the loopback address that offers one package. */

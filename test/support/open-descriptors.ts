@@ -5,12 +5,12 @@ export function openDescriptors(): number {
   return readdirSync("/proc/self/fd").length;
 }
 
-/** Opens a new file descriptor, which no other code uses. */
+/** Opens a new file descriptor that no other code uses. */
 export function newDescriptor(): number {
   return openSync("/dev/null", "r");
 }
 
-/** Returns the targets of a process's file descriptors: paths, `socket:[7]`, `pipe:[8]`. */
+/** Returns the targets of all file descriptors of a process: paths, `socket:[7]`, `pipe:[8]`. */
 export function openedBy(pid: number | "self"): string[] {
   const folder = `/proc/${pid}/fd`;
   return readdirSync(folder).flatMap((fd) => {

@@ -8,7 +8,7 @@ interface Authorization {
 
 /**
  * A substitute for OpenRouter's sign-in: `/auth` consents at once and redirects the browser with a code, and
- * `/api/v1/auth/keys` exchanges the code and its verifier for a key, once.
+ * `/api/v1/auth/keys` exchanges the code and its verifier for a key. A code is valid once.
  */
 export class OpenRouterSignInServer implements AsyncDisposable {
   readonly origin: string;
@@ -16,7 +16,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
   readonly keys: string[] = [];
   /** The number of requests for a key. */
   exchanges = 0;
-  /** Handles the exchange instead of this server; returns true if it has answered. */
+  /** Called before the server handles the exchange. Returns true if it has answered the request. */
   intercept: (request: IncomingMessage, response: ServerResponse) => boolean = () => false;
   readonly #server: Server;
   readonly #codes = new Map<string, Authorization>();
@@ -37,7 +37,10 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     return new OpenRouterSignInServer(server, `http://127.0.0.1:${address.port}`);
   }
 
-  /** The content of ASSISTANT_OAUTH_CONFIG's file for this server; its keys are valid for models at `baseUrl`. */
+  /**
+   * The content of the file that ASSISTANT_OAUTH_CONFIG names, for this server. Its keys are valid for models at
+   * `baseUrl`.
+   */
   endpoints(baseUrl = `${this.origin}/api/v1`) {
     return {
       authorizeUrl: `${this.origin}/auth`,
@@ -46,7 +49,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     };
   }
 
-  /** Consents as the user; resolves to the redirect URL for the browser. */
+  /** Gives consent as the user. Resolves to the URL to which the browser is redirected. */
   async authorize(authorizeUrl: string): Promise<URL> {
     const response = await fetch(authorizeUrl, { redirect: "manual" });
     const location = response.headers.get("location");
@@ -55,7 +58,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     return new URL(location);
   }
 
-  /** Does the same as `authorize`, and follows the redirect as the browser. */
+  /** Does the same as `authorize`, and then follows the redirect as the browser does. */
   async signIn(authorizeUrl: string): Promise<Response> {
     return fetch(await this.authorize(authorizeUrl), { redirect: "manual" });
   }

@@ -175,7 +175,7 @@ export const oneCallPassOutcome: PassOutcome = {
   ],
 };
 
-/** An overlay whose dependencies are controlled by the test. */
+/** An overlay all of whose dependencies the test controls. */
 export class OverlayHarness implements AsyncDisposable {
   readonly clock = new TimerCountingClock();
   readonly inference = new ScriptedService();
@@ -251,7 +251,7 @@ export class OverlayHarness implements AsyncDisposable {
     for (let turn = 0; turn < 4; turn += 1) await this.clock.settle();
   }
 
-  /** Sends a query, and waits for the events that need neither time nor an answer. */
+  /** Sends a query, and waits for the events that need neither time nor an answer of the user. */
   async ask(given: Partial<AskRequest> = {}, caller: Caller = defaultCaller): Promise<number> {
     const id = this.overlay.ask(askRequest(given), caller);
     await this.settle();
@@ -287,7 +287,7 @@ export class OverlayHarness implements AsyncDisposable {
     return needed?.kind === "needed" ? needed.spec : undefined;
   }
 
-  /** The last message of the request for the answer. */
+  /** The last message of the model request for the answer. */
   get lastQuestion(): string {
     const prompt = this.inference.requests.at(-1)?.prompts[0];
     return prompt?.kind === "chat" ? (prompt.messages.at(-1)?.content ?? "") : "";
@@ -309,14 +309,14 @@ export function textEvent(words: string): AnswerEvent {
   return { type: "text", choice: 0, text: words };
 }
 
-/** Emits one token, and then no more until it is aborted. */
+/** A script that emits one token, and then no more until it is aborted. */
 export async function* streamForever(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
   yield textEvent("so");
   await forever(signal);
 }
 
-/** Returns `code: message` of the thrown AssistantError, or "none". */
+/** Returns `code: message` of the AssistantError with which the call rejects, or "none". */
 export function getRefusal(work: () => unknown): string {
   try {
     work();

@@ -25,7 +25,7 @@ export type OverlayStep =
   | { readonly kind: "ask"; readonly by: Connection; readonly given: Partial<AskRequest> }
   | { readonly kind: "cancel" | "yes" | "no"; readonly by: Connection; readonly which: number }
   | { readonly kind: "leave"; readonly by: Connection }
-  /** A waiting part continues or fails. */
+  /** A paused dependency continues or fails. */
   | { readonly kind: "go" | "fail"; readonly which: number }
   | { readonly kind: "time"; readonly ms: number }
   | { readonly kind: "consent"; readonly scope: DataClass; readonly isAllowed: boolean }
@@ -87,7 +87,7 @@ interface Waiting {
   fail: (error: Error) => void;
 }
 
-/** Work that pauses until the simulation lets one paused part continue. */
+/** The paused calls of dependencies. The simulation lets one after the other continue. */
 class Pauses {
   readonly #waiting: Waiting[] = [];
 
@@ -114,12 +114,12 @@ class Pauses {
   }
 }
 
-/** An overlay whose dependencies all pause, with checks of its invariants. */
+/** An overlay all of whose dependencies pause, and checks of the overlay's invariants. */
 export class OverlaySimulation {
   readonly harness = new OverlayHarness();
   readonly pauses = new Pauses();
   readonly asked: number[] = [];
-  /** The scopes that the user allowed, by query. */
+  /** The consent scopes that the user has allowed, by query. */
   readonly allowed = new Map<number, Set<DataClass>>();
   readonly faults: string[] = [];
   #working = 0;
@@ -278,7 +278,7 @@ export class OverlaySimulation {
     return this.harness.events.filter((told) => told.kind === "finished");
   }
 
-  /** Lets all work run to its end, including users who do not answer. */
+  /** Lets all work run to its end, including queries whose user does not answer. */
   async drain(): Promise<void> {
     for (let turn = 0; turn < 2_000 && this.finished().length < this.asked.length; turn += 1) {
       const next = this.pauses.at(0);
@@ -297,7 +297,7 @@ export class OverlaySimulation {
     return this.harness.inference.running;
   }
 
-  /** Returns state that should not exist: empty and 0 after all work has ended. */
+  /** Returns the state that is left after all work has ended: empty and 0 if nothing leaks. */
   leftovers() {
     const { harness } = this;
     return {
@@ -327,8 +327,8 @@ export const nothingLeft: ReturnType<OverlaySimulation["leftovers"]> = {
 };
 
 /**
- * Matches valid signals: Finished comes once, and last; Started comes once, before any token; questions come only in
- * between.
+ * Matches a valid sequence of signals: Finished comes once and last, Started comes once and before any token, and
+ * questions come only in between.
  */
 const wholeSequence =
   /^(started (needed\((consent|call)\) )*(a (b )?)?)?(completed|failed|cancelled|denied)\/[a-z_]+$/;

@@ -20,8 +20,8 @@ export interface Exit {
 
 export interface PinnedNodeOptions {
   /**
-   * If true, the pinned Node.js is a copy of the Node.js that runs the test; by default it is a script that starts that
-   * Node.js.
+   * If true, the pinned Node.js is a copy of the Node.js that runs the test; by default it is a script that starts
+   * the same Node.js.
    */
   readonly isWhole?: boolean;
   readonly script?: string;
@@ -68,7 +68,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
     return join(this.nodes, `${this.version}-linux-${process.arch}`, "bin/node");
   }
 
-  /** Lists the content of the folder of the pinned Node.js, including unfinished downloads. */
+  /** Lists the content of the folder of the pinned Node.js, including files of unfinished downloads. */
   get kept(): string[] {
     return readdirSync(this.nodes);
   }
@@ -104,7 +104,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
   get environment(): Record<string, string> {
     return {
       BERTH_NODE_DIR: this.nodes,
-      // The environment has neither this user's npm settings nor the downloads of an earlier test.
+      // The environment contains neither this user's npm settings nor the downloads of an earlier test.
       npm_config_userconfig: join(this.folder, "npmrc"),
       npm_config_cache: join(this.folder, "npm-cache"),
       npm_config_registry: this.registry.url,
@@ -139,7 +139,8 @@ export async function waitForExit(child: ChildProcess): Promise<Exit> {
 }
 
 /**
- * Makes Node.js claim to be version 18; its flags are passed on to the pinned Node.js, which reports its real version.
+ * A program that makes Node.js claim to be version 18. It also clears the flags that are passed on to the pinned
+ * Node.js, so that the pinned one does not load this program and reports its real version.
  */
 const CLAIMS_18 = `
 Object.defineProperty(process, "versions", { value: { ...process.versions, node: "18.20.4" } });

@@ -1,9 +1,7 @@
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 
-/**
- * Returns true if the process runs. A zombie, which has ended but whose parent has not waited for it, does not count.
- */
+/** Returns true if the process runs. A zombie does not count: it has ended, but its parent has not waited for it. */
 export function isProcessAlive(pid: number): boolean {
   try {
     return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
@@ -12,7 +10,7 @@ export function isProcessAlive(pid: number): boolean {
   }
 }
 
-/** Returns the ids of a process's children, of their children, and so on. */
+/** Returns the process ids of a process's children, of their children, and so on. */
 export async function descendantsOf(pid: number): Promise<number[]> {
   const parents = new Map<number, number>();
   for (const process of await allProcesses()) {
@@ -40,8 +38,8 @@ export async function processesWith(variable: string): Promise<number[]> {
 }
 
 /**
- * Returns the processes whose root is an overlay file system with its upper layer below `dir`, such as an engine's
- * containers.
+ * Returns the processes whose root is an overlay file system with its upper layer below `dir`, such as those of an
+ * engine's containers.
  */
 export async function processesRootedBelow(dir: string): Promise<number[]> {
   return await processesWhere("mountinfo", (text) =>

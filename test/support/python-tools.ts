@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 const folder = join(import.meta.dirname, "../../node_modules/.cache/berth-python-tools");
 const packages = ["schemathesis==4.32.5", "openapi-python-client==0.29.1", "requests"];
 
-/** Installs the tools in a virtual environment, once, and returns its folder of programs. */
+/** Installs the tools once in a virtual environment. Returns the folder of its programs. */
 export async function installPythonTools(): Promise<string> {
   const run = promisify(execFile);
   const programs = join(folder, "bin");

@@ -1,6 +1,6 @@
 import type { Dice } from "./random.ts";
 
-/** Returns a small pattern over a small alphabet, so that about half of all random texts match. */
+/** Returns a small pattern over a small alphabet, which about half of all random texts match. */
 export function randomRegex(dice: Dice, depth = 3): string {
   const kind = dice.between(0, depth === 0 ? 4 : 13);
   const inner = () => randomRegex(dice, depth - 1);

@@ -1,4 +1,4 @@
-/** A generator of numbers from 0 to 1 that depend only on a seed (mulberry32). */
+/** Returns a generator of numbers from 0 to 1 that depend only on the seed (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

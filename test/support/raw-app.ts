@@ -20,10 +20,13 @@ export interface RawPeer {
   readonly answer: (request: RawMessage, result: unknown) => void;
 }
 
-/** The app's reaction to a message; undefined: the reaction of a correct app of an older MCP revision. */
+/**
+ * Returns the app's reaction to a message. If it is undefined, the app reacts as a correct app of an older MCP
+ * revision.
+ */
 export type RawScript = (message: RawMessage, peer: RawPeer) => "handled" | undefined;
 
-/** An app without an SDK, which can misbehave in ways that no SDK allows. */
+/** An app without an SDK, which can misbehave in ways that no SDK permits. */
 export class RawApp implements AsyncDisposable {
   readonly received: RawMessage[] = [];
   /** The number of accepted connections. */
@@ -57,7 +60,7 @@ export class RawApp implements AsyncDisposable {
     return this.received.map(({ method }) => method);
   }
 
-  /** The number of open connections; all data of closed connections has been processed. */
+  /** The number of open connections. All data of closed connections has been processed. */
   get openConnections(): number {
     return this.#sockets.size;
   }

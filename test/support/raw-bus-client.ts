@@ -13,22 +13,23 @@ import type { TestSessionBus } from "./test-session-bus.ts";
 export interface RawCall {
   readonly destination: string;
   readonly path: string;
-  /** The interface; undefined if the header has none. */
+  /** The interface in the header; undefined if the header has none. */
   readonly interface?: string;
   readonly member: string;
   readonly signature?: string;
   readonly body?: readonly unknown[];
   readonly isReplyUnwanted?: boolean;
   /**
-   * If true, a signal is sent to one connection instead of a call; any program may send such signals with any content.
+   * If true, a signal is sent to one connection instead of a call. Any program may send such a signal with any
+   * content.
    */
   readonly isSignal?: boolean;
 }
 
-/** A client with dbus-next, a D-Bus implementation that is not Berth's. */
+/** A client that uses dbus-next, which is independent of Berth's own D-Bus implementation. */
 export class RawBusClient implements AsyncDisposable {
   readonly name: string;
-  /** The number of received answers and errors, including unexpected ones. */
+  /** The number of answers and errors that were received, including unexpected ones. */
   repliesReceived = 0;
   readonly #bus: MessageBus;
 
@@ -53,7 +54,7 @@ export class RawBusClient implements AsyncDisposable {
     return answer?.body ?? [];
   }
 
-  /** Returns the name of the call's error; throws if the call succeeds. */
+  /** Returns the name and text of the error of a call. Throws if the call succeeds. */
   async errorOf(call: RawCall): Promise<{ readonly name: string; readonly text: string }> {
     try {
       await this.call(call);

@@ -1,4 +1,4 @@
-/** Creates tar archives that no normal program writes: the test sets every field. */
+/** Creates tar archives that no normal program writes. The test sets every field of an entry. */
 
 export interface RawEntry {
   readonly name: string | Uint8Array;
@@ -10,7 +10,7 @@ export interface RawEntry {
   readonly content?: string | Uint8Array;
   readonly target?: string;
   readonly mode?: number;
-  /** The size in the header; default: the length of the content. */
+  /** The size in the header. By default it is the length of the content. */
   readonly size?: number;
 }
 

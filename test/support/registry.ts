@@ -8,14 +8,14 @@ import { which } from "../../scripts/engine.mjs";
 
 /** The only user of a registry with credentials. */
 export const REGISTRY_USER = { username: "berth", password: "open sesame" } as const;
-/** The password as bcrypt, the only format that the registry accepts; it was created with crypt(3). */
+/** A file with the password as bcrypt, the only format that the registry accepts. It was created with crypt(3). */
 const HTPASSWD = "berth:$2b$05$berthberthberthberthbezwhKBA23GMloFiTPKXjyJtyQ.UiziDK";
 
 const START_LIMIT_MS = 30_000;
 
 /** A registry (Debian's docker-registry) on a loopback port, which engines use without TLS. */
 export interface TestRegistry extends AsyncDisposable {
-  /** `127.0.0.1:PORT`, the first part of the references of the registry's images. */
+  /** The address `127.0.0.1:PORT`, which is the first part of the references of the registry's images. */
   readonly address: string;
   /**
    * Pushes an image that the engine has, and returns its reference in the registry. The engine keeps no tag for that
@@ -24,7 +24,7 @@ export interface TestRegistry extends AsyncDisposable {
   push(docker: Docker, image: string, as?: string): Promise<string>;
 }
 
-/** Starts a registry with storage of its own; with `credentials`, it requires REGISTRY_USER. */
+/** Starts a registry with its own storage. With `credentials`, it requires those of REGISTRY_USER. */
 export async function startRegistry(
   options: { credentials?: boolean } = {},
 ): Promise<TestRegistry> {

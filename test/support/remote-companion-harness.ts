@@ -17,7 +17,10 @@ export const REMOTE_MODEL = "remote:cloud:test-model";
 export const LOCAL_MODEL = "tiny";
 
 export interface RemoteCompanionHarnessOptions {
-  /** Returns the reply to a chat request, for local and remote models; undefined: the reply repeats the prompt. */
+  /**
+   * Returns the reply to a chat request to a local or a remote model. If it is undefined, the reply repeats the
+   * prompt.
+   */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
   readonly environment?: Readonly<Record<string, string>>;
   /** If false, the companion starts without the provider. */
@@ -157,7 +160,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     return getCallOutcome(this.frontend.call("Remote1", member, signature, ...args));
   }
 
-  /** Returns numbers from GetStatus: the queries that run, and the queries that wait for the user. */
+  /** Returns two numbers of GetStatus: the queries that run, and the queries that wait for the user. */
   async countQueries(): Promise<{ readonly active: unknown; readonly pending: unknown }> {
     const [status] = await this.frontend.call("Overlay1", "GetStatus");
     if (!(status instanceof Map)) throw new Error("no status");
@@ -189,11 +192,13 @@ export interface HttpChatResult {
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
   readonly text: string;
-  /** The error code from the body of the answer or from an event of the stream; undefined if there was no error. */
+  /** The error code from the body of the answer, or from an event of the stream; undefined if there was no error. */
   readonly code: string | undefined;
 }
 
-/** A request on its own connection, which the test can close at any time. Without a body, it is a GET request. */
+/**
+ * A request on its own connection, which the test can close at any time. A request without a body is a GET request.
+ */
 export class HttpChat {
   /** Resolves when part of the body has arrived. Never rejects. */
   readonly begun: Promise<void>;
@@ -238,7 +243,7 @@ export class HttpChat {
     this.#request.destroy();
   }
 
-  /** Returns the concatenated text of all events. */
+  /** Returns the concatenated text of all events of the stream. */
   async readAnswer(): Promise<string> {
     const { text } = await this.result;
     const pieces = text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g);

@@ -26,7 +26,7 @@ export const sandboxedCaller: Caller = {
   app: { id: "org.example.App", kind: "flatpak" },
 };
 
-/** Sign-ins that the test completes itself. */
+/** Sign-ins that the test itself completes. */
 export class ScriptedSignIns implements SignIns {
   readonly cancelled: BuiltInProvider[] = [];
   readonly revoked: OAuthSession[] = [];
@@ -56,7 +56,7 @@ export class ScriptedSignIns implements SignIns {
   }
 }
 
-/** The remote manager over a real store, with fakes at its ports. */
+/** The manager of providers with a real store, and with fakes of all other dependencies. */
 export class RemoteHarness implements AsyncDisposable {
   readonly dir = mkdtempSync(join(tmpdir(), "berth-remote-"));
   readonly clock = new VirtualClock();

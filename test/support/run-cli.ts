@@ -14,14 +14,14 @@ export interface CliOptions {
   readonly workingDirectory?: string;
   /** The content of standard input; default: empty. */
   readonly input?: string | Uint8Array;
-  /** The width of the terminal; undefined if the output is a pipe. */
+  /** The width of the terminal; undefined if standard output is a pipe. */
   readonly columns?: number;
   /** True if standard error is a terminal, which shows progress. */
   readonly errorIsTerminal?: boolean;
   readonly nowMs?: number;
   /** Connects to a session bus; by default there is none. */
   readonly openSessionBus?: CliIo["openSessionBus"];
-  /** Called with a function that simulates Ctrl-C, when the program listens for it. */
+  /** Called with a function that simulates Ctrl-C, as soon as the program listens for it. */
   readonly onInterruptible?: (interrupt: () => void) => void;
   /** Called after each write with the whole output so far. */
   readonly onOutput?: (soFar: string) => void;

@@ -11,14 +11,14 @@ import { parseGbnf } from "./gbnf-grammar.ts";
 import { GbnfSampler } from "./gbnf-sampler.ts";
 import { seededRandom } from "./random.ts";
 
-/** A grammar of strings or numbers, which is parsed and sampled as in llama.cpp. */
+/** A grammar of strings or numbers that is parsed and sampled as in llama.cpp. */
 export interface ScalarLanguage {
   readonly gbnf: string;
   /** Returns true if the grammar accepts the JSON text. */
   accepts(text: string): boolean;
   /** Returns JSON texts that the grammar generates; the same seed gives the same texts. */
   samples(count: number, seed: number): string[];
-  /** Returns the maximum number of parse stacks so far. */
+  /** Returns the highest number of parse stacks so far. */
   stacksMax(): number;
 }
 

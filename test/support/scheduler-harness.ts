@@ -31,7 +31,7 @@ export class SchedulerHarness {
     this.scheduler = new Scheduler({ runner: this.runner, cores, clock: this.#countingClock() });
   }
 
-  /** Requests an answer to a text and returns its reader, which reads at once. */
+  /** Requests an answer to a text, and returns a reader that reads the answer as it arrives. */
   ask(
     text: string,
     changes: Partial<GenerateJob> = {},
@@ -60,14 +60,14 @@ export class SchedulerHarness {
     return this.until(() => readers.every(({ isOver: over }) => over), "all answers have ended");
   }
 
-  /** The prompts of each step so far. */
+  /** The prompts that each step so far contained. */
   get steps(): readonly (readonly string[])[] {
     return this.runner.calls.filter(({ kind }) => kind === "step").map(({ prompts }) => prompts);
   }
 
-  /** Disposes the scheduler. Returns its violations of the runner's contract, and the state that remains. */
+  /** Disposes the scheduler. Returns the violations of the runner's contract, and the state that is left. */
   async findLeftovers(): Promise<Record<string, unknown>> {
-    // Lets the current runner call end.
+    // This lets the current runner call end.
     await this.clock.advance(30);
     const before = this.scheduler.load;
     await this.scheduler[Symbol.asyncDispose]();
@@ -83,7 +83,7 @@ export class SchedulerHarness {
     };
   }
 
-  /** Throws if state remains or if a runner call violated the contract; for test hooks. */
+  /** Throws if state is left or if a runner call violated the contract. For use in test hooks. */
   async assertNoLeftovers(): Promise<void> {
     assert.deepEqual(await this.findLeftovers(), noLeftovers);
   }

@@ -130,7 +130,7 @@ function objects(inner: PairArbitrary): PairArbitrary {
             .map(([key, { document }]) => [key, document]),
         ),
       }))
-      // JavaScript orders names like 1 first, independent of the schema's order.
+      // JavaScript orders names such as 1 before others, independently of the schema's order.
       .map(({ schema, document }) => ({ schema, document })),
   );
 }
@@ -173,7 +173,7 @@ function unions(inner: PairArbitrary): PairArbitrary {
     );
 }
 
-/** Generates a discriminated union. */
+/** Generates the variants of a discriminated union. */
 function variants(inner: PairArbitrary): PairArbitrary {
   return fc.tuple(inner, inner).map(([one, other]) => ({
     schema: { oneOf: [branch("one", one.schema), branch("other", other.schema)] },

@@ -4,11 +4,11 @@ export interface SchemaCase {
   readonly schema: unknown;
   readonly valid: readonly unknown[];
   readonly invalid: readonly unknown[];
-  /** Documents that JSON Schema allows but Berth does not generate: open objects, another order. */
+  /** Documents that JSON Schema allows but Berth does not generate, such as open objects or another order. */
   readonly outside?: readonly unknown[];
 }
 
-/** Sets the property `then`, because an object literal with that property would be a thenable. */
+/** Adds the property `then` to a schema, because an object literal with that property would be a thenable. */
 export function consequence(schema: unknown): object {
   // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema
   return { then: schema };

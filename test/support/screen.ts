@@ -16,7 +16,7 @@ export class Screen implements Disposable {
     environment: Readonly<Record<string, string>> = {},
     script = program,
   ) {
-    // exec replaces the shell, which would otherwise exit with 130 on Ctrl-C, whatever the program's exit code is.
+    // `exec` replaces the shell, which would otherwise exit with 130 on Ctrl-C, whatever the program's exit code is.
     const line = `exec ${[process.execPath, script, ...args].map((word) => `'${word}'`).join(" ")}`;
     this.#child = spawn("script", ["-qefc", line, "/dev/null"], {
       env: { ...process.env, NO_COLOR: "1", TERM: "xterm", ...environment },
@@ -33,7 +33,7 @@ export class Screen implements Disposable {
     this.#child.stdin?.write(text);
   }
 
-  /** Resolves to the text up to a match; the next call continues after the match. */
+  /** Resolves to the text up to a match. The next call continues after that match. */
   async until(wanted: RegExp): Promise<string> {
     const deadline = AbortSignal.timeout(LIMIT_MS);
     for (;;) {

@@ -13,13 +13,13 @@ interface Parked {
 }
 
 /**
- * A companion without rules, ledger or apps that answers as the interfaces define, for tests of the command line.
- * Notes are added (confirm-chip, can be undone), listed (read) and deleted (confirm-modal).
+ * A companion without rules, ledger or apps, for tests of the command line. It answers as the interfaces define. Its
+ * tools add notes (confirm-chip, can be undone), list them (read) and delete them (confirm-modal).
  */
 export class ScriptedAgent {
   readonly notes = new Map<number, string>();
   readonly memory = new Map<string, Map<string, string>>();
-  /** The arguments of RequestCall. */
+  /** The arguments of each RequestCall. */
   readonly requests: {
     readonly tool: string;
     readonly args: unknown;
@@ -27,7 +27,7 @@ export class ScriptedAgent {
   }[] = [];
   holdMs = 0;
   hasConfirmer = false;
-  /** If true, Confirm refuses the requester. */
+  /** If true, Confirm refuses the connection that requested the call. */
   isStrict = false;
   /** Called with each signal. */
   emit: (member: string, signature: string, args: readonly BusValue[]) => void = () => {};
@@ -118,7 +118,7 @@ export class ScriptedAgent {
     return [parked.end.status, JSON.stringify(parked.end.detail)];
   }
 
-  /** Expires the call as if five minutes had passed. */
+  /** Makes the call expire as if five minutes had passed. */
   expire(callId: bigint): void {
     const parked = this.#parked.get(callId);
     if (parked === undefined) throw new Error("there is no such call");

@@ -1,5 +1,5 @@
-// A substitute for `berth assistant` whose behaviour the test sets: the file `mode` in its data directory, which is
-// read at each start, names the behaviour. It writes its arguments to the file `arguments`.
+// A substitute for `berth assistant`. At each start it reads the file `mode` in its data directory, in which the
+// test names its behaviour, and writes its arguments to the file `arguments`.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";

@@ -23,15 +23,15 @@ export function serveScripted(agent: ScriptedAgent, busAddress: string): Promise
     {
       interface: "dev.assistant.Context1",
       name: "dev.assistant.Context1",
-      // The agent emits its own signals.
+      // The agent emits its signals itself.
       scripted: { methods: agent.methods, emit: () => {} },
     },
   ]);
 }
 
 /**
- * Exports scripted interfaces on a real bus with another D-Bus library than the one under test, as the XML files
- * define them.
+ * Exports scripted interfaces on a real bus as the XML files define them, with another D-Bus library than the one
+ * under test.
  */
 export async function serveInterfaces(
   busAddress: string,

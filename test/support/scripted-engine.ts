@@ -23,9 +23,9 @@ import { ScriptedRunner, type ScriptedRunnerOptions } from "./scripted-runner.ts
 export interface ScriptedEngineOptions extends ScriptedRunnerOptions {
   readonly clock: Clock;
   readonly facts?: Partial<ModelFacts>;
-  /** The duration of `load`, as time of the clock. */
+  /** The duration of `load`, measured by the clock. */
   readonly loadMs?: number;
-  /** Returns the error of `inspect` and `load` for a file; undefined if the file can be loaded. */
+  /** Returns the error with which `inspect` and `load` fail for a file; undefined if they succeed. */
   readonly refuse?: (file: ModelFile) => Error | undefined;
 }
 
@@ -108,7 +108,7 @@ export class ScriptedModel implements LoadedModel {
   crash(reason = "killed by SIGSEGV"): void {
     const isIdle = this.load.active === 0;
     this.runner.crash();
-    // As with a process, the requests fail before `ended` resolves.
+    // As with a real process, the requests fail before `ended` resolves.
     if (isIdle) this.#onCrash({ reason });
   }
 
@@ -134,7 +134,7 @@ export class ScriptedModel implements LoadedModel {
   }
 }
 
-/** Cores that no other model requests. */
+/** A lease of cores that no other model requests. */
 export const uncontestedCores: CoreLease = {
   hold: async () => {},
   release: () => {},

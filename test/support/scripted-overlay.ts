@@ -23,7 +23,7 @@ export const doneDetail = {
   calls: [],
 };
 
-/** One query that a script answers. */
+/** A query that a script answers. */
 export class ScriptedTurn {
   readonly id: bigint;
   readonly prompt: string;
@@ -90,9 +90,9 @@ export class ScriptedTurn {
 export class ScriptedOverlay {
   readonly turns: ScriptedTurn[] = [];
   readonly responses: boolean[] = [];
-  /** The answers that contained a question number. */
+  /** The answers that contained the number of a question. */
   readonly questions: unknown[] = [];
-  /** The behaviour of a query; it begins after the caller has received the id. */
+  /** The behaviour of each query. It begins after the caller has received the query's id. */
   script: (turn: ScriptedTurn) => void | Promise<void> = (turn) => {
     turn.started();
     turn.token("Hello ");

@@ -36,7 +36,7 @@ export class ScriptedRemote {
     screen: false,
     memory: false,
   };
-  /** The changes of consent, in their order. */
+  /** The changes of consent, in order. */
   readonly consentWrites: (readonly [string, boolean])[] = [];
   models: readonly unknown[] = ["openai/gpt-4o", "meta/llama-3"];
   authorizeUrl = "https://openrouter.ai/auth?code_challenge=abc&state=xyz";

@@ -15,7 +15,7 @@ import { type Clock, delay } from "../../src/base/clock.ts";
 export interface ScriptedAnswer {
   /** The text of each token. */
   readonly tokens: readonly string[];
-  /** The index of the token whose step fails for this stream alone. */
+  /** The index of the token at whose step this stream, and no other, fails. */
   readonly failAt?: number | undefined;
 }
 
@@ -30,12 +30,15 @@ export interface ScriptedRunnerOptions {
   readonly contextTokens?: number;
   readonly prefillTokensMax?: number;
   readonly embeddingLength?: number;
-  /** The duration of each call, as time of the clock; 0 means one turn of the event loop. */
+  /** The duration of each call, measured by the clock. 0 means one turn of the event loop. */
   readonly encodeMs?: number;
   readonly stepMs?: number;
   readonly prefillMs?: number;
   readonly embedMs?: number;
-  /** Returns how many tokens `truncate` keeps; models whose state cannot be cut keep fewer than requested. */
+  /**
+   * Returns the number of tokens that `truncate` keeps. Models whose state cannot be cut keep fewer tokens than
+   * requested.
+   */
   readonly keeps?: (length: number) => number;
 }
 
@@ -45,9 +48,9 @@ type CallKind = "encode" | "truncate" | "prefill" | "step" | "embed" | "suspend"
 export interface ScriptedCall {
   readonly kind: CallKind;
   readonly at: number;
-  /** The prompts of the streams in a step, or of the suspended or closed stream. */
+  /** The prompts of the streams in a step, or the prompt of the stream that was suspended or closed. */
   readonly prompts: readonly string[];
-  /** The number of prefilled tokens or embedded texts. */
+  /** The number of tokens that were prefilled, or of texts that were embedded. */
   readonly count: number;
   readonly sequences: readonly number[];
 }
@@ -86,7 +89,7 @@ export class ScriptedRunner implements Runner {
     return this.#streams;
   }
 
-  /** The kind of the current call, even while the call waits at a gate. */
+  /** The kind of the current call, also while the call waits at a gate. */
   get busy(): CallKind | undefined {
     return this.#busy;
   }
@@ -275,7 +278,7 @@ export class ScriptedRunner implements Runner {
     }
   }
 
-  /** Waits for the gate of the call and then for its duration. */
+  /** Waits until the gate of the call is open, and then for the duration of the call. */
   async #simulateDuration(kind: CallKind, tookMs: number, signal?: AbortSignal): Promise<void> {
     const crash = this.#crash.signal;
     crash.throwIfAborted();
@@ -355,12 +358,12 @@ class ScriptedStream implements TokenStream {
   }
 }
 
-/** Matches a token: a word with the preceding blank. */
+/** Matches a token: a word with the blank before it. */
 export function splitWords(text: string): string[] {
   return text.match(/\s?\S+|\s/g) ?? [];
 }
 
-/** Returns the code point of a single character as its token; assigns a new token to each longer text. */
+/** Returns the token of a text: the code point of a single character, or a new number for each longer text. */
 const longTokens = new Map<string, Token>();
 const longPieces = new Map<Token, string>();
 const FIRST_LONG = 0x110000;

@@ -9,7 +9,7 @@ import type {
   ModelInfo,
 } from "../../src/assistant/inference/service-port.ts";
 
-/** A generation's script; the service itself yields `accepted` unless `isSilent` is set. */
+/** The script of a generation. The service itself yields `accepted` unless `isSilent` is true. */
 export type Script = (
   request: GenerateRequest,
   signal: AbortSignal,
@@ -21,7 +21,7 @@ export class ScriptedService implements InferenceService {
   readonly embeds: EmbedRequest[] = [];
   /** The number of generations in progress. */
   running = 0;
-  /** The number of events that were pulled, over all generations. */
+  /** The number of events that were pulled from all generations together. */
   pulled = 0;
   aborted = 0;
   script: Script = (request) => says(request, ["Hello", " ", "there"]);
@@ -97,7 +97,7 @@ export function started(prompt = 0): AnswerEvent {
   return { type: "started", prompt, promptTokens: 5, cachedTokens: 2 };
 }
 
-/** Yields the same words for each choice of a request, one word per token. */
+/** A script that yields the same words for each choice of a request, one word per token. */
 export function* says(
   request: GenerateRequest,
   words: readonly string[],
@@ -125,7 +125,7 @@ function logprobOf(text: string, top: number): TokenLogprob {
   return { ...one, top: others.slice(0, top) };
 }
 
-/** Rejects with the signal's reason when it aborts. */
+/** Never resolves. Rejects with the signal's reason when the signal aborts. */
 export function forever(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason);
@@ -141,14 +141,14 @@ export class Gate {
   });
 }
 
-/** Returns the text of a prompt, for scripts that echo it. */
+/** Returns the text of a prompt, for scripts that repeat it. */
 export function textOfPrompt(prompt: Prompt | undefined): string {
   if (prompt?.kind === "chat") return prompt.messages.map(({ content }) => content).join("\n");
   if (prompt?.kind === "tokens") return prompt.tokens.join(",");
   return prompt?.text ?? "";
 }
 
-/** Returns a vector of length 1 with eight numbers that are not round, always the same for a text. */
+/** Returns a vector of length 1 with eight numbers that are not round. A text always has the same vector. */
 export function unitVector(text: string): Float32Array {
   const raw = Float32Array.from({ length: 8 }, (_, index) =>
     Math.sin((text.length + 1) * (index + 1.1) + (text.codePointAt(0) ?? 0)),

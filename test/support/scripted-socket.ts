@@ -4,12 +4,12 @@ import type { ReceivedData, SocketCalls, SocketEvents } from "../../src/dbus/soc
 const { EAGAIN } = os.constants.errno;
 
 /**
- * The system calls of one socket, with scripted results. A call without a script would block, except `send`, which then
+ * The system calls of one socket, with scripted results. A call without a script would block, except `send`, which
  * accepts everything.
  */
 export class ScriptedSocket implements SocketCalls {
   readonly connects: number[] = [];
-  /** The number of bytes that each `send` accepts, or its error. */
+  /** The number of bytes that each `send` accepts, or the error with which it fails. */
   readonly sends: number[] = [];
   readonly receives: (ReceivedData | number)[] = [];
   /** The data that `send` has accepted. */
@@ -60,7 +60,7 @@ export class ScriptedSocket implements SocketCalls {
     };
   }
 
-  /** Reports an event as the event loop does. */
+  /** Reports an event of the socket as the event loop does. */
   event(): void {
     this.#onEvent();
   }

@@ -3,7 +3,10 @@ import { BusCallError } from "../../src/dbus/port.ts";
 import type { FakeBus } from "./fake-bus.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 
-/** Returns the methods of all objects on a bus without a connection, as a client of the session bus calls them. */
+/**
+ * Returns the methods of all objects on a bus without a connection, in the form in which a client of the session bus
+ * calls them.
+ */
 export function servedMethods(
   bus: FakeBus,
   connection = ":1.7",

@@ -14,7 +14,7 @@ import { silentLogger } from "../../src/base/logger.ts";
 import { ScriptedEngine, type ScriptedEngineOptions } from "./scripted-engine.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** A ledger that stores its entries in a list, and refuses entries if `refuses` is set. */
+/** A ledger that keeps its entries in a list. If `refuses` is true, it refuses entries. */
 export class ListLedger implements Ledger {
   readonly entries: NewEntry[] = [];
   refuses = false;
@@ -42,7 +42,7 @@ export async function createServiceHarness(options: ServiceHarnessOptions = {}) 
   const clock = new VirtualClock();
   const engine = new ScriptedEngine({ ...options, clock });
   const known = new KnownModels({ folder: undefined, aliases: new Map([["other", "m"]]) });
-  // The models have no file, because the disk does not follow the virtual clock.
+  // The models have no files, because the disk does not follow the virtual clock.
   for (const id of options.models ?? ["m"]) await known.register({ id, path: "", isPinned: false });
   const facts = new ModelFactsCache({ engine });
   const residency = new Residency({

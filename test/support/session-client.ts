@@ -6,7 +6,9 @@ import type { TestSessionBus } from "./test-session-bus.ts";
 
 const script = fileURLToPath(new URL("./session-client.py", import.meta.url));
 
-/** A separate process (session-client.py) with its own connection, which reads its pipes as any program does. */
+/**
+ * A separate process (session-client.py) with its own connection to the bus. It reads its pipes as any program does.
+ */
 export class SessionClient implements AsyncDisposable {
   readonly uniqueName: string;
   readonly #child: ChildProcess;

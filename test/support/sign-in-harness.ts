@@ -13,10 +13,10 @@ export interface SignInHarnessOptions {
   readonly requestMs?: number;
 }
 
-/** A browser that opens no page, because there is no user. */
+/** The address of a provider that does not exist: no program listens on this port. */
 const NOWHERE = "http://127.0.0.1:9";
 
-/** Sign-ins, with everything that they reported. */
+/** A service for sign-ins, and everything that the sign-ins have reported. */
 export class SignInHarness implements AsyncDisposable {
   readonly ends: { readonly provider: BuiltInProvider; readonly detail: LoginDetail }[] = [];
   readonly kept: Credential[] = [];

@@ -35,8 +35,8 @@ export function endReading(fd: number): void {
 }
 
 /**
- * Returns a socket that listens at a path and accepts no connection: after `backlog` connections and one more,
- * connecting has to wait.
+ * Returns a socket that listens at a path and accepts no connection. When `backlog` connections and one more are
+ * waiting, further clients cannot connect.
  */
 export function listenWithoutAccepting(path: string, backlog: number): number {
   const fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -36,7 +36,7 @@ export class SocketPeer implements Disposable {
     return Buffer.concat(this.#chunks).toString("latin1");
   }
 
-  /** Writes data; resolves when the system has accepted all data, or will never accept it. */
+  /** Writes data. Resolves when the system has accepted all data, or will never accept it. */
   write(data: Buffer | string, fds: readonly number[] = []): Promise<void> {
     const bytes = typeof data === "string" ? Buffer.from(data, "latin1") : data;
     return new Promise((resolve) => this.transport.write(bytes, fds, resolve));
@@ -48,7 +48,7 @@ export class SocketPeer implements Disposable {
   }
 }
 
-/** Creates two connected ends, neither of which reads yet. */
+/** Creates the two connected ends of a socket pair, neither of which reads yet. */
 export async function socketPeers(): Promise<readonly [SocketPeer, SocketPeer]> {
   const calls = await loadSocketCalls();
   const [left, right] = socketPair();

@@ -10,7 +10,7 @@ import type { Resource } from "../../src/resources/resource.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openTestStore, type TestStore } from "./test-store.ts";
 
-/** A watched folder, a store and the code between them, on a clock that the test advances. */
+/** A watched folder, a store and the code between them, with a clock that the test advances. */
 export class SpecsHarness implements AsyncDisposable {
   readonly root = mkdtempSync(join(tmpdir(), "berth-specs-"));
   readonly folder = join(this.root, "specs");
@@ -18,7 +18,9 @@ export class SpecsHarness implements AsyncDisposable {
   readonly #clock: Clock;
   #specs: SpecFolder;
 
-  /** Creates the harness; `clock` is the clock of the folder, by default the store's clock, which stands still. */
+  /**
+   * Creates the harness; `clock` is the clock of the folder, by default the store's clock, which the test advances.
+   */
   constructor(clock?: Clock) {
     this.#clock = clock ?? this.#store.clock;
     this.#specs = this.#make();
@@ -64,7 +66,7 @@ export class SpecsHarness implements AsyncDisposable {
     return this.#store.clock.advance(ms);
   }
 
-  /** Disposes of the folder and the store and creates both again, as a restart does. */
+  /** Disposes the folder and the store, and opens both again, as a restart does. */
   async restart(): Promise<void> {
     await this.#specs[Symbol.asyncDispose]();
     await this.#store.reopen();
@@ -92,7 +94,7 @@ export class SpecsHarness implements AsyncDisposable {
     return this.app(name).spec.image;
   }
 
-  /** Returns the file that declares an App. */
+  /** Returns the manager of an App, such as the file that declares it. */
   declaringManager(name: string): string | undefined {
     const managers = Object.entries(this.app(name).metadata.managers);
     return managers.find(([, entry]) => entry.declares)?.[0];

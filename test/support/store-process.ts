@@ -5,7 +5,7 @@ import { openStore } from "../../src/store/sqlite-store.ts";
  * A separate process that opens a store, for tests that kill it.
  *
  * `hold DIR` opens the store, prints `open`, and keeps the store open. `write DIR` also applies Apps one by one, and
- * prints the name of each when its write has returned.
+ * prints the name of each App when its write has returned.
  */
 const [mode, dataDir] = process.argv.slice(2);
 if (dataDir === undefined) throw new Error("usage: store-process.ts hold|write DIR");

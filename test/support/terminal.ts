@@ -67,7 +67,7 @@ export class Terminal implements Disposable {
     for (const listener of this.#interrupts) listener();
   }
 
-  /** Resolves when the text, or a match, appears after the last match. Control sequences are ignored. */
+  /** Resolves when a text or a match of a pattern appears after the last match. Control sequences are ignored. */
   async waitForText(wanted: string | RegExp): Promise<void> {
     const deadline = AbortSignal.timeout(LIMIT_MS);
     for (;;) {

@@ -14,11 +14,11 @@ export interface ClientRun {
 }
 
 export interface SessionBusOptions {
-  /** The contents of activation files (`<name>.service`) by name. */
+  /** The contents of activation files by name; the file of a name is `<name>.service`. */
   readonly services?: Readonly<Record<string, string>>;
   /** The environment of programs that the bus starts, in addition to PATH. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** Elements `<limit name="…">` for dbus-daemon, in addition to its default limits. */
+  /** Elements `<limit name="…">` for the configuration of dbus-daemon, in addition to its default limits. */
   readonly limits?: Readonly<Record<string, number>>;
   /** The user that runs the bus, if this process may choose the user; every user may connect then. */
   readonly user?: number;
@@ -89,7 +89,7 @@ export class TestSessionBus implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const monitor of this.#monitors) await terminate(monitor, "SIGTERM");
     await terminate(this.#daemon, "SIGTERM");
-    // A program that the bus has started may still be connecting, and would not notice the end of the bus.
+    // A program that the bus has started may still be connecting, and would not notice that the bus has ended.
     const starter = `DBUS_STARTER_ADDRESS=unix:path=${this.#dir}/`;
     for (const pid of await processesWith(starter)) killProcess(pid);
     await rm(this.#dir, { recursive: true, force: true });
@@ -136,7 +136,7 @@ export class TestSessionBus implements AsyncDisposable {
     ...args: readonly string[]
   ): Promise<string> {
     const target = ["--session", "--dest", name, "--object-path", object, "--method", member];
-    // `--` allows arguments that begin with a minus.
+    // The argument `--` permits later arguments that begin with a minus.
     return getOutput(await this.run("gdbus", ["call", ...target, "--", ...args]));
   }
 
@@ -170,7 +170,7 @@ export class TestSessionBus implements AsyncDisposable {
     return typeof value === "object" && value !== null && "data" in value ? value.data : undefined;
   }
 
-  /** Listens to the signals of a name with `gdbus monitor`, from the moment when the promise resolves. */
+  /** Records the signals of a name with `gdbus monitor`, from the moment when the promise resolves. */
   async monitor(name: string): Promise<BusMonitor> {
     const child = spawn("gdbus", ["monitor", "--session", "--dest", name], {
       env: { PATH: process.env["PATH"], LC_ALL: "C", ...this.environment },
@@ -189,7 +189,7 @@ export class TestSessionBus implements AsyncDisposable {
   }
 }
 
-/** An error reply, as a client program reported it. */
+/** An error reply in the form in which a client program has reported it. */
 export class BusClientError extends Error {
   /** The D-Bus name of the error; undefined if the program does not report it (busctl prints only the text). */
   readonly busName: string | undefined;
@@ -218,7 +218,7 @@ export class BusMonitor implements AsyncDisposable {
     });
   }
 
-  /** Resolves to the first line that matches, including earlier lines. */
+  /** Resolves to the first line that matches, which may be an earlier one. */
   line(pattern: RegExp, timeoutMs = 10_000): Promise<string> {
     return new Promise((resolve, reject) => {
       const stop = () => {
@@ -263,7 +263,7 @@ async function terminate(child: ChildProcess, signal: NodeJS.Signals): Promise<v
   await closed;
 }
 
-/** Returns a session.conf like the one that D-Bus ships: everything is allowed, and the limits are high. */
+/** Returns a session.conf like the one that D-Bus ships: it permits everything, and its limits are high. */
 function buildConfig(
   dir: string,
   services: string,

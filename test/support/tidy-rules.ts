@@ -1,7 +1,8 @@
 import { posix } from "node:path";
 
 /**
- * The rules about imports between modules, as functions of file texts, so that tests can pass texts that violate them.
+ * The rules about imports between modules, as functions of the texts of files, so that tests can pass texts that
+ * violate the rules.
  */
 
 export interface SourceFile {
@@ -56,12 +57,12 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
     from: /^src\/cli\/verbs\/assistant\.ts$/,
     to: /^src\/assistant\/daemons\/(system-instance|companion-daemon|daemon-lifetime)\.ts$/,
   },
-  // This verb reads manifests without a daemon.
+  // This verb reads manifests without the help of a daemon.
   {
     from: /^src\/cli\/verbs\/tools-lint\.ts$/,
     to: /^src\/assistant\/agent\/manifests\/lint-manifests\.ts$/,
   },
-  // This verb verifies the files of the ledger without a daemon.
+  // This verb verifies the files of the ledger without the help of a daemon.
   { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline-ledger\.ts$/ },
 ];
 
@@ -132,8 +133,8 @@ export const innerRooms: Readonly<
 };
 
 /**
- * The modules of the assistant, with the modules that each may import. The daemons of the assistant may import all of
- * them.
+ * The modules of the assistant, each with the modules that it may import. The daemons of the assistant may import
+ * all of them.
  */
 const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
   ledger: [/^assistant-error\.ts$/],
@@ -166,11 +167,11 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^ledger\/port\.ts$/,
     /^bus\/(port|read-options)\.ts$/,
     /^(agent|context|remote|inference\/routing)\/port\.ts$/,
-    // This module has the schemas of tool arguments, which tool records lack.
+    // This module contains the schemas of tool arguments, which the records of tools lack.
     /^agent\/tool-manifest\.ts$/,
     /^inference\/(service-port|runner|inference-engine)\.ts$/,
   ],
-  // The client side of the chat-completions protocol, for the system instance and for providers.
+  // This module is the client side of the chat-completions protocol, for the system instance and for providers.
   "inference/wire": [
     /^assistant-error\.ts$/,
     /^inference\/(service-port|runner|inference-engine)\.ts$/,
@@ -445,7 +446,7 @@ export function findDocPathProblems(doc: SourceFile, exists: (path: string) => b
   return problems;
 }
 
-/** Returns the lines with blanked comments, so that lines keep their numbers. */
+/** Returns the lines of a text with blanks instead of comments, so that the numbers of the lines stay the same. */
 function blankComments(text: string): { text: string; line: number }[] {
   let commented = false;
   return text.split("\n").map((raw, index) => {
@@ -470,7 +471,7 @@ interface Edge {
   readonly from: string;
   readonly specifier: string;
   readonly target: string | undefined;
-  /** The position as path:line, for messages. */
+  /** The position as path:line, for use in messages. */
   readonly at: string;
 }
 

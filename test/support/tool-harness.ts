@@ -25,7 +25,7 @@ import { ControlPlaneHarness } from "./control-plane-harness.ts";
 import { FakeBuildControl } from "./fake-build-control.ts";
 import type { FakeImage } from "./fake-engine.ts";
 
-/** The virtual time per pause: long enough for fast tests, with little load on the cores. */
+/** The virtual time that passes in each pause: long enough for fast tests, with little load on the cores. */
 const STEP_MS = 500;
 const PAUSE_MS = 4;
 
@@ -39,7 +39,7 @@ export class ToolHarness implements AsyncDisposable {
   readonly apps: McpApps;
   /** Unexpected errors of calls, which are thrown at the end of the test. */
   readonly #unexpected: unknown[] = [];
-  /** The credential that the tools use. */
+  /** The address and the token that the tools use. */
   target: { url: string; token: string | undefined; instance?: string };
   #tools: ToolServer;
   readonly #api: FastifyInstance;
@@ -173,7 +173,7 @@ export class ToolHarness implements AsyncDisposable {
     return text;
   }
 
-  /** Calls the compensation of a tool with the arguments that its map computes. */
+  /** Calls the compensation of a tool, with the arguments that the tool's map computes. */
   async undo(tool: string, args: JsonObject, result: JsonObject): Promise<JsonObject> {
     const compensation = this.compensation(tool, args, result);
     if (typeof compensation === "string") throw new Error(`no undo of ${tool}: ${compensation}`);

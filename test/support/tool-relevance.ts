@@ -1,6 +1,6 @@
 /** Measures how well rankings match labelled queries: the means over all queries, from 0 to 1. */
 export interface Relevance {
-  /** The gain is 3 for the best name and 1 for other wanted names, discounted by rank. */
+  /** The nDCG@10 with a gain of 3 for the best name and of 1 for other wanted names, discounted by rank. */
   readonly ndcgAt10: number;
   /** The share of queries whose first result is the best name. */
   readonly recallAt1: number;
@@ -9,7 +9,7 @@ export interface Relevance {
 }
 
 export interface Judged {
-  /** The wanted names, the best first. */
+  /** The wanted names, with the best one first. */
   readonly wanted: readonly string[];
   /** The names in the order of the ranking. */
   readonly ranked: readonly string[];

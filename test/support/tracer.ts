@@ -3,7 +3,10 @@ import { rmSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 
 export interface Tracer {
-  /** Returns strace's log: one line per system call, which begins with the thread id if strace follows threads. */
+  /**
+   * Returns strace's log. It has one line per system call, which begins with the thread id if strace follows
+   * threads.
+   */
   log(): Promise<string>;
   /** Detaches strace from the process, which continues to run. May be called after the process has ended. */
   detach(): Promise<void>;

@@ -2,14 +2,14 @@ import { randomBytes } from "node:crypto";
 import { Agent, request } from "node:http";
 import type { Socket } from "node:net";
 
-/** Requests to an app through the ingress, as visitors make them. */
+/** The target of requests to an app through the ingress, as visitors send them. */
 export interface VisitTarget {
   readonly port: number;
   readonly host: string;
   readonly path?: string;
 }
 
-/** Sends one request; fails if no response arrives. */
+/** Sends one request. Rejects if no response arrives. */
 export function visit(
   { port, host, path = "/" }: VisitTarget,
   options: { readonly agent?: Agent; readonly limitMs?: number } = {},
@@ -43,7 +43,7 @@ export class TrafficLoad implements AsyncDisposable {
   /** The number of responses with each body, in the order in which the bodies first occurred. */
   readonly bodies = new Map<string, number>();
 
-  /** Creates visitors, each of which waits `restMs` after a response. */
+  /** Creates visitors, each of which waits `restMs` after each response. */
   constructor(where: VisitTarget, { visitors = 8, restMs = 0 } = {}) {
     this.#visitors = Array.from({ length: visitors }, () => this.#sendRequests(where, restMs));
   }

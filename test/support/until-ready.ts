@@ -8,8 +8,8 @@ import { createInterface } from "node:readline";
 const START_LIMIT_MS = 60_000;
 
 /**
- * Resolves with the JSON of the daemon's `berth ready {json}` line. Rejects with the log if the daemon ends
- * before that or is not ready in time. Each line of both output streams is appended to `log`, also afterwards.
+ * Resolves with the JSON of the daemon's `berth ready {json}` line. Rejects with the log if the daemon ends before
+ * that or is not ready in time. All lines of both output streams are appended to `log`, including later ones.
  */
 export function untilReady<Ready>(child: ChildProcess, log: string[]): Promise<Ready> {
   const { stdout, stderr } = child;
@@ -34,7 +34,7 @@ export function untilReady<Ready>(child: ChildProcess, log: string[]): Promise<R
   });
 }
 
-/** Sends a signal to the process and resolves with its exit code; null if the signal ended it. */
+/** Sends a signal to the process. Resolves to its exit code, or null if the signal ended it. */
 export function endedBy(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
   const ended = new Promise<number | null>((resolve) => child.once("close", resolve));

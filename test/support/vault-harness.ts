@@ -38,7 +38,7 @@ export class VaultHarness {
     return this.#vault;
   }
 
-  /** Opens the vault, after disposing an open one, as a daemon that restarts does. */
+  /** Opens the vault. Disposes a vault that is open, as a daemon that restarts does. */
   async start(changes: Partial<EncryptedVaultOptions> = {}): Promise<EncryptedVault> {
     await this.#vault?.[Symbol.asyncDispose]();
     this.#vault = undefined;
@@ -53,7 +53,7 @@ export class VaultHarness {
     return this.#vault;
   }
 
-  /** Opens the database as another program does. */
+  /** Opens the vault's database as another program does. */
   sql<T>(work: (db: Database.Database) => T): T {
     const db = new Database(join(this.dir, "vault.db"));
     try {

@@ -7,7 +7,7 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** A clock that only a test advances. Timers run in order, each in a turn of its own. */
+/** A clock that only a test advances. Timers run in order, each in its own turn of the event loop. */
 export class VirtualClock implements Clock {
   #now: number;
   #order = 0;
@@ -81,7 +81,10 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** A clock with the same time for one process that may be killed: after `kill`, none of its timers run. */
+/**
+ * The clock of one process that may be killed, with the same time as the virtual clock. After `kill`, none of its
+ * timers run.
+ */
 export class ProcessClock implements Clock {
   readonly #clock: Clock;
   #alive = true;

@@ -1,10 +1,9 @@
 /**
- * The timeout of `vi.waitFor` for events that are certain, in milliseconds; `expect.poll` gets the same from
- * `vitest.config.ts`. On a machine that runs other test files concurrently, even immediate events may take seconds.
+ * The options of `vi.waitFor` for events that are certain to happen, with a timeout in milliseconds. `expect.poll`
+ * has the same timeout, from `vitest.config.ts`. On a machine that runs other test files concurrently, even
+ * immediate events may take seconds.
  */
 export const WAIT_OPTIONS = { timeout: 15_000 } as const;
 
-/**
- * A limit in milliseconds that bounded work does not reach on any machine, and that unbounded work exceeds by minutes.
- */
+/** A limit in milliseconds that bounded work does not reach on any machine. Unbounded work exceeds it by minutes. */
 export const UNBOUNDED_AFTER_MS = 30_000;

@@ -1,10 +1,11 @@
 import { request } from "node:http";
 import type { Socket } from "node:net";
 
-/** A WebSocket to a server that echoes, after its handshake. */
+/** A WebSocket, after its handshake, to a server that echoes texts. */
 export interface EchoSocket {
   /**
-   * Sends a text and waits for its echo. Rejects when the connection ends, or without a response within two seconds.
+   * Sends a text, and waits for its echo. Rejects when the connection ends, or if no echo arrives within two
+   * seconds.
    */
   echo(text: string): Promise<void>;
   readonly open: boolean;

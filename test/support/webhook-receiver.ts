@@ -13,7 +13,7 @@ export interface ReceivedWebhook {
   readonly body: string;
 }
 
-/** The response to a request; `hang` sends no response, and `cut` closes the connection. */
+/** The response to a request. `hang` sends no response, and `cut` closes the connection. */
 export type ReceiverResponse =
   | "hang"
   | "cut"
@@ -29,7 +29,7 @@ export type ReceiverResponse =
 /** A real HTTP server that records webhooks and responds as the test defines. */
 export class WebhookReceiver implements AsyncDisposable {
   readonly received: ReceivedWebhook[] = [];
-  /** The responses to the next requests, in order; `otherwise` is the response to all later requests. */
+  /** The responses to the next requests, in order. `otherwise` is the response to all later requests. */
   readonly script: ReceiverResponse[] = [];
   otherwise: ReceiverResponse = 204;
   readonly #server: Server;
@@ -64,7 +64,7 @@ export class WebhookReceiver implements AsyncDisposable {
     return `http://127.0.0.1:${this.port}/hook`;
   }
 
-  /** Lists the parsed bodies of all requests so far. */
+  /** Lists the parsed bodies of all requests that have arrived so far. */
   get payloads(): Record<string, unknown>[] {
     return this.received.map(({ body }): Record<string, unknown> => JSON.parse(body));
   }

@@ -2,20 +2,20 @@ import { open, readFile, truncate, writeFile } from "node:fs/promises";
 import { buildPresetModel, writePresetModel } from "./preset-model.ts";
 import { encodeHeader, type GgufFile, writeGguf } from "./write-gguf.ts";
 
-/** The kinds of damage by name; each is applied to the `tiny` model. */
+/** The kinds of damage, by name. Each is applied to the model `tiny`. */
 export const modelDamages = [
   "empty",
   "wrong-magic",
-  /** A version of the format that does not exist. */
+  /** A file with a version of the format that does not exist. */
   "future-version",
   "truncated-header",
   "truncated-tensors",
-  /** A header that claims 2^62 tensors. */
+  /** A file whose header claims 2^62 tensors. */
   "huge-tensor-count",
   "huge-metadata-count",
-  /** A first key that claims a length of 2^40 bytes. */
+  /** A file whose first key claims a length of 2^40 bytes. */
   "huge-string",
-  /** A last tensor far beyond the end of the file. */
+  /** A file whose last tensor is far beyond the end of the file. */
   "offset-out-of-range",
   "unknown-architecture",
   "missing-tensor",
@@ -52,7 +52,7 @@ export async function writeDamagedModel(path: string, damage: ModelDamage): Prom
 
 type BytesDamage = Exclude<ModelDamage, "unknown-architecture" | "missing-tensor" | "nan-weights">;
 
-/** The offsets of the header's numbers: magic, version, tensors, metadata, first key. */
+/** The offsets of the numbers in the header: magic, version, tensors, metadata, first key. */
 const HEADER_OFFSETS = { magic: 0, version: 4, tensors: 8, metadata: 16, firstKeyLength: 24 };
 
 async function damageFile(path: string, damage: BytesDamage, headerBytes: number): Promise<void> {
@@ -81,7 +81,7 @@ async function damageFile(path: string, damage: BytesDamage, headerBytes: number
     case "offset-out-of-range": {
       const name = "output.weight";
       const at = bytes.subarray(0, headerBytes).lastIndexOf(name) + name.length;
-      // The file contains, after the name of the tensor: the number of dimensions, two dimensions, the type and the
+      // After the name of the tensor the file contains the number of dimensions, two dimensions, the type and the
       // offset.
       bytes.writeBigUInt64LE(2n ** 40n, at + 4 + 16 + 4);
     }

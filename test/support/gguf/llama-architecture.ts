@@ -10,28 +10,28 @@ export interface LlamaShape {
   readonly embeddingLength: number;
   readonly layers: number;
   readonly heads: number;
-  /** The number of heads for keys and values, which several query heads share. */
+  /** The number of heads for keys and values. Several query heads share each of them. */
   readonly keyValueHeads: number;
   readonly feedForwardLength: number;
   readonly contextTokens: number;
-  /** The chat template; undefined if the file has none. */
+  /** The chat template; undefined if the file contains none. */
   readonly template: string | undefined;
-  /** The average length of an answer; see `spmVocabulary`. */
+  /** The average length of an answer in tokens; see `spmVocabulary`. */
   readonly endsAfter: number | undefined;
-  /** Writes NaN into every output weight, as in some damaged files. */
+  /** If true, every output weight is NaN, as in some damaged files. */
   readonly notANumber: boolean;
 }
 
-/** The values of `general.file_type` in the metadata; llama.cpp only reports them. */
+/** The values of `general.file_type` in the metadata. llama.cpp reports them and does not use them. */
 const FILE_TYPES: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 7 };
 
-/** The standard deviation of the logits around the bias of their token. */
+/** The standard deviation of the logits of a token around its bias. */
 const LOGIT_DEVIATION = 1.3;
 
 /**
  * Returns a model that generates random but readable text. The first value of the hidden state is the same at every
- * position: the embedding sets it, and no layer adds to it. So the first column of the output weights acts as a bias,
- * which makes byte tokens and control tokens rare.
+ * position: the embedding sets it, and no layer adds to it. The first column of the output weights therefore acts as
+ * a bias for each token, which makes byte tokens and control tokens rare.
  */
 export function buildLlamaModel(shape: LlamaShape): GgufFile {
   const { embeddingLength, layers, heads, keyValueHeads, feedForwardLength, type } = shape;
@@ -135,7 +135,10 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
   return { metadata, tensors };
 }
 
-/** Returns the standard deviation of weights for which the output deviates `gain` times as much as the input. */
+/**
+ * Returns the standard deviation that weights must have so that the output deviates `gain` times as much as the
+ * input.
+ */
 function perInput(inputs: number, gain: number): Weights {
   return { deviation: gain / Math.sqrt(inputs) };
 }

@@ -7,7 +7,9 @@ import {
   writePresetModel,
 } from "./preset-model.ts";
 
-/** A command line tool: `npx tsx test/support/gguf/make-model.ts --preset tiny --out tiny.gguf`. */
+/**
+ * A command line tool that creates a model: `npx tsx test/support/gguf/make-model.ts --preset tiny --out tiny.gguf`.
+ */
 const { values } = parseArgs({
   options: {
     preset: { type: "string", default: "tiny" },

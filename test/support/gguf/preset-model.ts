@@ -12,15 +12,15 @@ export interface ModelOptions {
   readonly seed?: number;
   /** The value of `general.name`. */
   readonly name?: string;
-  /** The trained context in the file's metadata, in tokens. */
+  /** The context for which the model claims to be trained, in tokens. */
   readonly contextTokens?: number;
-  /** The size of the vocabulary; not available for the preset `embedding`. */
+  /** The size of the vocabulary, which cannot be set for the preset `embedding`. */
   readonly vocabularySize?: number;
-  /** The chat template; null makes a completion model without one. */
+  /** The chat template. Null makes a completion model, which has no template. */
   readonly template?: string | null;
   /** The average length of an answer in tokens at temperature 1; null if answers never end. */
   readonly endsAfter?: number | null;
-  /** Makes every logit NaN. */
+  /** If true, every logit of the model is NaN. */
   readonly notANumber?: boolean;
 }
 
@@ -40,11 +40,11 @@ const tiny: LlamaShape = {
   notANumber: false,
 };
 
-/** The shapes of models by name, with the sizes of their files. */
+/** The presets of models by name, with the sizes of their files. */
 const llamaPresets = {
-  /** 0.4 MB; the computation takes almost no time compared with the surrounding code. */
+  /** A file of 0.4 MB. The computation takes almost no time compared with the surrounding code. */
   tiny,
-  /** 0.4 MB; the context needs far more memory than the weights. */
+  /** A file of 0.4 MB, whose context needs far more memory than its weights. */
   "wide-context": { ...tiny, name: "Wide Random", contextTokens: 131_072 },
   /** 9 MB, in F16. */
   small: {
@@ -58,7 +58,7 @@ const llamaPresets = {
     keyValueHeads: 4,
     feedForwardLength: 704,
   },
-  /** 34 MB; the answers never end, as measurements need. */
+  /** A file of 34 MB. Its answers never end, because measurements need that. */
   "big-q8": {
     ...tiny,
     name: "Big Random",
@@ -72,7 +72,7 @@ const llamaPresets = {
     contextTokens: 4_096,
     endsAfter: undefined,
   },
-  /** 236 MB; the speed is limited by computation, as with real models. The answers never end. */
+  /** A file of 236 MB. Computation limits the speed, as with real models. Its answers never end. */
   "mid-q8": {
     ...tiny,
     name: "Mid Random",
@@ -161,7 +161,7 @@ export function buildPresetModel(preset: Preset, options: ModelOptions): GgufFil
   });
 }
 
-/** A part of the file name, so that a change of the generator creates new files. */
+/** Returns a part of the file name that changes with the generator, so that a changed generator creates new files. */
 async function generatorDigest(): Promise<string> {
   const digest = createHash("sha256");
   for (const name of (await readdir(import.meta.dirname)).toSorted()) {

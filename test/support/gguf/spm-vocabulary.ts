@@ -3,7 +3,7 @@ export const tokenKinds = { normal: 1, unknown: 2, control: 3, userDefined: 4, b
 
 export interface VocabularyToken {
   readonly text: string;
-  /** The score of the piece: pieces with higher scores are merged first. */
+  /** The score of the piece. Pieces with higher scores are merged first. */
   readonly score: number;
   readonly kind: number;
   /**
@@ -15,7 +15,7 @@ export interface VocabularyToken {
 
 export interface SpmVocabulary {
   readonly tokens: readonly VocabularyToken[];
-  /** The token ids by the text of the token. */
+  /** The token ids by their texts. */
   readonly ids: ReadonlyMap<string, number>;
 }
 
@@ -26,10 +26,10 @@ const LETTERS = Array.from("abcdefghijklmnopqrstuvwxyz");
 const OTHER_ASCII = Array.from(
   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\"\n",
 );
-/** Some characters of each script, so that texts in that script do not consist of byte tokens only. */
+/** Some characters of each script, so that texts in that script do not consist only of byte tokens. */
 const OTHER_SCRIPTS = Array.from("äöüßéèçñøåłščžабвдеиклмнорстуαβγδλπ日本語中文人大한국어—“”…€✓🙂");
 
-/** Common two-letter pieces, as in a trained vocabulary. */
+/** Common pieces of two letters, as in a trained vocabulary. */
 const PAIRS =
   "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve".split(
     " ",
@@ -67,9 +67,9 @@ export const VOCABULARY_MIN =
   3 + 256 + CONTROLS.length + MARKERS.length + 1 + LETTERS.length + OTHER_ASCII.length;
 
 /**
- * Builds a SentencePiece vocabulary of exactly `size` tokens that can encode any text, with byte tokens for characters
- * without a piece. `endsAfter`: the average length of an answer in tokens at temperature 1; undefined if answers never
- * end, which measurements need.
+ * Builds a SentencePiece vocabulary of exactly `size` tokens that can encode any text, with byte tokens for
+ * characters without a piece. `endsAfter` is the average length of an answer in tokens at temperature 1. If it is
+ * undefined, answers never end, because measurements need that.
  */
 export function createSpmVocabulary(size: number, endsAfter: number | undefined): SpmVocabulary {
   if (size < VOCABULARY_MIN) throw new Error(`a vocabulary has at least ${VOCABULARY_MIN} tokens`);
@@ -80,7 +80,7 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
     ids.set(text, tokens.length);
     tokens.push({ text, score, kind, bias });
   };
-  // Two tokens end an answer, and about this number of other tokens compete with them.
+  // Two tokens end an answer, and this number of other tokens compete with them.
   const texts = size - 256;
   const endBias = endsAfter === undefined ? NEVER : Math.log(texts / endsAfter / 2);
 
@@ -95,7 +95,7 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
   for (const text of MARKERS) add(text, tokenKinds.userDefined, NEVER / 4);
 
   let score = -1;
-  // A later piece has a lower score, so shorter pieces are merged before the longer pieces that need them.
+  // A later piece has a lower score, so shorter pieces are merged before the longer ones that consist of them.
   const piece = (text: string, bias: number): void => add(text, tokenKinds.normal, bias, score--);
   piece(SPACE, 1);
   for (const letter of LETTERS) piece(letter, -0.5);
@@ -114,14 +114,17 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
   return { tokens, ids };
 }
 
-/** A merge joins two pieces, so a word is encoded as one piece only if its prefixes are pieces too. */
+/**
+ * Returns all prefixes of a word. A merge joins two pieces, so a word is encoded as one piece only if its prefixes
+ * are pieces too.
+ */
 function prefixes(word: string, visit: (part: string, whole: boolean) => void): void {
   for (let length = 2; length <= word.length; length++) {
     visit(word.slice(0, length), length === word.length);
   }
 }
 
-/** Generates pronounceable pieces without meaning, for vocabularies of realistic size. */
+/** Creates pronounceable pieces without meaning, for vocabularies of a realistic size. */
 function* syllables(): Generator<string> {
   const consonants = Array.from("bdfgklmnprstvz");
   const vowels = Array.from("aeiou");

@@ -2,19 +2,19 @@ import { rowBytes, type TensorSource, type TensorType } from "./write-gguf.ts";
 
 /** The values of a tensor. */
 export interface Weights {
-  /** The standard deviation of the random values; if it is 0, all values equal `mean`. */
+  /** The standard deviation of the random values. If it is 0, all values equal `mean`. */
   readonly deviation: number;
   readonly mean?: number;
-  /** The first value of each row; undefined if it is random. */
+  /** The first value of each row; undefined if it is random like the others. */
   readonly firstOfRow?: (row: number) => number;
-  /** True if the first row is zero, so that the tensor does not change the first value of its output. */
+  /** If true, the first row is zero, so that the tensor does not change the first value of its output. */
   readonly firstRowZero?: boolean;
 }
 
-/** The number of random values in the pool (4 MiB); further values repeat them. */
+/** The number of random values in the pool (4 MiB of them). Longer tensors repeat the values. */
 const POOL_VALUES = 1 << 20;
 
-/** Creates the tensors of one file; the same seed and the same calls produce the same bytes. */
+/** Creates the tensors of one file. The same seed and the same calls produce the same bytes. */
 export class WeightMaker {
   readonly #pool: Float32Array;
   readonly #stencils = new Map<string, Stencil>();
@@ -35,7 +35,7 @@ export class WeightMaker {
     return this.#tensor(name, type, rows, columns, false, weights);
   }
 
-  /** Returns a vector in F32, which norms and biases have in every file. */
+  /** Returns a vector in F32, the type of norms and biases in every file. */
   vector(name: string, length: number, weights: Weights): TensorSource {
     return this.#tensor(name, "F32", 1, length, true, weights);
   }
@@ -62,7 +62,7 @@ export class WeightMaker {
         const row = first + index;
         if (row === 0 && weights.firstRowZero === true) continue;
         if (stencil !== undefined) {
-          // Rows of a large matrix are copied from rows that are already encoded, which is fast for large files.
+          // Rows of a large matrix are copies of rows that are already encoded, which is fast.
           bytes.set(stencil.window(start + row * columns, columns), index * bytesOfRow);
           continue;
         }
@@ -93,7 +93,7 @@ export class WeightMaker {
   }
 }
 
-/** The pool, encoded for one tensor type; rows are windows of the pool that begin at a block. */
+/** The pool of random values, encoded for one tensor type. Rows are windows of the pool that begin at a block. */
 class Stencil {
   readonly #type: TensorType;
   readonly #poolValues: number;
@@ -106,9 +106,9 @@ class Stencil {
     this.#fill = fill;
   }
 
-  /** Returns a window; `length` must not exceed the length of the pool. */
+  /** Returns a window of the pool. `length` must not exceed the length of the pool. */
   window(from: number, length: number): Uint8Array {
-    // The pool is stored twice, so that a window never wraps around.
+    // The encoded pool is stored twice, so that a window never wraps around.
     this.#encoded ??= this.#encode(this.#poolValues * 2);
     const at = rowBytes(this.#type, (from - (from % 32)) % this.#poolValues);
     return this.#encoded.subarray(at, at + rowBytes(this.#type, length));
@@ -167,7 +167,7 @@ export function halfBits(value: number): number {
   if (exponent >= 31) return sign | 0x7c00;
   if (exponent <= 0) {
     if (exponent < -10) return sign;
-    // For a subnormal number, the hidden bit becomes explicit, and the mantissa is shifted to the right.
+    // In a subnormal number the hidden bit becomes explicit, and the mantissa is shifted to the right.
     const shifted = (mantissa | 0x800000) >>> (1 - exponent);
     return sign | ((shifted + 0x1000) >>> 13);
   }

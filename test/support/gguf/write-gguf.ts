@@ -1,6 +1,6 @@
 import type { FileHandle } from "node:fs/promises";
 
-/** A metadata value with its type in the file. */
+/** A metadata value with the type that it has in the file. */
 export type TypedMetadataValue =
   | { readonly type: "uint16"; readonly value: number }
   | { readonly type: "int32"; readonly value: number }
@@ -14,14 +14,14 @@ export type TypedMetadataValue =
 
 export type TensorType = "F32" | "F16" | "Q8_0";
 
-/** A matrix of `rows` times `columns`; if `vector` is set, it is one-dimensional in the file. */
+/** A matrix of `rows` times `columns`. If `vector` is true, it is one-dimensional in the file. */
 export interface TensorSource {
   readonly name: string;
   readonly type: TensorType;
   readonly rows: number;
   readonly columns: number;
   readonly vector: boolean;
-  /** Returns the bytes of `count` rows from `first` on; called in order, once for each row. */
+  /** Returns the bytes of `count` rows, beginning with row `first`. It is called in order, once for each row. */
   encodeRows(first: number, count: number): Uint8Array;
 }
 
@@ -31,7 +31,7 @@ export interface GgufFile {
 }
 
 const VERSION = 3;
-/** The alignment of tensors, which is the format's default. */
+/** The alignment of tensors. It is the default of the format. */
 const ALIGNMENT = 32;
 /** The number of bytes that are encoded at a time, so that a file of 240 MB is never completely in memory. */
 const CHUNK_BYTES = 1 << 20;
@@ -75,7 +75,7 @@ export function encodeHeader(model: GgufFile): Uint8Array {
   let offset = 0;
   for (const tensor of model.tensors) {
     out.string(tensor.name);
-    // The dimension that varies fastest comes first.
+    // The dimension that varies fastest is written first.
     const dimensions = tensor.vector ? [tensor.columns] : [tensor.columns, tensor.rows];
     out.uint32(dimensions.length);
     for (const dimension of dimensions) out.uint64(dimension);
@@ -134,7 +134,7 @@ function encodeArrayHead(out: ByteList, itemId: number, length: number): void {
   out.uint64(length);
 }
 
-/** A list of bytes in little-endian order, which the whole format uses. */
+/** A list of bytes. All numbers of the format are in little-endian order. */
 class ByteList {
   length = 0;
   readonly #parts: Uint8Array[] = [];

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Repository } from "./repository.ts";
 
-/** The hub's format of a refusal: the code is in a header, the message in a header and in the body. */
+/** The hub's format of a refusal: a header contains the code, and another header and the body contain the message. */
 export interface Refusal {
   readonly status: number;
   readonly code: string | undefined;
@@ -22,7 +22,7 @@ export function refuse(response: ServerResponse, refusal: Refusal): void {
     .end(JSON.stringify({ error: message }));
 }
 
-/** The sender of a request: without a token, with the account's token, or with an invalid token. */
+/** The sender of a request: without a token, with the account's token, or with an invalid one. */
 export type Asker = "anonymous" | "account" | "invalid";
 
 export function identifyAsker(request: IncomingMessage, token: string): Asker {
@@ -32,8 +32,8 @@ export function identifyAsker(request: IncomingMessage, token: string): Asker {
 }
 
 /**
- * Returns the refusal of a request for the list of files; undefined if access is allowed. The list of a gated
- * repository is public.
+ * Returns the refusal of a request for the list of files; undefined if access is allowed. Everyone may read the list
+ * of a gated repository.
  */
 export function listingRefusal(
   repository: Repository | undefined,

@@ -6,13 +6,13 @@ import { stat } from "node:fs/promises";
 export interface Content {
   readonly sizeBytes: number;
   readonly sha256: string;
-  /** The SHA-1 that git computes for the bytes as a blob. */
+  /** The SHA-1 that git computes for these bytes as a blob. */
   readonly gitBlob: string;
-  /** Reads from `start` (inclusive) to `end` (exclusive). */
+  /** Reads the bytes from `start` (inclusive) to `end` (exclusive). */
   read(start: number, end: number): AsyncIterable<Buffer>;
 }
 
-/** The content of a file: a path (streamed, never completely in memory) or the bytes themselves. */
+/** The content of a file: a path, whose file is streamed and never completely in memory, or the bytes themselves. */
 export type GivenContent = Uint8Array | string;
 
 export async function loadContent(given: GivenContent): Promise<Content> {
@@ -31,7 +31,7 @@ export function bufferContent(bytes: Buffer): Content {
   };
 }
 
-/** The size of a write to a socket; cuts and changed bytes may be at any position inside. */
+/** The size of a write to a socket. A connection may be cut, or a byte changed, at any position within it. */
 const CHUNK_BYTES = 64 * 1024;
 
 async function fileContent(path: string): Promise<Content> {

@@ -4,24 +4,24 @@ import type { Content } from "./content.ts";
 export type Misbehaviour =
   /** The connection ends after `afterBytes` of the body. */
   | { readonly type: "cut"; readonly afterBytes: number }
-  /** The server sends `afterBytes` of the body and then nothing more on an open connection. */
+  /** The server sends `afterBytes` of the body, and then nothing more, on an open connection. */
   | { readonly type: "stall"; readonly afterBytes: number }
   | { readonly type: "slow"; readonly bytesPerSecond: number }
   /** The server answers range requests with 200 and the whole file. */
   | { readonly type: "no-ranges" }
-  /** Content-Length is too large by `byBytes` (the connection then ends early), or too small. */
+  /** Content-Length is `byBytes` too large, so that the connection ends early, or too small. */
   | { readonly type: "wrong-length"; readonly byBytes: number }
-  /** One bit of the byte at this position is flipped. */
+  /** One bit of the byte at this position of the body is flipped. */
   | { readonly type: "flip"; readonly atByte: number }
-  /** The server sends another content with another ETag. */
+  /** The server sends other content with another ETag. */
   | { readonly type: "changed"; readonly content: Content }
-  /** The CDN's response to an expired signature. */
+  /** The server responds as a CDN does to an expired signature. */
   | { readonly type: "expired" }
   /** The server never responds on an open connection. */
   | { readonly type: "hang" }
-  /** The connection is reset before a response. */
+  /** The connection is reset before the response. */
   | { readonly type: "reset" }
-  /** 200 with a web page, as captive portals send. */
+  /** The server sends a web page with the status 200, as captive portals do. */
   | { readonly type: "page"; readonly body?: string }
   /** The URL redirects to itself. */
   | { readonly type: "loop" }
@@ -34,8 +34,8 @@ export type Misbehaviour =
     };
 
 /**
- * The kind of request: api (lists of files), resolve (redirects to files), cdn (the bytes of files), files (plain
- * URLs).
+ * The kind of request: api (lists of files), resolve (redirects to files), cdn (the bytes of files in LFS), files
+ * (plain URLs).
  */
 export type Endpoint = "api" | "resolve" | "cdn" | "files";
 
@@ -44,13 +44,13 @@ export type Fault = Misbehaviour & {
   /** The names of the files (for `api`, of the repositories) to which the fault applies, as a text or a pattern. */
   readonly path?: string | RegExp;
   readonly method?: "GET" | "HEAD";
-  /** The number of matching requests that are answered correctly before the fault; default 0. */
+  /** The number of matching requests that are answered correctly before the fault. Default 0. */
   readonly after?: number;
-  /** The number of requests with the fault after that; default: all. */
+  /** The number of matching requests that get the fault after that. By default, all get it. */
   readonly times?: number;
 };
 
-/** The list of active faults. */
+/** The list of faults that are active. */
 export class Faults {
   readonly #faults = new Set<{ readonly fault: Fault; seen: number }>();
 
@@ -65,7 +65,7 @@ export class Faults {
     this.#faults.clear();
   }
 
-  /** Returns the faults that apply to a request, oldest first, and counts the request. */
+  /** Counts the request, and returns the faults that apply to it, oldest first. */
   take(on: Endpoint, method: string, path: string): readonly Misbehaviour[] {
     const taken: Misbehaviour[] = [];
     for (const entry of this.#faults) {

@@ -25,7 +25,7 @@ import { Repository, type RepositoryFile, type RepositoryOptions } from "./repos
 import { applyMisbehaviour, type Served, sendContent } from "./send-content.ts";
 
 export interface HubOptions {
-  /** The key and the certificate as PEM; if set, the hub (not its CDN) uses https. */
+  /** The key and the certificate in PEM. If set, the hub uses https, but its CDN does not. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
@@ -59,7 +59,7 @@ export class Hub implements AsyncDisposable {
   readonly faults = new Faults();
   /** The requests of both servers, oldest first. */
   readonly requests: HubRequest[] = [];
-  /** Sets whether files outside of LFS are sent directly, or through a redirect to another path of the hub. */
+  /** Determines if files outside of LFS are sent directly, or through a redirect to another path of the hub. */
   smallFiles: "direct" | "relative-redirect" = "direct";
   readonly #repositories = new Map<string, Repository>();
   readonly #moved = new Map<string, string>();
@@ -102,12 +102,15 @@ export class Hub implements AsyncDisposable {
     return repository;
   }
 
-  /** Makes the old repository id redirect to the new one. */
+  /** Renames a repository: the hub redirects the old id to the new one. */
   move(from: string, to: string): void {
     this.#moved.set(from.toLowerCase(), to);
   }
 
-  /** Serves a file at `url` + path, such as `/files/x.gguf`; replaces an earlier one. Returns its URL. */
+  /**
+   * Serves a file at `url` plus this path, such as `/files/x.gguf`, and returns its URL. Replaces an earlier file at
+   * the path.
+   */
   async addFile(
     path: string,
     given: GivenContent,
@@ -321,7 +324,7 @@ export class Hub implements AsyncDisposable {
   }
 }
 
-/** Serves a file as an object store does: the entity tag equals none of the digests. */
+/** Serves a file as an object store does: its entity tag is none of the digests. */
 function onCdn(content: Content, name: string): Served {
   return {
     content,

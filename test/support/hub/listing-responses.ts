@@ -1,8 +1,8 @@
 import type { Repository, RepositoryFile } from "./repository.ts";
 
 /**
- * Returns the response for `/api/models/...`; as on the real hub, file sizes and digests are included only with
- * `blobs`.
+ * Returns the response for `/api/models/...`. As on the real hub, it includes file sizes and digests only if `blobs`
+ * is set.
  */
 export function modelInfo(
   repository: Repository,

@@ -3,17 +3,17 @@ import type { Served } from "./send-content.ts";
 
 /** The features of a plain web server; by default it has all of them. */
 export interface PlainFileOptions {
-  /** The kind of entity tag; default: strong. */
+  /** The kind of the entity tag. By default it is a strong one. */
   readonly etag?: "strong" | "weak" | false;
   readonly lastModified?: string;
-  /** False if the server ignores range requests. Default true. */
+  /** If false, the server ignores range requests. Default true. */
   readonly ranges?: boolean;
-  /** False omits Content-Length. Default true. */
+  /** If false, responses have no Content-Length. Default true. */
   readonly length?: boolean;
-  /** False if HEAD is answered with 405. Default true. */
+  /** If false, HEAD requests are answered with 405. Default true. */
   readonly head?: boolean;
   readonly contentDisposition?: string;
-  /** True if a request needs the hub's token. Default false. */
+  /** If true, every request needs the hub's token. Default false. */
   readonly needsToken?: boolean;
 }
 

@@ -3,7 +3,7 @@ import { bufferContent, type Content, type GivenContent, loadContent } from "./c
 
 export interface GivenFile {
   readonly content: GivenContent;
-  /** True if the file is in LFS; the default depends on the name, as with a hub's .gitattributes. */
+  /** True if the file is in LFS. The default depends on the file's name, as with a hub's .gitattributes. */
   readonly lfs?: boolean;
 }
 
@@ -18,7 +18,7 @@ export interface RepositoryOptions {
   readonly tags?: readonly string[];
   /** If set, the list of files is public, but the files require that the user's request for access was granted. */
   readonly gated?: "auto" | "manual";
-  /** If true, a request without access gets the same response as for a missing repository. */
+  /** If true, a request without access gets the same response as one for a missing repository. */
   readonly private?: boolean;
   /** True if the hub's token has access; by default it has access to private repositories, but not to gated ones. */
   readonly authorised?: boolean;
@@ -28,7 +28,7 @@ export interface RepositoryFile {
   readonly name: string;
   readonly content: Content;
   readonly lfs: boolean;
-  /** The git object id of the bytes, or of the LFS pointer. */
+  /** The git object id of the bytes or, for a file in LFS, of its pointer. */
   readonly oid: string;
   readonly pointerBytes: number;
 }
@@ -77,7 +77,7 @@ export class Repository {
     this.#refs.set(name, commit);
   }
 
-  /** Returns the commit of a branch, a tag, or the prefix of a commit's id (7 digits or more). */
+  /** Returns the commit that a branch, a tag, or a prefix of a commit's id (7 digits or more) names. */
   find(revision: string): Commit | undefined {
     const named = this.#refs.get(revision.replace(/^refs\/(heads|tags)\//, ""));
     if (named !== undefined) return this.#commits.get(named);

@@ -8,11 +8,13 @@ export interface ResolverHarness {
     request: Partial<SourceRequest>,
     signal?: AbortSignal,
   ) => Promise<ResolvedModel>;
-  /** Returns the BerthError of a resolution; throws if it succeeds or fails otherwise. */
+  /**
+   * Returns the BerthError with which a resolution fails. Throws if the resolution succeeds or throws another error.
+   */
   readonly refusal: (request: Partial<SourceRequest>) => Promise<BerthError>;
 }
 
-/** Creates the adapter as the server does, with defaults for its requests. */
+/** Creates the adapter as the server does, with defaults for the requests of tests. */
 export function createResolverHarness(
   endpoint: string,
   options: { readonly token?: string; readonly limitMs?: number } = {},

@@ -6,10 +6,10 @@ import type { Misbehaviour } from "./faults.ts";
 
 export interface Served {
   readonly content: Content;
-  /** The entity tag with quotation marks (and W/); undefined if none is sent. */
+  /** The entity tag with its quotation marks (and W/); undefined if none is sent. */
   readonly etag: string | undefined;
   readonly lastModified?: string | undefined;
-  /** If false, Accept-Ranges is none, and range requests get the whole file. */
+  /** If false, the header Accept-Ranges is `none`, and range requests get the whole file. */
   readonly ranges: boolean;
   /** If false, the response is chunked and has no Content-Length. */
   readonly length: boolean;
@@ -91,7 +91,7 @@ export async function sendContent(
     response.end();
     return;
   }
-  // The headers are sent at once, so that a client sees the start of a response that then stalls.
+  // The headers are sent at once, so that a client sees the start of a response even if the body stalls.
   response.flushHeaders();
   await sendBody({ content, start, end: Math.min(end, end + lie) }, faults, response, onBytes);
   if (lie > 0) response.destroy();
@@ -122,7 +122,7 @@ async function sendBody(
     response.end();
     return;
   }
-  // The data must be sent before the connection ends, or fewer than `afterBytes` would arrive.
+  // The data must be sent before the connection ends, because otherwise fewer than `afterBytes` would arrive.
   if (cut) response.write("", () => response.destroy());
 }
 
@@ -134,8 +134,8 @@ function find<T extends Misbehaviour["type"]>(
 }
 
 /**
- * Returns the requested range; undefined for the whole file: if there is no range, several ranges, another unit, or an
- * If-Range that does not match.
+ * Returns the requested range. Returns undefined, for the whole file, if the request has no range, several ranges,
+ * another unit, or an If-Range that does not match.
  */
 function wantedRange(
   request: IncomingMessage,
@@ -146,7 +146,7 @@ function wantedRange(
   const [, first = "", last = ""] = /^bytes=(\d*)-(\d*)$/.exec(request.headers.range ?? "") ?? [];
   if (first === "" && last === "") return undefined;
   const condition = request.headers["if-range"];
-  // A weak tag never matches here, because the bytes may differ.
+  // A weak entity tag never matches here, because the bytes may differ.
   const holds = condition === lastModified || (condition === etag && !etag?.startsWith("W/"));
   if (condition !== undefined && !holds) return undefined;
   const start = first === "" ? Math.max(0, sizeBytes - Number(last)) : Number(first);

@@ -8,7 +8,7 @@ export interface KeyPair {
 }
 
 export interface CertificateOptions {
-  /** The host names and addresses in the certificate. */
+  /** The host names and addresses that the certificate contains. */
   readonly names?: readonly string[];
   readonly validFrom?: Date;
   readonly validUntil?: Date;
@@ -22,7 +22,7 @@ export class TestAuthority {
   readonly ca: string;
   readonly #pair: KeyPair;
 
-  /** Creates an authority; two authorities that one program trusts need different names. */
+  /** Creates an authority. If one program trusts two authorities, they need different names. */
   static async create(name = "Berth test authority"): Promise<TestAuthority> {
     const made = await generate([{ name: "commonName", value: name }], {
       keyType: "ec",

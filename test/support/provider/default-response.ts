@@ -44,7 +44,7 @@ export function createDefaultResponse(
   }
 }
 
-/** Returns the frequency of each letter in a text as a vector. */
+/** Returns a vector of the frequency of each letter in a text. */
 export function countLetters(text: string): number[] {
   const numbers = Array<number>(DIMENSIONS).fill(0);
   for (const letter of text) {

@@ -17,7 +17,7 @@ const DROP_MS = 15;
 export const trickled = TRICKLED.join("");
 
 /**
- * Faults of an answer by name; a chat request selects a fault by a text such as `#reset`. Other chats get the
+ * The faulty answers by name. A chat request selects one by a text such as `#reset`. Other chats get the
  * well-behaved answer.
  */
 export const faultyResponses = {

@@ -28,7 +28,7 @@ export interface ProviderHarnessOptions extends TestProviderOptions {
   readonly trusted?: readonly string[];
 }
 
-/** A time limit in milliseconds that only a test that hangs exceeds. */
+/** A time limit in milliseconds that only a hanging test exceeds. */
 const PATIENT: ProviderLimits = { headMs: 60_000, silentMs: 60_000, bytesMax: 2 ** 20 };
 
 export const KEY = "sk-canary-9f8e7d6c5b4a39281706f5e4d3c2b1a0";
@@ -39,7 +39,7 @@ export const createChatBody = (text: string, more: object = {}) => ({
   ...more,
 });
 
-/** A provider, with requests to it as the egress sends them. */
+/** A provider, and requests to it that the egress sends. */
 export class ProviderHarness implements AsyncDisposable {
   readonly provider: TestProvider;
   readonly http: ProviderHttpClient;
@@ -88,10 +88,10 @@ export class ProviderHarness implements AsyncDisposable {
     return await readText(await this.open(asking));
   }
 
-  /** Checks that a request has left no connection, timer or listener. Idle connections may remain. */
+  /** Waits until a request has left no connection, timer or listener. Idle connections may remain. */
   async untilQuiet(): Promise<void> {
     await this.provider.until(({ requests }) => requests.every(({ state }) => state !== "open"));
-    // The last events of a closed socket happen in this turn of the event loop.
+    // The last events of a closed socket occur in this turn of the event loop.
     await new Promise((resolve) => systemClock.setTimer(0, () => resolve(undefined)));
   }
 

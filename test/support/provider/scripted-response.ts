@@ -9,11 +9,11 @@ export type ScriptedResponse =
       readonly finishReason?: string;
       readonly usage?: Usage;
       /**
-       * Returns a promise that is awaited before the piece with this number (from 0) is sent; the last piece is the
-       * finish.
+       * Returns a promise that is awaited before the piece with this number (from 0) is sent. The last number is
+       * that of the finish.
        */
       readonly before?: (piece: number) => Promise<unknown> | undefined;
-      /** The number of pieces after which the connection is cut, or stays open silently. */
+      /** The number of pieces after which the connection is cut, or stays open without further data. */
       readonly afterwards?: { readonly after: number; readonly do: "cut" | "hang" };
       /** An error that is sent as an event after the text, instead of the finish. */
       readonly error?: { readonly message: string; readonly code?: string };
@@ -25,15 +25,15 @@ export type ScriptedResponse =
       /** The body of the response; a value that is neither text nor bytes is sent as JSON. */
       readonly body?: unknown;
     }
-  /** Writes these bytes to the connection unchanged. */
+  /** The provider writes these bytes to the connection unchanged. */
   | {
       readonly type: "raw";
       readonly bytes: string | Uint8Array;
       readonly afterwards: "end" | "cut" | "hang";
     }
-  /** Never answers, on an open connection. */
+  /** The provider never answers, and the connection stays open. */
   | { readonly type: "hang" }
-  /** Closes the connection before an answer. */
+  /** The provider closes the connection before an answer. */
   | { readonly type: "reset" };
 
 export interface ToolCall {

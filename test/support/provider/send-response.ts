@@ -38,7 +38,7 @@ export async function sendResponse(
   }
 }
 
-/** Resolves when more can be written, or the client has disconnected. */
+/** Resolves when the response accepts more data, or when the client has disconnected. */
 async function untilWritable(response: ServerResponse): Promise<void> {
   const over = new AbortController();
   const { signal } = over;
@@ -70,7 +70,7 @@ async function sendStream(
   const text = turn.text ?? [];
   for (let piece = 0; piece <= text.length; piece++) {
     if (turn.afterwards?.after === piece) {
-      // The data before the cut must arrive first.
+      // The data before the cut must arrive first, so the cut waits for it.
       await sent;
       if (turn.afterwards.do === "cut") response.socket?.destroy();
       return;

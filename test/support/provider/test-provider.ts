@@ -18,13 +18,13 @@ export interface TestProviderOptions {
   readonly tls?: boolean;
   /** Replaces the certificate that `tls` creates for 127.0.0.1, ::1, localhost and `host`. */
   readonly certificate?: KeyPair;
-  /** The host name in the base URL; the server listens on 127.0.0.1 in any case. */
+  /** The host name in the base URL. The server listens on 127.0.0.1 in any case. */
   readonly host?: string;
   readonly port?: number;
   /** If set, a request without this key is answered with 401. */
   readonly key?: string;
   readonly models?: readonly string[];
-  /** Returns the response to a request; undefined: the response of the well-behaved provider. */
+  /** Returns the response to a request. If it is undefined, the well-behaved provider's response is sent. */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
 }
 
@@ -37,10 +37,10 @@ export interface ProviderRequest {
   /** The path with its query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** The raw body; `body` is the parsed JSON, or undefined if the raw body is not JSON. */
+  /** The body as text; `body` is the parsed JSON, or undefined if the text is not JSON. */
   readonly text: string;
   readonly body: unknown;
-  /** The state of the request: `answered` completely, or `left` if the client disconnected first. */
+  /** The state of the request: `answered` if the answer is complete, and `left` if the client disconnected first. */
   state: "open" | "answered" | "left";
 }
 
@@ -131,7 +131,7 @@ export class TestProvider implements AsyncDisposable {
     return this.#connectionsEver;
   }
 
-  /** Sets the responses to the next requests, which precede those of the script. */
+  /** Sets the responses to the next requests. They take precedence over those of the script. */
   next(...turns: readonly ScriptedResponse[]): void {
     this.#next.push(...turns);
   }
@@ -141,7 +141,7 @@ export class TestProvider implements AsyncDisposable {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Resolves once `isSo` returns true; it is checked after each request, answer and connection. */
+  /** Resolves once `isSo` returns true. It is checked after each request, answer and connection. */
   async until(isSo: (provider: TestProvider) => boolean): Promise<void> {
     while (!isSo(this)) await once(this.#changes, "change");
   }
