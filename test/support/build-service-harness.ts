@@ -1,4 +1,5 @@
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { create } from "tar";
 import { vi } from "vitest";
@@ -62,6 +63,8 @@ export class BuildServiceHarness implements AsyncDisposable {
   /** The clock starts at the current time, because files have the machine's time. */
   readonly clock = new VirtualClock(Date.now());
   readonly testStore: TestStore = openTestStore({ instanceId: "0123abcd", clock: this.clock });
+  /** A folder for sources, which is outside of the data directory. */
+  readonly sourceDir = mkdtempSync(join(tmpdir(), "berth-sources-"));
   readonly git = new FakeBuildGit();
   readonly engine = new FakeEngine(this.clock);
   runtime = new FakeRuntime({ clock: this.clock, engine: this.engine });
@@ -201,6 +204,7 @@ export class BuildServiceHarness implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.service[Symbol.asyncDispose]();
     await this.testStore[Symbol.asyncDispose]();
+    rmSync(this.sourceDir, { recursive: true, force: true });
   }
 }
 

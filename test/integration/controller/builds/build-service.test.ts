@@ -86,7 +86,7 @@ describe("a build", () => {
     expect(await bench.waitUntilBuilt(bench.apply("one", { source: { archive } }))).toMatchObject({
       type: "succeeded",
     });
-    const folder = join(bench.dataDir, "folder");
+    const folder = join(bench.sourceDir, "folder");
     writeFiles(folder, { Dockerfile: "FROM scratch\n", "a.txt": "one" });
     const local = { source: { local: folder } };
     const app = bench.apply("two", local);
@@ -102,7 +102,7 @@ describe("a build", () => {
   });
 
   test("of a folder that was edited after its digest was computed fails, and the next one uses the new content", async () => {
-    const folder = join(bench.dataDir, "folder");
+    const folder = join(bench.sourceDir, "folder");
     writeFiles(folder, { Dockerfile: "FROM scratch\n", "a.txt": "one" });
     const app = bench.apply("web", { source: { local: folder } });
     const before = await bench.waitUntilResolved(app);
@@ -160,7 +160,7 @@ describe("a build", () => {
   });
 
   test("of a folder that is pinned to a revision fails if its content has changed since", async () => {
-    const folder = join(bench.dataDir, "folder");
+    const folder = join(bench.sourceDir, "folder");
     writeFiles(folder, { Dockerfile: "FROM scratch\n" });
     const spec = { source: { local: folder } };
     const { revision } = await bench.waitUntilResolved(bench.apply("web", spec));

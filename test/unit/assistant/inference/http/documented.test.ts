@@ -71,7 +71,7 @@ describe("docs/assistant-errors.md", () => {
 
 describe("docs/inference-api.md", () => {
   test("lists every supported parameter, and no others", async () => {
-    const rows = (await section("### Supported"))
+    const rows = (await section("### Supported parameters"))
       .split("\n")
       .filter((line) => line.startsWith("| `"))
       .map((line) => line.split("|").map((cell) => cell.trim()));
@@ -88,7 +88,7 @@ describe("docs/inference-api.md", () => {
   });
 
   test("lists the data classes that need consent", async () => {
-    const supported = await section("### Supported");
+    const supported = await section("### Supported parameters");
     const row = supported.split("\n").find((line) => line.startsWith("| `svc_scopes`")) ?? "";
     const scopes = [...namesIn(row)].filter((name) => name !== "svc_scopes");
     expect(scopes).toEqual(dataClasses.filter((scope) => scope !== "prompt"));
@@ -104,12 +104,14 @@ describe("docs/inference-api.md", () => {
   });
 
   test("lists every parameter that is ignored", async () => {
-    const names = namesIn(await section("### Ignored"));
+    const names = namesIn(await section("### Ignored parameters"));
     expect(ignoredParameters.filter((name) => !names.has(name))).toEqual([]);
   });
 
   test("lists every parameter that is refused, and no others", async () => {
-    const rows = (await section("### Refused")).split("\n").filter((line) => line.startsWith("|"));
+    const rows = (await section("### Refused parameters"))
+      .split("\n")
+      .filter((line) => line.startsWith("|"));
     const first = rows.map((row) => row.split("|")[1] ?? "");
     const names = namesIn(first.join("\n"));
     names.delete("modalities");
