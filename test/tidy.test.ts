@@ -98,7 +98,7 @@ describe("package-lock.json", () => {
     expect(completeLock(lock).packages).toEqual(lock.packages);
   });
 
-  test("every package of a single platform names it", () => {
+  test("every package that supports only one platform declares that platform", () => {
     const platforms = entries.filter(([location]) =>
       /[/-](x64|arm64|arm|ia32|riscv64)(-|$)/.test(location),
     );

@@ -4,7 +4,7 @@ import { Screen } from "../support/screen.ts";
 
 const interrupt = "\u0003";
 
-test("a chat at a terminal: echo, an answer, a paste, and Ctrl-C", async () => {
+test("a chat at a terminal shows the input and the answer, accepts a paste, and handles Ctrl-C", async () => {
   await using daemon = await AssistantProcess.start(["--engine", "stub"]);
   using screen = new Screen(["chat", "--assistant-url", daemon.ready.url]);
   await screen.until(/stub, up to 8192 tokens.*\r\n.*>>> /s);

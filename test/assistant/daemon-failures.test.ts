@@ -44,7 +44,7 @@ async function openFiles(pid: number): Promise<number> {
 }
 
 describe("the daemon", () => {
-  test("SIGTERM during startup ends it cleanly", async () => {
+  test("exits cleanly if it gets SIGTERM during its startup", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "berth-starting-"));
     const child = spawn(
       process.execPath,
@@ -96,7 +96,7 @@ describe("the engine", () => {
     expect(await childrenOf(daemon.pid)).not.toContain(engine);
   });
 
-  test("exits with a killed daemon, and the next daemon continues without loss", async () => {
+  test("exits when the daemon is killed, and the next daemon continues without loss", async () => {
     await using daemon = await AssistantProcess.start(["--model", `m=${endless}`]);
     const stream = await daemon.openai.chat.completions.create({
       model: "m",
@@ -192,7 +192,7 @@ describe("models that cannot be loaded", () => {
     expect((await chat()).usage?.completion_tokens).toBe(2);
   });
 
-  test("a model that needs more memory than available is refused with the numbers and advice", async () => {
+  test("a model that needs more memory than available is refused, and the error has the numbers and advice", async () => {
     const wide = await getModelFile("wide-context");
     await using daemon = await AssistantProcess.start(["--memory", "200Mi"]);
     await expect(
@@ -210,7 +210,7 @@ describe("models that cannot be loaded", () => {
     expect((await daemon.state()).models[0]).toMatchObject({ state: "resident" });
   });
 
-  test("a prompt that exceeds the context is refused with both counts", async () => {
+  test("a prompt that exceeds the context is refused, and the error has both token counts", async () => {
     await using daemon = await AssistantProcess.start(["--model", `m=${tiny}`, "--context", "128"]);
     await expect(
       daemon.openai.chat.completions.create({

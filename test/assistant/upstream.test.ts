@@ -164,7 +164,7 @@ test.each(Object.entries(refused))(
     );
     expect(ours).toMatchObject({ code: expect.any(String), message: expect.any(String) });
     const { code, message, param } = Object(theirs);
-    // The engine's own name of the parameter is `prompt`; that of the request is `prompts`.
+    // The engine calls the parameter `prompt`, and a request calls it `prompts`.
     const wanted = typeof param === "string" ? param.replace(/^prompt\b/, "prompts") : param;
     expect(ours).toMatchObject({ code, message, param: wanted });
   },
@@ -203,7 +203,7 @@ test("an abort during an answer ends the request in the system instance", async 
     .toEqual([0]);
 });
 
-test("a system instance that is killed midway, or does not run, causes an error", async () => {
+test("a request fails if the system instance is killed midway, or does not run", async () => {
   const entries = ledger.entries.length;
   const prompts = Array.from({ length: 8 }, (_, n) => ({ kind: "text", text: `${n}` }) as const);
   const events = upstream.generate({ ...chat, prompts, n: 8 }, signal);

@@ -68,7 +68,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect((await ingress.table.read(app))?.targets).toEqual([two, one]);
     });
 
-    it.each([12, 13, 50])("keeps %i targets", async (number) => {
+    it.each([12, 13, 50])("keeps all targets of a route (%i)", async (number) => {
       const app = await begin();
       const targets = Array.from({ length: number }, (_, index) => `172.18.${index}.7:8080`);
       await ingress.table.write(app, { version: "v1", targets });
@@ -96,7 +96,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect((await ingress.table.read(app))?.sinceMs).toBeGreaterThan(first?.sinceMs ?? 0);
     });
 
-    it("answers 503 without targets, and serves again with the next ones", async () => {
+    it("answers 503 without targets, and serves again when there are new targets", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       await ingress.table.write(app, { version: "v1", targets: [] });

@@ -160,7 +160,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         .map((lease) => `${lease.term} ${lease.labels[`${LEASE_PREFIX}holder`]}`)
         .toSorted();
 
-    it("returns the facts of the engine", async () => {
+    it("returns the version and the capacity of the engine", async () => {
       const info = await runtime.info(signal);
       expect(info.version).not.toBe("");
       expect(info.apiVersion).toMatch(/^\d+\.\d+$/);

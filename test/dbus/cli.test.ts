@@ -30,7 +30,7 @@ const berth = (words: readonly string[], input = "") =>
 const screen = (...words: string[]) => new Screen(words, bus.environment);
 
 describe("the built command line on a real bus", () => {
-  it("lists, calls, parks, confirms and undoes", async () => {
+  it("lists tools, and calls, parks, confirms and undoes calls", async () => {
     const listed = await berth(["tools"]);
     expect(listed).toMatchObject({ code: 0, stderr: "" });
     expect(listed.stdout).toMatch(/^org\.example\.Notes +add_note +write +yes +Keeps a note\.$/m);
@@ -59,7 +59,7 @@ describe("the built command line on a real bus", () => {
     expect(failed.stderr).toContain("call 18 failed (tool_error)");
   });
 
-  it("searches and remembers", async () => {
+  it("searches the user's data and stores memory", async () => {
     const { stdout } = await berth([
       "search",
       "boiler",

@@ -76,7 +76,7 @@ describe("tools of apps", () => {
     expect([graph.code, graph.stdout]).toEqual([0, expect.stringContaining("entities")]);
   });
 
-  it("with the tier write are shown first at a terminal, and run after y", async () => {
+  it("with the tier write are shown first at a terminal, and run if the user answers y", async () => {
     using person = screen("call", NOTES, "create_note", "title=Milk", "body=two bottles");
     const shown = await person.until(chip);
     expect(shown).toMatch(/Because of: +user\r\n/);

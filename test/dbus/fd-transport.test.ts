@@ -194,7 +194,7 @@ describe("the end of a connection", () => {
     expect([receiver.text, receiver.fds.length, receiver.error]).toEqual(["bye", 1, undefined]);
   });
 
-  test("when the peer closes in the middle of a message, unsent data is settled", async () => {
+  test("when the peer closes in the middle of a message, writes of unsent data are settled", async () => {
     const [left, right] = await socketPeers();
     using receiver = right.start();
     left.start();

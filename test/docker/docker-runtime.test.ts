@@ -231,7 +231,7 @@ describe("the event stream of Docker", () => {
 });
 
 describe("an engine that becomes unreachable", () => {
-  it("fails running and new calls, and works again afterwards", async () => {
+  it("makes running and new calls fail, and calls succeed again when it is back", async () => {
     await using proxy = await startEngineProxy(dockerHost());
     await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });
     const id = await run({ ...shell("trap '' TERM; while :; do sleep 1; done") });

@@ -47,7 +47,7 @@ test("an image that ends at once is in CrashLoop with its exit code and last lin
   expect((await berth.app("exits")).status).toBe("running");
 });
 
-test("an image that cannot be pulled is unknown, or denied until a Secret has the credentials", async () => {
+test("an image that cannot be pulled is reported as unknown, or as denied until a Secret has the credentials", async () => {
   await using registry = await startRegistry({ credentials: true });
   await using open = await startRegistry();
   await using berth = await BerthProcess.open();

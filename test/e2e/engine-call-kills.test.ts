@@ -65,7 +65,7 @@ const runs = scenarios.flatMap((story) =>
 
 // Each test starts Berth a few times, and all tests run concurrently.
 test.concurrent.for(runs)(
-  "a kill at a request of $title leads to the same state",
+  "a kill at a request of $title leads to the same final state",
   { timeout: MATRIX_LIMIT_MS },
   async ({ story, moment }, { onTestFailed }) => {
     await using berth = await BerthProcess.open({

@@ -40,7 +40,7 @@ async function prepare(berth: BerthProcess, body: string): Promise<string> {
 const moments: readonly RelayMoment[] = ["before", "unanswered"];
 
 test.for(moments)(
-  "a kill at a request of a build and a swap leads to the same state: %s",
+  "a kill at a request of a build and a rollout leads to the same final state: %s",
   { timeout: MATRIX_LIMIT_MS },
   async (moment, { onTestFailed }) => {
     await using berth = await BerthProcess.open({

@@ -65,7 +65,7 @@ async function assertSettled(
 }
 
 it(
-  "after SIGKILL at any system call of an append or a dispatch, each effect has its entry and happens once",
+  "after SIGKILL at any system call of an append or a dispatch, every effect has its entry and none happens twice",
   async () => {
     await using harness = await FaultHarness.open();
     await harness.companion.start();

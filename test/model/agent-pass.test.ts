@@ -48,7 +48,7 @@ function randomModel(seed: () => number) {
 }
 
 describe("a model with random weights", () => {
-  it("chooses only valid calls, no call, or a call that the limit cut off", async () => {
+  it("chooses a valid call or no call, unless the token limit cuts the choice off", async () => {
     let seed = 0;
     const inference = new ScriptedService();
     inference.script = randomModel(() => {

@@ -45,7 +45,7 @@ it("a process that hangs is killed, and reports that as the reason of its end", 
   });
 });
 
-it("a disposed process has ended", async () => {
+it("a process that was disposed has exited", async () => {
   const { process: idle } = await start(new VirtualClock());
   const { pid } = idle;
   if (pid === undefined) throw new Error("it was not started");

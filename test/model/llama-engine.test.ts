@@ -211,7 +211,7 @@ describe("a model whose process ends", () => {
     expect(stopped).toHaveBeenCalledOnce();
   });
 
-  it("fails its requests with shutting_down, not with a crash, when it is unloaded", async () => {
+  it("fails its requests with shutting_down when it is unloaded, not with an error of a crash", async () => {
     const model = await load();
     const refused = refusal(
       collectEvents(model.generate(createTextJob("On", { maxTokens: undefined }), never)),

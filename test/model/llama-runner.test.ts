@@ -172,7 +172,7 @@ describe("an answer", () => {
     expect(new Set(only?.tokens)).toEqual(new Set([token]));
   });
 
-  it("refuses a bias of an end-of-generation token, which the library cannot apply", async () => {
+  it("refuses a bias for an end-of-generation token, which the library cannot apply", async () => {
     await expect(
       startStream(runner(), 0, "Go", { logitBias: { "2": -100 } }),
     ).rejects.toMatchObject({
@@ -186,7 +186,7 @@ describe("an answer", () => {
     });
   });
 
-  it("repeats itself less with a penalty", async () => {
+  it("with a repetition penalty repeats itself less", async () => {
     expect(await repeats({ frequencyPenalty: 2, presencePenalty: 2 })).toBeLessThan(
       await repeats({}),
     );

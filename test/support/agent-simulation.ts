@@ -136,7 +136,7 @@ export class AgentSimulation {
   async finish(): Promise<void> {
     this.#expected.ledger = this.#harness.ledger.mode = "ok";
     await this.#harness.clock.advance(130_000);
-    // The entries of the outbox are appended one after another.
+    // The outbox appends its entries one after another, so the clock has to settle many times.
     for (let turn = 0; turn < 100; turn += 1) await this.#harness.clock.settle();
     for (const [callId, at] of this.#expiry) {
       if (at <= this.#harness.clock.now()) this.#end(callId, "expired");

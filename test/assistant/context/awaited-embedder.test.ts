@@ -35,7 +35,7 @@ function createFleetFolder(): string {
 const searchMode = async (harness: Awaited<ReturnType<typeof openContext>>, query: string) =>
   (await harness.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
 
-it("searches lexically until the model is available, keeps stored vectors, and requests a text that is too long once", async () => {
+it("searches lexically until the model is available, keeps stored vectors, and asks the embedder only once about a text that is too long", async () => {
   const dir = temporaryFolder();
   const sources = [{ name: "notes", path: createFleetFolder() }];
   const first = await openContext({ dir, sources, embedder: "awaited" });

@@ -203,7 +203,7 @@ describe("a chat as one document", () => {
     });
   });
 
-  test("keeps n choices apart, whatever their order", async () => {
+  test("keeps n choices apart, in whatever order their pieces arrive", async () => {
     harness.service.script = function* () {
       yield accepted;
       yield started();

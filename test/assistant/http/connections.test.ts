@@ -147,7 +147,7 @@ describe("a connection", () => {
     expect(all.split("HTTP/1.1 200 OK")).toHaveLength(3);
   });
 
-  test("answers pipelined requests in order, whichever is finished first", async () => {
+  test("answers pipelined requests in order, even if a later one is finished first", async () => {
     const gate = new Gate();
     harness.service.script = async function* (request) {
       yield accepted;

@@ -65,7 +65,7 @@ it("starts an app of Berth on demand, and only once for all callers", async () =
   expect(pids).toHaveLength(1);
 });
 
-it("starts an app that crashed again only on the next call", async () => {
+it("restarts an app that crashed only on the next call", async () => {
   await harness.call(APP, "create_note", { title: "a", body: "" }, true);
   const [pid = 0] = pids;
   process.kill(pid, "SIGKILL");

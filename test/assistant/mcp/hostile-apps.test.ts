@@ -139,7 +139,7 @@ describe("an app that writes invalid data", () => {
     expect((await harness.call(APP, "echo")).content).toEqual([{ type: "text", text }]);
   });
 
-  it("is refused for deep nesting before the line is parsed", async () => {
+  it("is refused before the line is parsed if the line is nested too deeply", async () => {
     await harness.startRawApp(
       APP,
       // The line has no closing brackets: the depth must be refused before the line is parsed as JSON.

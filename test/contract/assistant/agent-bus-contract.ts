@@ -63,7 +63,7 @@ export function agentBusContract(name: string, open: () => Promise<AgentPeer>): 
       );
     });
 
-    it("runs a tool that reads at once for the user", async () => {
+    it("runs a tool that only reads at once if the user requests it", async () => {
       expect(await request(peer.tools.read, {})).toMatchObject({
         disposition: "executed",
         detail: { v: 1, code: "ok", app_id: peer.app, tool: peer.tools.read },
@@ -129,7 +129,7 @@ export function agentBusContract(name: string, open: () => Promise<AgentPeer>): 
       ]);
     });
 
-    it("fails calls of unknown apps, with broken JSON, and with missing arguments", async () => {
+    it("rejects calls of unknown apps, with broken JSON, and with missing arguments", async () => {
       const [, disposition, detail] = await callPeer(
         peer,
         "RequestCall",

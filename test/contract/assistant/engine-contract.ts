@@ -120,7 +120,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(reader.end?.completionTokens).toBeLessThanOrEqual(16);
     });
 
-    it("answers a chat, and a prompt of tokens", async () => {
+    it("answers a chat, and a prompt that consists of tokens", async () => {
       const chat = {
         kind: "chat",
         messages: [
@@ -137,7 +137,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(ofTokens.text).toBe(ofChat.text);
     });
 
-    it("ends with `length` at the limit", async () => {
+    it("ends with `length` at the token limit", async () => {
       const reader = await answer("Count.", { ...literal(alphabet.repeat(10)), maxTokens: 3 });
       expect(reader.end).toMatchObject({ reason: "length", completionTokens: 3 });
       expect(alphabet.startsWith(reader.text)).toBe(true);
@@ -186,7 +186,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(cachedTokens).toBeLessThan(promptTokens);
     });
 
-    it("answers all of more concurrent requests than it has sequences", async () => {
+    it("answers more concurrent requests than it has sequences", async () => {
       const texts = Array.from({ length: 6 }, (_, at) => alphabet.slice(at, at + 12));
       const readers = await Promise.all(texts.map((text) => answer("Say it.", literal(text))));
       expect(readers.map(({ text }) => text)).toEqual(texts);

@@ -307,7 +307,7 @@ it("GetStatus has the documented types", async () => {
 });
 
 describe("the frontend", () => {
-  it("is missing: Summon and Hide report that, and consent works without it", async () => {
+  it("is missing: Summon and Hide report that, and consent works without a frontend", async () => {
     for (const [member, signature, body] of [
       ["Summon", "s", ["x"]],
       ["Hide", "", []],
@@ -363,7 +363,7 @@ describe("the frontend", () => {
     ).toHaveLength(1);
   });
 
-  it("that does not answer, or fails, delays no query", async () => {
+  it("does not delay a query, even if it does not answer or fails", async () => {
     await using frontend = await DbusNextFrontend.connect(harness.bus);
     await frontend.takeUi();
     frontend.window.isMute = true;

@@ -25,7 +25,7 @@ const waitUntilAllExited = () =>
   expect.poll(() => harness.listChatRequests().map(({ state }) => state)).not.toContain("open");
 
 describe("the system instance", () => {
-  it("dies: its answers end, answers of providers continue, and it is used again after a restart", async () => {
+  it("dies: its answers end, answers of providers continue, and the instance is used again after a restart", async () => {
     harness = await RemoteCompanionHarness.open({ script: findFaultyResponse });
     await writeFile(
       harness.companion.settingsFile,

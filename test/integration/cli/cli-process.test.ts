@@ -49,7 +49,7 @@ describe("bin/berth", () => {
     expect(berth(["up", "--listen", "nowhere"]).code).toBe(2);
   });
 
-  it("works through symbolic links, including links to links", () => {
+  it("runs through symbolic links, including links to links", () => {
     symlinkSync(bin, join(folder, "one"));
     symlinkSync("one", join(folder, "two"));
     expect(berth(["--version"], join(folder, "two")).output).toMatch(/^\d+\.\d+\.\d+\n$/);

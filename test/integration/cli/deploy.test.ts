@@ -323,7 +323,7 @@ describe("berth builds", () => {
     api.builds.logs.set(id, ["one", "two"]);
   });
 
-  it("lists builds, shows one and its log, and cancels it", async () => {
+  it("lists builds, shows a build and its log, and cancels a build", async () => {
     const list = await run("builds", "shop");
     expect(list.output).toMatch(/^BUILD +STATE +REVISION +SOURCE +TOOK +AGE +MESSAGE\n1 +queued/);
     expect((await run("builds", "shop", "1")).output).toContain("Revision:    aaaa");
@@ -363,7 +363,7 @@ const spec = (name: string) =>
   `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: { local: ../src } }\n`;
 
 describe("berth apply and diff of a folder to build", () => {
-  it("upload it and refer to its archive, the same one for equal content", async () => {
+  it("upload the folder and refer to its archive, and equal content is the same archive", async () => {
     files({ "specs/shop.yaml": spec("shop"), "src/app.js": "hello" });
     const different = await run("diff", "-f", "specs/shop.yaml");
     expect(different).toMatchObject({ code: 1, errors: "" });

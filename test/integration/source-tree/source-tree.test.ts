@@ -82,7 +82,7 @@ describe("a listing", () => {
     expect((await list()).ignoreFile).toBe(".dockerignore");
   });
 
-  test("an exception below an ignored folder includes its parent folders", async () => {
+  test("an exception below an ignored folder also includes the exception's parent folders", async () => {
     await write({ ".dockerignore": "a\n!**/keep", "a/b/keep": "", "a/c/other": "", "a/d": "" });
     expect(await paths()).toEqual([".dockerignore", "a", "a/b", "a/b/keep"]);
   });

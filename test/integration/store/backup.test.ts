@@ -160,7 +160,7 @@ describe("backup and restore", () => {
     expect(restored.audit.list({ limit: 10_000 })).toHaveLength(apps.length);
   });
 
-  it("a restored store never reuses a sequence of changes", async () => {
+  it("a restored store never uses a number of its change sequence again", async () => {
     const { store } = open();
     put(store, "web");
     const file = join(directory(), "berth.backup");
@@ -219,7 +219,7 @@ describe("backup and restore", () => {
     expect(restored.list("App")).toEqual([]);
   });
 
-  it("an interrupted restore prevents an empty store until it is repeated", async () => {
+  it("after an interrupted restore, the store does not open as an empty one until the restore is repeated", async () => {
     const { store } = open();
     put(store, "web");
     const file = join(directory(), "berth.backup");

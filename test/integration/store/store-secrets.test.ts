@@ -131,7 +131,7 @@ describe("secrets", () => {
     expect(store.get("Secret", "db")).toBeUndefined();
   });
 
-  it("are validated with their plaintext, including values from before", () => {
+  it("are validated with their plaintext, including values that were stored before", () => {
     const { store } = open();
     const registry = { server: "r.example.org", username: "u", password: VALUE };
     put(store, {}, { spec: { type: "registry", data: registry } });
@@ -140,7 +140,7 @@ describe("secrets", () => {
     expect(() => put(store, { server: null })).toThrow(InvalidSpecError);
   });
 
-  it("cannot be opened after they were moved to another name or key in the database", async () => {
+  it("cannot be decrypted after they were moved to another name or key in the database", async () => {
     const test = open();
     put(test.store, { password: VALUE, user: "app" });
     await test.store[Symbol.asyncDispose]();

@@ -212,7 +212,7 @@ describe("undo", () => {
     expect(specOf("web")).toEqual({ image: "web:1", port: 80, env: { SINCE: "then" } });
   });
 
-  test("restores a repository, at its commit, after an image was deployed", async () => {
+  test("restores a repository source at its commit after an image was deployed", async () => {
     const source = { git: { url: "https://git.example.org/web.git", ref: "main" } };
     await given("web", { source, port: 80 });
     const before = specOf("web");

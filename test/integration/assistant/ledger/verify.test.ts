@@ -215,10 +215,10 @@ it("a flipped bit of the only checkpoint of a young ledger is reported as tamper
   expect(verifyLedgerAt(dir).status).toBe("whole");
 });
 
-describe("rows", () => {
+describe("a verification names rows", () => {
   const anywhere = fc.integer({ min: 1, max: 1_100 });
 
-  it("that are deleted are named, whether later rows move up or not", () => {
+  it("that are deleted, whether later rows move up or not", () => {
     fc.assert(
       fc.property(anywhere, fc.boolean(), (seq, movesUp) => {
         const verdict = verifyAfter((db) => {
@@ -233,7 +233,7 @@ describe("rows", () => {
     );
   });
 
-  it("that are inserted are named", () => {
+  it("that are inserted", () => {
     fc.assert(
       fc.property(anywhere, (seq) => {
         const verdict = verifyAfter((db) => {
@@ -253,7 +253,7 @@ describe("rows", () => {
     );
   });
 
-  it("that are swapped are named", () => {
+  it("that are swapped", () => {
     fc.assert(
       fc.property(anywhere, anywhere, (a, b) => {
         if (a === b) return;
@@ -268,7 +268,7 @@ describe("rows", () => {
     );
   });
 
-  it("that are appended, truncated, or without a checkpoint are named", () => {
+  it("that are appended, truncated, or without a checkpoint", () => {
     const another = `INSERT INTO entry SELECT ${size}, body, leaf FROM entry WHERE seq = 5`;
     expect(verifyAfter((db) => db.exec(another)).firstBad).toBe(5);
     expect(
@@ -283,7 +283,7 @@ describe("rows", () => {
     );
   });
 
-  it("of sealed texts are named if they are deleted, restored or added", () => {
+  it("of sealed texts if they are deleted, restored or added", () => {
     const goneFrom = verifyAfter((db) => db.exec("DELETE FROM sealed WHERE seq = 7"));
     expect(goneFrom).toMatchObject({ status: "tampered", firstBad: 7 });
     for (const seq of [0, erased, size + 3]) {
@@ -292,7 +292,7 @@ describe("rows", () => {
     }
   });
 
-  it("of open dispatches are named if they are wrong", () => {
+  it("of open dispatches if they are wrong", () => {
     expect(verifyAfter((db) => db.exec("DELETE FROM open_dispatch")).status).toBe("tampered");
     expect(verifyAfter((db) => db.exec("INSERT INTO open_dispatch VALUES (21)")).firstBad).toBe(21);
   });

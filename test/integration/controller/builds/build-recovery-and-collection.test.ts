@@ -256,7 +256,7 @@ describe("collection", () => {
     expect(sorted(kept)).toEqual(sorted([named, uploaded]));
   });
 
-  test("keeps fifty records of an app, with their logs", async () => {
+  test("keeps the records and logs of fifty builds of an app", async () => {
     const app = bench.apply("web");
     for (let number = 0; number < 60; number += 1) {
       const { id } = bench.store.builds.create({

@@ -333,7 +333,7 @@ describe("a build that fails", () => {
     expect((await bench.readLog(1)).join("\n")).toContain("==> waiting for space: the engine");
   });
 
-  test("because it fills the disk of a remote engine is tried again once in five minutes", async () => {
+  test("because it fills the disk of a remote engine is tried again every five minutes", async () => {
     bench.newService();
     bench.builder.freeBytes = undefined;
     bench.builder.script = { error: new BerthError("disk_full", "the engine's disk is full") };
@@ -427,7 +427,7 @@ describe("the queue", () => {
     });
   });
 
-  test("ends a build that is cancelled, and does not start it again by itself", async () => {
+  test("ends a build that is cancelled, and does not start it again on its own", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);

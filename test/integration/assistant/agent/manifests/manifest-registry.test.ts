@@ -165,7 +165,7 @@ describe("a started manifest registry", () => {
     ]);
   });
 
-  it("picks up folders that are created or recreated later", async () => {
+  it("follows folders that are created or recreated later", async () => {
     const late = join(root, "a/b/c/manifests");
     const registry = await startRegistry({ directories: [late] });
     expect(registry.apps()).toEqual([]);

@@ -56,7 +56,7 @@ describe("a hub that cannot answer now", () => {
     expect(error.message).toContain(message);
   });
 
-  it("can be asked again, and then answers", async () => {
+  it("can be asked again later, and then answers", async () => {
     hub.faults.add({ on: "api", type: "status", status: 503, times: 1 });
     const { refusal, resolve } = createResolverHarness(hub.url);
     await refusal({});
