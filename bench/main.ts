@@ -30,6 +30,7 @@ import { benchUpload } from "./upload.ts";
  * number of passages, companion=2000 the number of turns, and inference=tiny selects one model. soak=600 (seconds) only runs
  * if it is named.
  */
+
 const wanted = new Map(
   process.argv.slice(2).map((word) => [word.split("=")[0], word.split("=")[1]]),
 );

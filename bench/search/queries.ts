@@ -1,7 +1,7 @@
 /**
- * Known-item queries: questions of users who do not know the name, with the manual pages that answer them, the best first.
- * They were written for this benchmark without reading the pages. All pages belong to Debian packages of priority required,
- * important or standard.
+ * A known-item query: the question of a user who does not know the name of a manual page, with the pages that answer
+ * it, the best first. The queries were written for this benchmark without reading the pages. All pages belong to Debian
+ * packages of priority required, important or standard.
  */
 export interface KnownItem {
   readonly query: string;

@@ -8,6 +8,7 @@ import { ToolHarness } from "../support/tool-harness.ts";
  * own tools, and behind these the real API and reconcilers on an engine in memory. The tests run in order, and each
  * builds on those before it.
  */
+
 const BERTH = "dev.berth.apps";
 const interrupt = "\u0003";
 

@@ -7,6 +7,7 @@ import type { TestSessionBus } from "../support/test-session-bus.ts";
  * A scenario of a desktop client with common D-Bus programs and no client of Berth's own: the real daemon, two
  * example apps, a private bus. The tests run in order, and each builds on those before it.
  */
+
 const AGENT = ["dev.assistant.Agent1", "/dev/assistant/Agent1", "dev.assistant.Agent1"] as const;
 const CONTEXT = [
   "dev.assistant.Context1",

@@ -13,6 +13,7 @@ import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
  * it reaches the same final state; two versions never run at once, and nothing is left over. A run tries a sample of
  * the requests, BERTH_KILLS=all tries every one.
  */
+
 const first = {
   image: WEB,
   port: 8080,

@@ -13,6 +13,7 @@ import { TrafficLoad, visit } from "../support/traffic.ts";
  * requests. Requests to the app never stop, and the final state is always the same. A run tries a sample of the
  * requests, BERTH_KILLS=all tries every one.
  */
+
 const web = {
   port: 8080,
   stopGracePeriod: "5s",

@@ -13,6 +13,7 @@ import { seededRandom } from "../support/random.ts";
  * the assistant, a failing hub, damaged files. After the faults each Model matches its spec, as far as the memory
  * allows, and nothing else is loaded.
  */
+
 const startedAt = ({ metadata }: Resource<"Model">) =>
   metadata.annotations[STARTED_AT_ANNOTATION] ?? "";
 const names = ["a", "b", "c", "d"];

@@ -10,6 +10,7 @@ import { sampleOf } from "../support/sampling.ts";
  * After any call, the next start reaches the same final state. A run tries a sample of the calls, BERTH_KILLS=all tries
  * every one.
  */
+
 const images = {
   "web:1": {},
   "web:2": {},

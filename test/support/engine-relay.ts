@@ -11,8 +11,7 @@ import { buffer } from "node:stream/consumers";
 import { finished } from "node:stream/promises";
 
 /**
- * A relay between Berth and the engine on a Unix socket, which forwards everything and can interfere with one request
- * that changes the engine:
+ * The moment at which the relay interferes with one request that changes the engine:
  * - before: calls `act` before the engine gets the request, which never arrives
  * - unanswered: calls `act` when the engine has executed the request, before Berth gets the response
  * - lost: the engine executes the request, and the response is cut off; Berth keeps running
@@ -32,6 +31,7 @@ export interface RelayTrap {
 /** A record of the lease is a volume that Berth replaces every 20 s, so these requests do not count as changes. */
 const LEASE_RECORD = /berth-\w+_lease-\d+/;
 
+/** A relay between Berth and the engine on a Unix socket. It forwards everything, and can interfere with one request. */
 export class EngineRelay implements AsyncDisposable {
   readonly #socketPath: string;
   readonly #engine: string;

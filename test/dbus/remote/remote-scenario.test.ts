@@ -24,6 +24,7 @@ import { accepted, says, started, textOfPrompt } from "../../support/scripted-se
  * model, providers over TLS, real authorization servers, the notes app, and the `openai` client. The tests run in
  * order, and each builds on those before it.
  */
+
 const KEY = "sk-canary-9f3c71d2e8";
 const REMOTE = "remote:cloud:test-model";
 

@@ -34,7 +34,7 @@ export interface ProviderRequest {
   /** The number of the connection on which the request arrived, counted from 1. */
   readonly connection: number;
   readonly method: string;
-  /** The path with its query. */
+  /** The path of the request, with its query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   /** The body as text; `body` is the parsed JSON, or undefined if the text is not JSON. */

@@ -6,6 +6,7 @@ import { appText, joinDocuments, SpecsHarness } from "../../../support/specs-har
 import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 
 /** Uses the real clock and the real file system, so every expectation is a wait for a condition. */
+
 let harness: SpecsHarness;
 let stop: AbortController;
 

@@ -21,6 +21,7 @@ import { type Logger, silentLogger } from "../../../../../src/base/logger.ts";
 import { type Document, notesManifest } from "../../../../support/tool-manifests.ts";
 
 /** These tests use the real clock and file system, so they wait for events, and set no time limits of their own. */
+
 let root: string;
 let own: string;
 let shared: string;
