@@ -1,5 +1,5 @@
-import { existsSync, lstatSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { join, relative, resolve } from "node:path";
+import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { getErrorCode } from "../base/errors.ts";
 import type { ComposeFileReader, FileText } from "../compose/load-project.ts";
 import { SPEC_FILE_BYTES_MAX } from "../resources/parse-manifests.ts";
@@ -60,11 +60,21 @@ export async function createComposeFileReader(
   return {
     read: (path) => (path === standardInput && input ? input : readText(path)),
     list: listSmallFiles,
+    resolveLinks,
     displayPath: (path) => {
       const below = relative(folder, path);
       return below.startsWith("..") ? path : below;
     },
   };
+}
+
+function resolveLinks(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const parent = dirname(path);
+    return parent === path ? path : join(resolveLinks(parent), basename(path));
+  }
 }
 
 const FILES_LISTED_MAX = 500;

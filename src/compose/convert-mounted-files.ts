@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { type ComposeNode, collectScalars, getValue, isNull } from "./compose-tree.ts";
 import { getSecretName } from "./convert-environment.ts";
+import { describeReach, REACH_HINT } from "./reach-of-mounts.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Converts `secrets` and `configs`: those that are files of the machine become mounts, and all others are reported. */
@@ -38,6 +39,8 @@ function convertMountedFile(
       ...(conversion.spec.volumes ?? []),
       { hostPath, path: target, readOnly: true },
     ];
+    const reach = describeReach(conversion, hostPath, true);
+    if (reach !== undefined) conversion.addUnhandledFinding("unsafe", item, reach, REACH_HINT);
     conversion.addNote(
       item,
       `${target} is the file ${hostPath} of the machine that runs Berth`,

@@ -4,6 +4,7 @@ import { toDnsLabel } from "./assign-app-names.ts";
 import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compose-tree.ts";
 import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
 import { getComposeProjectName } from "./project-name.ts";
+import { describeReach, REACH_HINT } from "./reach-of-mounts.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Mount options that are ignored, because they have no effect on Linux or Berth applies them anyway. */
@@ -100,12 +101,9 @@ function convertBindMount(
     return;
   }
   addVolume(conversion, mount, { hostPath });
-  if (/^\/(var\/)?run\/docker\.sock$/.test(hostPath)) {
-    conversion.addUnhandledFinding(
-      "note",
-      item,
-      "a process with access to the engine's socket controls the machine, and all apps of Berth",
-    );
+  const reach = describeReach(conversion, hostPath, mount.readOnly);
+  if (reach !== undefined) {
+    conversion.addUnhandledFinding("unsafe", item, reach, REACH_HINT);
   } else {
     conversion.addUnhandledFinding(
       "note",
@@ -127,11 +125,10 @@ function convertNamedVolume(
   const device = findBoundFolder(declared);
   if (device !== undefined) {
     addVolume(conversion, mount, { hostPath: device });
-    conversion.addUnhandledFinding(
-      "note",
-      item,
-      `the volume "${source}" is the folder ${device}, and is mounted as that folder`,
-    );
+    const what = `the volume "${source}" is the folder ${device}, and is mounted as that folder`;
+    const reach = describeReach(conversion, device, mount.readOnly);
+    if (reach === undefined) conversion.addUnhandledFinding("note", item, what);
+    else conversion.addUnhandledFinding("unsafe", item, `${what}: ${reach}`, REACH_HINT);
     return;
   }
   const taken = (conversion.spec.volumes ?? []).flatMap((volume) =>

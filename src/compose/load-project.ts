@@ -31,6 +31,8 @@ export interface ComposeFileReader {
   read(path: string): FileText;
   /** Lists the text files below a folder, up to a limit, or the file itself. */
   list?(path: string): readonly string[];
+  /** Returns the path with its links resolved, as far as it exists. Without it, no path is a link. */
+  resolveLinks?(path: string): string;
   /** Returns the path as messages show it. */
   displayPath(path: string): string;
 }

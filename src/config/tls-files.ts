@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { ConfigError } from "./config-error.ts";
 
 /** A certificate chain and its key, as files in PEM. */
@@ -18,4 +19,19 @@ export function pairTlsFiles(
       "set both to serve the API over HTTPS, or neither",
     );
   return Object.freeze({ certFile, keyFile });
+}
+
+const READABLE_BY_ALL = 0o004;
+
+/** Returns a warning if every user of the machine can read the key; undefined if not. */
+export function findKeyExposure({
+  keyFile,
+}: Pick<TlsFiles, "keyFile">): { readonly message: string; readonly hint: string } | undefined {
+  const stats = statSync(keyFile, { throwIfNoEntry: false });
+  if (stats === undefined || (stats.mode & READABLE_BY_ALL) === 0) return undefined;
+  const mode = (stats.mode & 0o777).toString(8).padStart(4, "0");
+  return {
+    message: `every user of this machine can read the key of the API's certificate (mode ${mode})`,
+    hint: `chmod 600 ${keyFile}, or 640 with a group that needs it`,
+  };
 }

@@ -69,6 +69,12 @@ export function areClaimsInConflict(a: DomainClaim, b: DomainClaim): boolean {
   return a.pathPrefix === b.pathPrefix || a.redirects === true || b.redirects === true;
 }
 
+/** Returns true if requests for the host of `a` may reach an app with the claim `b`, whatever their paths. */
+export function isHostShared(a: DomainClaim, b: DomainClaim): boolean {
+  if (a.domain === b.domain) return true;
+  return b.domain.startsWith("*.") && a.domain.slice(a.domain.indexOf(".")) === b.domain.slice(1);
+}
+
 export function formatClaim({ domain, pathPrefix }: DomainClaim): string {
   return `${domain}${pathPrefix}`;
 }

@@ -25,9 +25,13 @@ export function parseModelSource(
   return parseRepositorySource(text);
 }
 
+/** Names and addresses of this machine, as URLs have them; the unspecified addresses lead to it too. */
+const ownHost =
+  /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\]|\[::ffff:(7f[\da-f]{2}|0):[\da-f]{1,4}\])$/;
+
 /** Returns true if the requests do not leave this machine. */
 export function isLoopback(url: URL): boolean {
-  return /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+  return ownHost.test(url.hostname.replace(/\.$/, ""));
 }
 
 function parseUrlSource(text: string): ReturnType<typeof parseModelSource> {

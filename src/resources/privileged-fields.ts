@@ -64,8 +64,8 @@ export interface UncheckedField {
   readonly path: string;
   /** The name of the author; undefined if it is unknown. */
   readonly author: string | undefined;
-  /** The Secret that has the field; undefined for a field of the App itself. */
-  readonly secret?: string;
+  /** The other resource that has the field, such as `secret "db"`; undefined for a field of the App itself. */
+  readonly of?: string;
 }
 
 const NAMED_MAX = 10;
@@ -79,15 +79,15 @@ export class UncheckedFieldsError extends ConflictError {
     const named = fields.slice(0, NAMED_MAX).map(describeField).join(", ");
     const more = fields.length > NAMED_MAX ? ` and ${fields.length - NAMED_MAX} more` : "";
     super("conflict", `${subject}, but no one with the scope admin has checked ${named}${more}`, {
-      hint: "read these fields, then set them in the same write, with the same values to keep them, or remove them first with the scope admin; write a Secret before the app",
+      hint: "read these fields, then set them in the same write, with the same values to keep them, or remove them first with the scope admin; write the other resources before this app",
       details: { fields },
     });
     this.path = path;
   }
 }
 
-function describeField({ path, author, secret }: UncheckedField): string {
-  const what = secret === undefined ? "" : ` of the secret "${secret}"`;
+function describeField({ path, author, of }: UncheckedField): string {
+  const what = of === undefined ? "" : ` of ${of}`;
   return `${formatDottedPath(path)}${what} (set by ${author ?? "an unknown writer"})`;
 }
 

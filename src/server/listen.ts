@@ -48,8 +48,12 @@ export async function listen(
 }
 
 /** Returns the URL of the bound address; the system has chosen the port if the configuration says 0. */
-export function boundAddress(bound: AddressInfo | string | null, config: Config): string {
+export function boundAddress(
+  bound: AddressInfo | string | null,
+  config: Config,
+  scheme: "http" | "https",
+): string {
   const address = typeof bound === "object" && bound !== null ? bound.address : config.listen.host;
   const port = typeof bound === "object" && bound !== null ? bound.port : config.listen.port;
-  return address.includes(":") ? `http://[${address}]:${port}` : `http://${address}:${port}`;
+  return `${scheme}://${address.includes(":") ? `[${address}]` : address}:${port}`;
 }

@@ -14,6 +14,7 @@ import { readPackageVersion } from "../base/package-version.ts";
 import { writeReadyFile } from "../base/ready-file.ts";
 import { type Config, createChildEnvironment, getProgramSearchPath } from "../config/config.ts";
 import { findPlainExposure } from "../config/plain-exposure.ts";
+import { findKeyExposure } from "../config/tls-files.ts";
 import { loadCatalog } from "../controller/catalogs/catalog.ts";
 import { ControllerManager } from "../controller/controller-manager.ts";
 import { Git } from "../controller/git/git.ts";
@@ -65,8 +66,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
   ];
   const templates = catalogs.flatMap((catalog) => catalog.templates);
   const catalogTemplates = templates.map(({ metadata }) => metadata.name);
-  const { dataDir } = config;
-  const store = starting.use(openStore({ dataDir, hostPaths, catalogTemplates, clock, logger }));
+  const { dataDir, baseDomain } = config;
+  const guarded = { hostPaths, catalogTemplates, baseDomain };
+  const store = starting.use(openStore({ dataDir, ...guarded, clock, logger }));
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
   const reconcileMetrics = createControllerMetrics(metrics);
@@ -187,9 +189,11 @@ export async function runServer(config: Config): Promise<RunningServer> {
     starting.defer(await acceptIngressConnections(api.server, apiSocket));
   }
   await writeLocalToken(store.tokens, join(config.dataDir, "run", "token"));
+  const bound = api.server.address();
+  const apiUrl = ingressApi?.url ?? (config.tls && boundAddress(bound, config, "https"));
   const ready = {
-    api: boundAddress(api.server.address(), config),
-    ...(ingressApi ? { api_url: ingressApi.url } : {}),
+    api: boundAddress(bound, config, "http"),
+    ...(apiUrl === undefined ? {} : { api_url: apiUrl }),
     specs_dir: config.specsDir,
     data_dir: config.dataDir,
     instance: store.instanceId,
@@ -200,8 +204,10 @@ export async function runServer(config: Config): Promise<RunningServer> {
   await writeReadyFile(join(config.dataDir, "run", "berth.json"), ready);
   const { listen: address, tls, apiDomain } = config;
   const exposure = findPlainExposure(address.host, { hasTls: tls !== undefined, apiDomain });
-  if (exposure) logger.warn({ hint: exposure.hint }, exposure.message);
-  logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
+  for (const warning of [exposure, tls && findKeyExposure(tls)])
+    if (warning) logger.warn({ hint: warning.hint }, warning.message);
+  const { specs_dir: folder, instance } = ready;
+  logger.info({ api: apiUrl ?? ready.api, specs: folder, instance }, "berth is up");
 
   // The daemons are ended first, concurrently with the other parts, because their end may take most of the time limit.
   starting.defer(() => {

@@ -25,6 +25,7 @@ import { SqliteEventLog } from "./events.ts";
 import { flattenFields } from "./field-leaves.ts";
 import { readHolderId } from "./holder-id.ts";
 import { type HostPathOptions, HostPaths } from "./host-paths.ts";
+import { loadSecretKey } from "./load-secret-key.ts";
 import { migrations } from "./migrations.ts";
 import { SqliteOwnedImages } from "./owned-images.ts";
 import { SqlitePortLeases } from "./port-leases.ts";
@@ -32,8 +33,7 @@ import { ResourceTable } from "./resource-table.ts";
 import { ResourceWriter } from "./resource-writer.ts";
 import { assertNoInterruptedRestore } from "./restore.ts";
 import { SqliteRevisionLog } from "./revisions.ts";
-import { generateSecretKey, readSecretKey, writeSecretKey } from "./secret-key.ts";
-import { createKeyCheck, SqliteSecretValues } from "./secret-values.ts";
+import { SqliteSecretValues } from "./secret-values.ts";
 import { SqliteSourcePins } from "./source-pins.ts";
 import type {
   Admission,
@@ -68,6 +68,8 @@ export interface StoreOptions {
   readonly validate?: (document: unknown) => unknown;
   /** The paths of the machine that writers without the scope `admin` may mount. Default: none. */
   readonly hostPaths?: Pick<HostPathOptions, "allowed" | "reserved">;
+  /** The domain below which Apps have their default domains. Default: localhost. */
+  readonly baseDomain?: string;
   /** The names of the catalog's templates, which only the scope `admin` may replace. Default: none. */
   readonly catalogTemplates?: readonly string[];
   /** Called before each write. An error that it throws makes the write fail. Default: nothing. */
@@ -189,6 +191,7 @@ class SqliteStore implements Store {
       hostPaths: openHostPaths(options, this.settings),
       listApps: () => this.list("App"),
       revisions: this.revisions,
+      baseDomain: options.baseDomain ?? "localhost",
       catalogTemplates: options.catalogTemplates ?? [],
       listUncheckedFields: (kind, name) => this.listUncheckedFields(kind, name),
     });
@@ -364,30 +367,6 @@ function openHostPaths(
   const formerlyAllowed = [...new Set([...known, ...allowed])];
   if (formerlyAllowed.length > known.length) settings.set(key, JSON.stringify(formerlyAllowed));
   return new HostPaths({ ...hostPaths, dataDir, formerlyAllowed });
-}
-
-/** Returns the key of the secrets, which is created with the store. Refuses a store without its key or with another one. */
-function loadSecretKey(
-  options: { readonly dataDir: string; readonly durability: Durability },
-  meta: SqliteSettings,
-): Buffer {
-  const check = meta.get("keyCheck");
-  let key = readSecretKey(options.dataDir);
-  if (check === undefined) {
-    if (!key) {
-      key = generateSecretKey();
-      writeSecretKey(options.dataDir, key, options.durability);
-    }
-    meta.set("keyCheck", createKeyCheck(key));
-    return key;
-  }
-  if (!key || createKeyCheck(key) !== check) {
-    const what = key ? "belongs to another store" : "is missing";
-    throw new BerthError("store_corrupt", `the key of the secrets (secret.key) ${what}`, {
-      hint: "put the right file back, or restore the last good backup with: berth restore FILE",
-    });
-  }
-  return key;
 }
 
 function loadInstanceId(options: { readonly instanceId?: string }, meta: SqliteSettings): string {

@@ -1,11 +1,18 @@
 import { formatPointer } from "../resources/json-pointer.ts";
-import { lifecycleFields, type UncheckedField } from "../resources/privileged-fields.ts";
+import {
+  lifecycleFields,
+  type UncheckedField,
+  UncheckedFieldsError,
+} from "../resources/privileged-fields.ts";
 import {
   DEPLOYED_AT_ANNOTATION,
   RESTARTED_AT_ANNOTATION,
   RETRIED_AT_ANNOTATION,
+  type Resource,
 } from "../resources/resource.ts";
+import { listAllReferencedSecrets } from "../resources/secret-names.ts";
 import type { AuthoredLeaves } from "./field-authors.ts";
+import type { RestrictedApps } from "./restricted-apps.ts";
 
 /** Lists the protected fields whose author did not have the scope `admin`, or is unknown. */
 export function listUncheckedFields({ leaves, authors }: AuthoredLeaves): UncheckedField[] {
@@ -25,4 +32,51 @@ const ownAnnotations = formatPointer(["metadata", "annotations", "berth.dev/"]);
 export function isProtectedField(path: string): boolean {
   if (path.startsWith("/spec/")) return !lifecycleFields.has(path.split("/")[2] ?? "");
   return path.startsWith(ownAnnotations) && !harmlessAnnotations.has(path);
+}
+
+/**
+ * Throws UncheckedFieldsError if an App would get a mount, or a Secret or a host in addition to one, while fields that
+ * only writers without the scope `admin` have set decide what runs next to the mount, or see the App's requests.
+ */
+export function assertFieldsChecked(
+  { metadata: { name }, spec }: Resource<"App">,
+  before: Resource<"App"> | undefined,
+  options: {
+    readonly apps: RestrictedApps;
+    /** The unchecked fields of the App itself. */
+    readonly unchecked: readonly UncheckedField[];
+    readonly listUncheckedFields: (
+      kind: "App" | "Secret",
+      name: string,
+    ) => readonly UncheckedField[];
+  },
+): void {
+  const { apps, unchecked, listUncheckedFields: listFields } = options;
+  const mounts = apps.listMounts(spec);
+  const [mount] = mounts;
+  if (mount === undefined) return;
+  const kept = before ? apps.listMounts(before.spec).map(({ path }) => path) : [];
+  const added = mounts.find(({ path }) => !kept.includes(path));
+  const known = added === undefined ? before : undefined;
+  const knownSecrets = known ? listAllReferencedSecrets(known.spec) : [];
+  const secrets = listAllReferencedSecrets(spec).filter((secret) => !knownSecrets.includes(secret));
+  const sharers = apps.listSharers(name, apps.listAddedClaims(name, spec, known));
+  const fields = [
+    ...(added ? unchecked : []),
+    ...secrets.flatMap((secret) =>
+      listFields("Secret", secret).map((field) => ({ ...field, of: `secret "${secret}"` })),
+    ),
+    ...sharers.flatMap(({ metadata }) =>
+      listFields("App", metadata.name)
+        .filter(({ path }) => /^\/spec\/(domain|ingress)(\/|$)/.test(path))
+        .map((field) => ({ ...field, of: `app "${metadata.name}"` })),
+    ),
+  ];
+  if (fields.length === 0) return;
+  const { pointer, path } = added ?? mount;
+  throw new UncheckedFieldsError(
+    pointer,
+    `app "${name}" is to mount ${path} of the machine`,
+    fields,
+  );
 }

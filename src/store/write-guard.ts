@@ -1,23 +1,21 @@
 import type { Kind } from "../resources/kinds.ts";
-import { parseModelSource } from "../resources/model-source.ts";
+import { isLoopback, parseModelSource } from "../resources/model-source.ts";
 import {
   listPrivilegedFields,
   type PrivilegedField,
   PrivilegeError,
   type UncheckedField,
-  UncheckedFieldsError,
 } from "../resources/privileged-fields.ts";
 import { isKind, type Resource } from "../resources/resource.ts";
 import { listAllReferencedSecrets } from "../resources/secret-names.ts";
 import { describeManager, isFileManager } from "./field-managers.ts";
 import type { HostPaths } from "./host-paths.ts";
-import type { Actor, DeleteIntent, FieldChange, RevisionLog } from "./store.ts";
-import { isProtectedField } from "./unchecked-fields.ts";
+import { RestrictedApps, type RestrictedAppsOptions } from "./restricted-apps.ts";
+import type { Actor, DeleteIntent, FieldChange } from "./store.ts";
+import { assertFieldsChecked, isProtectedField } from "./unchecked-fields.ts";
 
-export interface WriteGuardOptions {
+export interface WriteGuardOptions extends RestrictedAppsOptions {
   readonly hostPaths: HostPaths;
-  readonly listApps: () => readonly Resource<"App">[];
-  readonly revisions: Pick<RevisionLog, "get" | "list">;
   /** The names of the templates in the catalog. */
   readonly catalogTemplates: readonly string[];
   readonly listUncheckedFields: (kind: Kind, name: string) => readonly UncheckedField[];
@@ -42,9 +40,11 @@ export interface GuardedWrite {
  */
 export class WriteGuard {
   readonly #options: WriteGuardOptions;
+  readonly #apps: RestrictedApps;
 
   constructor(options: WriteGuardOptions) {
     this.#options = options;
+    this.#apps = new RestrictedApps(options);
   }
 
   /** Checks a write. Throws PrivilegeError, or UncheckedFieldsError. */
@@ -54,7 +54,9 @@ export class WriteGuard {
       const stored = before && isKind(before, "App") ? before : undefined;
       this.#assertNothingProtected(candidate, stored);
       if (!isAdmin(write.actor)) this.#assertAppAllowed(candidate, stored, write);
-      this.#assertNothingUnchecked(candidate, stored, write.unchecked);
+      const { listUncheckedFields } = this.#options;
+      const { unchecked } = write;
+      assertFieldsChecked(candidate, stored, { apps: this.#apps, unchecked, listUncheckedFields });
       return;
     }
     if (isAdmin(write.actor)) return;
@@ -74,7 +76,7 @@ export class WriteGuard {
       this.#assertSecretShared(name, undefined, "/metadata/name", actor);
       return;
     }
-    const held = isKind(resource, "App") ? this.#findRestriction(resource) : undefined;
+    const held = isKind(resource, "App") ? this.#apps.findMount(resource) : undefined;
     const declarer = Object.entries(managers).find(([, { declares }]) => declares)?.[0];
     if (!held || declarer === undefined) return;
     throw new PrivilegeError(
@@ -97,7 +99,7 @@ export class WriteGuard {
     const { hostPaths } = this.#options;
     const found = hostPaths.findProtected(path);
     if (found !== undefined || !hostPaths.isConfined(path)) return found;
-    return hostPaths.findEscape(path, this.#listWritablePaths());
+    return hostPaths.findEscape(path, this.#apps.listWritablePaths());
   }
 
   #assertNothingProtected(candidate: Resource<"App">, before: Resource<"App"> | undefined): void {
@@ -116,43 +118,13 @@ export class WriteGuard {
     }
   }
 
-  /**
-   * Refuses a new mount, or a new Secret in addition to a mount, for an App with fields that no one with the scope
-   * `admin` has checked: the App would use the mount as the writers of these fields want.
-   */
-  #assertNothingUnchecked(
-    { metadata: { name }, spec }: Resource<"App">,
-    before: Resource<"App"> | undefined,
-    unchecked: readonly UncheckedField[],
-  ): void {
-    const [mount] = this.#listRestrictedMounts(spec);
-    if (mount === undefined) return;
-    const kept = before ? this.#listRestrictedMounts(before.spec).map(({ path }) => path) : [];
-    const added = this.#listRestrictedMounts(spec).find(({ path }) => !kept.includes(path));
-    const known = added || !before ? [] : listAllReferencedSecrets(before.spec);
-    const secrets = listAllReferencedSecrets(spec).filter((secret) => !known.includes(secret));
-    const fields = [
-      ...(added ? unchecked : []),
-      ...secrets.flatMap((secret) =>
-        this.#options.listUncheckedFields("Secret", secret).map((field) => ({ ...field, secret })),
-      ),
-    ];
-    if (fields.length === 0) return;
-    const { pointer, path } = added ?? mount;
-    throw new UncheckedFieldsError(
-      pointer,
-      `app "${name}" is to mount ${path} of the machine`,
-      fields,
-    );
-  }
-
   #assertAppAllowed(
     candidate: Resource<"App">,
     before: Resource<"App"> | undefined,
     { changes, actor }: GuardedWrite,
   ): void {
     const { name } = candidate.metadata;
-    const held = before && this.#findRestriction(before);
+    const held = before && this.#apps.findMount(before);
     const changed = changes.find(({ path }) => isProtectedField(path));
     if (held && changed) {
       throw new PrivilegeError(
@@ -170,8 +142,28 @@ export class WriteGuard {
     }
     // A writer that changes what an App runs can also read the Secrets that the App already uses.
     if (changed === undefined) return;
+    this.#assertHostsFree(candidate, before, actor);
     for (const secret of listAllReferencedSecrets(candidate.spec))
       this.#assertSecretShared(secret, name, changed.path, actor);
+  }
+
+  /** An App with a path of a host sees the passwords and cookies of its visitors, and can take their login. */
+  #assertHostsFree(
+    { metadata: { name }, spec }: Resource<"App">,
+    before: Resource<"App"> | undefined,
+    actor: Actor,
+  ): void {
+    for (const claim of this.#apps.listAddedClaims(name, spec, before)) {
+      for (const other of this.#apps.listHolders(name, [claim])) {
+        const held = this.#apps.findMount(other);
+        if (!held) continue;
+        throw new PrivilegeError(
+          "/spec/domain",
+          `${claim.domain} is a host of app "${other.metadata.name}", which ${describeReach(held)}, so only the scope admin may give a part of it to another app`,
+          `choose another domain, or ${howToGetAdmin(actor)}`,
+        );
+      }
+    }
   }
 
   #assertHostPathAllowed({ pointer, path }: PrivilegedField, actor: Actor): void {
@@ -185,7 +177,7 @@ export class WriteGuard {
         `${admin}; or have the folder listed in host_path_allow; or ${instead}`,
       );
     }
-    const problem = hostPaths.findEscape(path, this.#listWritablePaths());
+    const problem = hostPaths.findEscape(path, this.#apps.listWritablePaths());
     if (problem === undefined) return;
     throw new PrivilegeError(
       pointer,
@@ -206,13 +198,11 @@ export class WriteGuard {
     pointer: string,
     actor: Actor,
   ): void {
-    for (const other of this.#options.listApps()) {
-      if (
-        other.metadata.name === app ||
-        !this.#listSpecs(other).some((spec) => listAllReferencedSecrets(spec).includes(secret))
-      )
-        continue;
-      const held = this.#findRestriction(other);
+    const users = this.#apps.listOthers(app, (spec) =>
+      listAllReferencedSecrets(spec).includes(secret),
+    );
+    for (const other of users) {
+      const held = this.#apps.findMount(other);
       if (!held) continue;
       const verb = app === undefined ? "change" : "use";
       throw new PrivilegeError(
@@ -230,7 +220,15 @@ export class WriteGuard {
       this.#assertSecretShared(spec.credential, "", "/spec/credential", actor);
     if (!isChanged("source")) return;
     const parsed = parseModelSource(spec.source);
-    if ("problem" in parsed || parsed.source.type !== "local") return;
+    if ("problem" in parsed) return;
+    if (parsed.source.type === "url" && isLoopback(parsed.source.url)) {
+      throw new PrivilegeError(
+        "/spec/source",
+        "requesting a URL of the machine itself needs the scope admin, since its answer shows what listens there",
+        `name a URL of another machine, or ${howToGetAdmin(actor)}`,
+      );
+    }
+    if (parsed.source.type !== "local") return;
     throw new PrivilegeError(
       "/spec/source",
       "naming a file of the machine needs the scope admin",
@@ -264,40 +262,6 @@ export class WriteGuard {
       howToGetAdmin(actor),
     );
   }
-
-  /** Returns the first mount of the App that the scope `write` may not make. */
-  #findRestriction(app: Resource<"App">): PrivilegedField | undefined {
-    return this.#listSpecs(app).flatMap((spec) => this.#listRestrictedMounts(spec))[0];
-  }
-
-  #listRestrictedMounts(spec: Resource<"App">["spec"]): readonly PrivilegedField[] {
-    return listHostPaths(spec).filter(({ path }) => !this.#options.hostPaths.isAllowed(path));
-  }
-
-  /** Lists the spec of an App, and those of the revisions that serve, or to which Berth may return automatically. */
-  #listSpecs({ metadata, spec, status }: Resource<"App">): readonly Resource<"App">["spec"][] {
-    const memory = status?.memory;
-    const numbers = new Set([
-      ...(memory?.servedRevisions ?? []).map(({ number }) => number),
-      ...(memory?.good == null ? [] : [memory.good]),
-      ...(memory?.quarantine ? [memory.quarantine.revertedTo] : []),
-    ]);
-    const { revisions } = this.#options;
-    const kept = [...numbers].flatMap((number) => revisions.get(metadata.name, number) ?? []);
-    return [spec, ...kept.map((revision) => revision.spec)];
-  }
-
-  /** Lists the paths of the machine that some App writes to, or wrote to in a version whose containers may still run. */
-  *#listWritablePaths(): Iterable<string> {
-    for (const { metadata, spec } of this.#options.listApps()) {
-      const kept = this.#options.revisions.list(metadata.name).map((revision) => revision.spec);
-      for (const { volumes = [] } of [spec, ...kept]) {
-        for (const volume of volumes) {
-          if ("hostPath" in volume && volume.readOnly !== true) yield volume.hostPath;
-        }
-      }
-    }
-  }
 }
 
 function refuseLocalSource({ pointer }: PrivilegedField, actor: Actor): never {
@@ -318,10 +282,6 @@ function isAdmin({ scope }: Actor): boolean {
 
 function howToGetAdmin({ adminHint }: Actor): string {
   return adminHint ?? "use a token of the scope admin";
-}
-
-function listHostPaths(spec: Readonly<Record<string, unknown>>): readonly PrivilegedField[] {
-  return listPrivilegedFields(spec).filter(({ type }) => type === "hostPath");
 }
 
 function listTemplateFields({ spec }: Resource<"Template">): readonly PrivilegedField[] {

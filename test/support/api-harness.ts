@@ -81,6 +81,7 @@ export async function openTestApi(
 ): Promise<TestApi> {
   const opened = openTestStore({
     ...(options.hostPaths ? { hostPaths: options.hostPaths } : {}),
+    baseDomain: "example.test",
     catalogTemplates: (options.templates ?? []).map(({ metadata }) => metadata.name),
   });
   const control = new FakeControlPlane(opened.store);

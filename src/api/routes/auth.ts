@@ -14,6 +14,7 @@ import {
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { AttemptLimiter } from "../auth/attempt-limiter.ts";
+import { getClientAddress } from "../auth/client-address.ts";
 import { verifyPassword } from "../auth/password.ts";
 import { createRequestSignal, getActor } from "../request-parameters.ts";
 import { EmptyBody, NoQuery, responses } from "../route-schemas.ts";
@@ -44,7 +45,8 @@ export function authRoutes(api: Api, context: ApiContext): void {
     },
     async (request, reply) => {
       await limiter.slowDown(createRequestSignal(reply, context.closing));
-      const attempt = limiter.begin(request.ip);
+      const address = getClientAddress(request);
+      const attempt = limiter.begin(address);
       let isRight = false;
       try {
         isRight = await verifyPassword(store.settings, request.body.password);
@@ -53,7 +55,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
       }
       const actor = { actor: "user:admin", requestId: request.id, kind: null, changes: [] };
       if (!isRight) {
-        store.audit.append({ ...actor, action: "login_failed", name: request.ip });
+        store.audit.append({ ...actor, action: "login_failed", name: address });
         throw new BerthError("unauthorized", "the password is wrong");
       }
       const { token, record } = store.tokens.create({
@@ -62,7 +64,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
         kind: "session",
         lifetimeMs: SESSION_MS,
       });
-      store.audit.append({ ...actor, action: "login", name: request.ip });
+      store.audit.append({ ...actor, action: "login", name: address });
       reply.header("cache-control", "no-store");
       return {
         token,

@@ -5,6 +5,7 @@ import type { GitSource } from "../../resources/app-spec.ts";
 import { GitHookResponse } from "../../resources/wire/builds.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { AttemptLimiter } from "../auth/attempt-limiter.ts";
+import { getClientAddress } from "../auth/client-address.ts";
 import { isSignedHook } from "../auth/hook-signature.ts";
 import { parseGitHook } from "../git-hook-event.ts";
 import { createRequestSignal } from "../request-parameters.ts";
@@ -51,7 +52,7 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
         const { name } = request.params;
         const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
         await limiter.slowDown(createRequestSignal(reply, context.closing));
-        const attempt = limiter.begin(request.ip);
+        const attempt = limiter.begin(getClientAddress(request));
         let isGenuine = false;
         let git: GitSource;
         try {

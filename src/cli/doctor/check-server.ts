@@ -5,6 +5,7 @@ import { isProcessRunning } from "../../base/running-process.ts";
 import { createClient } from "../../client/rest/client.ts";
 import { parseListen } from "../../config/config.ts";
 import { findPlainExposure } from "../../config/plain-exposure.ts";
+import { findKeyExposure } from "../../config/tls-files.ts";
 import { formatDurationMs } from "../format-time.ts";
 import { readLocalToken, readReadyFile } from "../server-target.ts";
 import { describeOtherWriter } from "../status/server-facts.ts";
@@ -109,7 +110,11 @@ function createExposureFinding(
     hasTls,
     apiDomain: findValue("api_domain") ?? undefined,
   });
-  return exposure ? [createFinding("tls", "warn", exposure.message, exposure.hint)] : [];
+  const keyFile = findValue("tls_key");
+  const warnings = [exposure, keyFile == null ? undefined : findKeyExposure({ keyFile })];
+  return warnings.flatMap((warning) =>
+    warning ? [createFinding("tls", "warn", warning.message, warning.hint)] : [],
+  );
 }
 
 async function checkPort({ config }: DoctorContext): Promise<DoctorFinding> {

@@ -73,6 +73,7 @@ export async function printUpSummary(
   await waitForInfo(client, haveDaemonsStarted, DAEMON_POLLS_MAX, signal);
   const { info, specs, apps, models: allModels } = await readServerFacts(client);
   const problems = listSpecProblems(specs);
+  const tlsUrl = findTlsUrl(ready);
   const otherWriter = describeOtherWriter(info.engine);
   const models = allModels.filter(({ origin }) => origin !== "catalog");
   await cli.print(
@@ -86,8 +87,11 @@ export async function printUpSummary(
       modelsText(cli, models),
       ...(problems.length === 0 ? [] : [colours.red(problems.join("\n")), ""]),
       formatFields([
-        ["API", ready.api],
-        ["Try it in a browser", `${ready.api}${DOCS_PATH}`],
+        [
+          "API",
+          tlsUrl === undefined ? ready.api : `${tlsUrl}; from this machine also ${ready.api}`,
+        ],
+        ["Try it in a browser", `${tlsUrl ?? ready.api}${DOCS_PATH}`],
         ["Ingress", colourComponent(describeIngress(info.ingress), colours)],
         ...apiUrlField(info.ingress, colours),
         ["Models at", colourComponent(describeAssistant(info.assistant), colours)],
@@ -193,6 +197,11 @@ function appsText(cli: Cli, apps: readonly AppItem[]): string {
     { width: cli.io.columns },
   );
   return table;
+}
+
+/** Returns the bound address as HTTPS if its port has a certificate; the address through the ingress is another one. */
+function findTlsUrl({ api, api_url: url }: ReadyFile): string | undefined {
+  return url === api.replace(/^http:/, "https:") ? url : undefined;
 }
 
 function loginText(ready: ReadyFile, password: string | undefined, cli: Cli): string[] {

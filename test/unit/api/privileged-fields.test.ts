@@ -213,6 +213,23 @@ describe("a token of scope write cannot add a folder of the machine", () => {
   });
 });
 
+describe("a model of a token of scope write", () => {
+  it.each([
+    "http://127.0.0.1:7778/v1/models",
+    "http://localhost:5432/m.gguf",
+    "https://localhost./m.gguf",
+    "http://[::1]/m.gguf",
+    "http://0.0.0.0:22/m.gguf",
+    "http://[::ffff:127.0.0.1]/m.gguf",
+    "http://2130706433/m.gguf",
+  ])("does not request %s, which would show what listens on the machine", async (source) => {
+    const model = manifest("Model", "m", { source });
+    for (const url of ["/api/apply", "/api/apply?dry_run=true"])
+      expect(findDifferences(await send("write", "POST", url, model), "spec.source")).toEqual([]);
+    expect((await send("admin", "POST", "/api/apply", model)).statusCode).toBe(200);
+  });
+});
+
 describe("a token of scope write cannot take over an app that mounts a folder of the machine", () => {
   beforeEach(() => createReachingApp({ env: { PASSWORD: { secret: "reach-password" } } }));
 
@@ -275,6 +292,23 @@ describe("a token of scope write cannot take over an app that mounts a folder of
     expect(
       findDifferences(await send("write", "POST", "/api/apply", payload), "source-revision"),
     ).toEqual([]);
+  });
+
+  it.each<[string, object]>([
+    ["a path of its default host", { domain: "reach.example.test", ingress: { pathPrefix: "/a" } }],
+    ["a path of its other host", { ingress: { domains: ["x.example.org"], pathPrefix: "/a" } }],
+    ["a host below its wildcard", { domain: "login.w.example.org" }],
+  ])("by claiming %s", async (_name, spec) => {
+    const domains = ["x.example.org", "*.w.example.org"];
+    await send("admin", "PATCH", "/api/apps/reach", { ingress: { domains } });
+    const payload = { name: "other", image: "bb:1", port: 80, ...spec };
+    expect(
+      findDifferences(await send("write", "POST", "/api/apps", payload), 'a host of app "reach"'),
+    ).toEqual([]);
+    expect((await send("admin", "POST", "/api/apps", payload)).statusCode).toBe(201);
+    expect((await send("write", "PATCH", "/api/apps/other", { image: "bb:2" })).statusCode).toBe(
+      202,
+    );
   });
 
   it("by writing a Secret that it uses", async () => {

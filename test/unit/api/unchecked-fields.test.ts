@@ -143,6 +143,18 @@ it("an app of an administrator gets a mount after a rollback to the administrato
   expect(api.store.get("App", "web")?.spec.command).toEqual(["a"]);
 });
 
+it("an app gets no mount while an app of the token has a path of its host", async () => {
+  await succeed("admin", "POST", "/api/apps", { name: "web", image: "bb:1", port: 80 });
+  const trap = { name: "trap", image: "evil:1", port: 80, domain: "web.example.test" };
+  await succeed("write", "POST", "/api/apps", { ...trap, ingress: { pathPrefix: "/login" } });
+  const response = await send("admin", "PATCH", "/api/apps/web", mount);
+  expect(response.statusCode).toBe(409);
+  expect(readErrorBody(response)).toContain('spec.domain of app "trap" (set by token:test-write)');
+  await succeed("admin", "DELETE", "/api/apps/trap");
+  api.store.removeFinalizer("App", "trap", "berth.dev/containers");
+  await succeed("admin", "PATCH", "/api/apps/web", mount);
+});
+
 describe("a file that others can write", () => {
   it("leaves its fields unchecked, and the error names it", () => {
     applyFile("write", { image: "bb:1", env: { A: "1" } });
@@ -170,7 +182,7 @@ describe("a Secret of a token of scope write", () => {
     const response = await send("admin", "POST", "/api/apps", app);
     expect(response.statusCode).toBe(409);
     expect(readErrorBody(response)).toContain(
-      'spec.data.value of the secret "options" (set by token:test-write)',
+      'spec.data.value of secret "options" (set by token:test-write)',
     );
     await succeed("admin", "PUT", "/api/secrets/options", { data: { value: "mine" } });
     await succeed("admin", "POST", "/api/apps", app);

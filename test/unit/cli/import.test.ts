@@ -5,6 +5,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +48,7 @@ it("berth import prints valid manifests on standard output, and the report on st
 });
 
 it("berth import writes one file for each service, and replaces existing files only with --force", async () => {
-  const { code, output } = await run("jellyfin.yaml -o specs/media");
+  const { code, output } = await run("jellyfin.yaml --accept unsafe -o specs/media");
   expect(code).toBe(0);
   expect(output).toContain("specs/media/jellyfin.yaml written");
   const text = readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8");
@@ -57,21 +58,21 @@ it("berth import writes one file for each service, and replaces existing files o
   expect(text).toContain("#   jellyfin.yaml:27 services.jellyfin.devices: an App has no devices");
   expect(parseManifests(text).errors).toEqual([]);
   writeFileSync(join(folder, "specs/media/jellyfin.yaml"), "mine");
-  const again = await run("jellyfin.yaml -o specs/media");
+  const again = await run("jellyfin.yaml --accept unsafe -o specs/media");
   expect(again.code).toBe(1);
   expect(again.errors).toContain("nothing was written: specs/media/jellyfin.yaml already exists");
   expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe("mine");
-  const foreign = await run("jellyfin.yaml -o specs/media --force");
+  const foreign = await run("jellyfin.yaml --accept unsafe -o specs/media --force");
   expect(foreign.errors).toContain("not made by the import of this project");
   expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe("mine");
   writeFileSync(join(folder, "specs/media/jellyfin.yaml"), `${text}# edited\n`);
-  expect((await run("jellyfin.yaml -o specs/media --force")).code).toBe(0);
+  expect((await run("jellyfin.yaml --accept unsafe -o specs/media --force")).code).toBe(0);
   expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe(text);
   expect(readdirSync(join(folder, "specs/media"))).toEqual(["jellyfin.yaml"]);
 });
 
 it("berth import writes nothing in a dry run", async () => {
-  const { code, output, errors } = await run("jellyfin.yaml -o specs --dry-run -q");
+  const { code, output, errors } = await run("jellyfin.yaml --accept unsafe -o specs --dry-run -q");
   expect({ code, errors }).toEqual({ code: 0, errors: "" });
   expect(output).toContain("lost: services.jellyfin.runtime");
   expect(output).not.toContain(": note:");
@@ -130,7 +131,9 @@ it("berth import writes no secret to the files or to the report", async () => {
 });
 
 it("berth import prints the report as JSON", async () => {
-  const { output } = await run("jellyfin.yaml -o out --report json --name-prefix tv-");
+  const { output } = await run(
+    "jellyfin.yaml --accept unsafe -o out --report json --name-prefix tv-",
+  );
   expect(JSON.parse(output)).toMatchObject({
     apps: [{ service: "jellyfin", name: "tv-jellyfin", file: "out/tv-jellyfin.yaml" }],
     findings: expect.arrayContaining([
@@ -158,6 +161,38 @@ it("berth import reports errors in the command line", async () => {
     '-o names a folder here, but "json"',
   );
   expect((await run("wordpress.yaml --secrets plain")).code).toBe(2);
+});
+
+it("berth import calls mounts unsafe that reach the engine, or files outside of the project", async () => {
+  mkdirSync(join(folder, "inside"));
+  symlinkSync("/", join(folder, "disk"));
+  const mounts = [
+    "./inside:/a",
+    "/etc/localtime:/etc/localtime:ro",
+    "/var/run/docker.sock:/var/run/docker.sock:ro",
+    "/:/host:ro",
+    "../:/b",
+    "./disk/etc:/c",
+    "/run/user/1000/podman/podman.sock:/p",
+    "bound:/d",
+  ];
+  const compose = {
+    services: {
+      a: { image: "bb:1", volumes: mounts, configs: [{ source: "shadow", target: "/x" }] },
+    },
+    volumes: { bound: { driver_opts: { type: "none", o: "bind", device: "/srv" } } },
+    configs: { shadow: { file: "/etc/shadow" } },
+  };
+  writeFileSync(join(folder, "compose.yaml"), JSON.stringify(compose));
+  const refused = await run("-o specs --report json");
+  expect(refused.code).toBe(1);
+  expect(readdirSync(folder)).not.toContain("specs");
+  const { findings }: { findings: { level: string; key: string }[] } = JSON.parse(refused.output);
+  expect(findings.filter(({ level }) => level === "unsafe").map(({ key }) => key)).toEqual([
+    ...[2, 3, 4, 5, 6, 7].map((index) => `services.a.volumes[${index}]`),
+    "services.a.configs[0]",
+  ]);
+  expect((await run("-o specs --accept unsafe")).code).toBe(0);
 });
 
 it("berth import writes an app that is less safe than the file requests only with --accept unsafe", async () => {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { RequestListener } from "node:http";
 import { request } from "node:https";
 import { type AddressInfo, connect } from "node:net";
@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { isLocal, TlsServerWithLocalHttp } from "../../../../src/base/http/tls-server.ts";
 import { silentLogger } from "../../../../src/base/logger.ts";
+import { findKeyExposure } from "../../../../src/config/tls-files.ts";
 import { readCertificate, watchCertificate } from "../../../../src/server/certificate-files.ts";
 import { type KeyPair, TestAuthority } from "../../../support/provider/certificates.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
@@ -148,6 +149,20 @@ describe("a port with TLS", () => {
     await writeFile(files.certFile, first.cert);
     await writeFile(files.keyFile, second.key);
     expect(() => readCertificate(files)).toThrow("cannot be used");
+  });
+
+  it("warns about a key that every user of the machine can read", async () => {
+    await open();
+    const keyFile = join(folder, "open-key.pem");
+    await writeFile(keyFile, first.key);
+    await chmod(keyFile, 0o644);
+    expect(findKeyExposure({ keyFile })?.message).toContain("every user of this machine");
+    expect(findKeyExposure({ keyFile })?.message).toContain("0644");
+    for (const mode of [0o600, 0o640]) {
+      await chmod(keyFile, mode);
+      expect(findKeyExposure({ keyFile })).toBeUndefined();
+    }
+    expect(findKeyExposure({ keyFile: join(folder, "absent.pem") })).toBeUndefined();
   });
 });
 

@@ -37,7 +37,7 @@ afterEach(async () => {
 });
 
 /** Returns the output of `printUpSummary`. */
-async function summary(): Promise<string> {
+async function summary(apiUrl?: string): Promise<string> {
   let text = "";
   const { cli } = buildProgram({
     environment: { HOME: folder, NO_COLOR: "1" },
@@ -63,6 +63,7 @@ async function summary(): Promise<string> {
   });
   const ready = {
     api: url,
+    ...(apiUrl === undefined ? {} : { api_url: apiUrl }),
     data_dir: folder,
     specs_dir: join(folder, "specs"),
     instance: "abc",
@@ -158,4 +159,12 @@ it("the summary of `berth up` shows the companion in one line if there is a sess
       : { ...person, state: "up", url: at, message: null };
   };
   expect(await summary()).toMatch(/^Companion: +http:\/\/127\.0\.0\.1:7778\/v1, and dev/m);
+});
+
+it("the summary of `berth up` shows the HTTPS address if the port has a certificate", async () => {
+  const secure = url.replace("http:", "https:");
+  const text = await summary(secure);
+  expect(text).toContain(`${secure}; from this machine also ${url}`);
+  expect(text).toMatch(/^Try it in a browser: +https:/m);
+  expect(text).toContain(`from other machines: berth login ${secure}`);
 });

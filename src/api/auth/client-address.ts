@@ -1,0 +1,19 @@
+import { isIP } from "node:net";
+import type { FastifyRequest } from "fastify";
+
+/**
+ * Returns the address of the client, by which attempts are limited. An entry of X-Forwarded-For that is not an address
+ * counts as if the nearest proxy had sent the request itself: otherwise each invented text would be a client of its own.
+ */
+export function getClientAddress({ ip, ips }: Pick<FastifyRequest, "ip" | "ips">): string {
+  // From the sender of the request to the client that the proxies report.
+  const hops = ips ?? [ip];
+  return hops.map(toAddress).findLast((address) => address !== undefined) ?? hops[0] ?? ip;
+}
+
+/** Drops the port that some proxies add, and the zone of an address; undefined for any other text. */
+function toAddress(text: string): string | undefined {
+  const bracketed = /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1];
+  const address = bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, "$1");
+  return isIP(address) === 0 ? undefined : address.replace(/%.*$/, "");
+}

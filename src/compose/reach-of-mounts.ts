@@ -1,0 +1,32 @@
+import { posix, resolve } from "node:path";
+import type { ServiceConversion } from "./service-conversion.ts";
+
+/** The sockets through which a container engine is controlled, wherever they are. */
+const engineSocket = /(^|\/)(docker|podman|containerd|crio)\.sock$/;
+/** Files without secrets that many images mount to have the time zone of the machine. */
+const harmlessFiles: ReadonlySet<string> = new Set(["/etc/localtime", "/etc/timezone"]);
+
+export const REACH_HINT =
+  "if you trust the service with it: --accept unsafe; Berth does not create the path";
+
+/**
+ * Returns why a mount gives an app more of the machine than the files of its project; undefined for a path in the
+ * project's folder. Links count as what they lead to.
+ */
+export function describeReach(
+  conversion: ServiceConversion,
+  hostPath: string,
+  readOnly: boolean,
+): string | undefined {
+  const follow = (path: string) => conversion.options.files.resolveLinks?.(path) ?? path;
+  const target = follow(hostPath);
+  if (engineSocket.test(hostPath) || engineSocket.test(target))
+    return "a process with access to the engine's socket controls the machine, and all apps of Berth";
+  if (readOnly && harmlessFiles.has(posix.normalize(hostPath))) return undefined;
+  const project = follow(resolve(conversion.project.folder));
+  const isInside = target === project || target.startsWith(`${project}/`);
+  if (isInside && project !== "/") return undefined;
+  const shown = target === hostPath ? hostPath : `${hostPath}, which leads to ${target},`;
+  const access = readOnly ? "reads" : "reads and writes";
+  return `${shown} is outside of the project's folder: the app ${access} files of the machine that it was not given with the project`;
+}

@@ -1,0 +1,110 @@
+import {
+  type DomainClaim,
+  formatClaim,
+  isHostShared,
+  listClaims,
+} from "../resources/domain-claims.ts";
+import { listPrivilegedFields, type PrivilegedField } from "../resources/privileged-fields.ts";
+import type { Resource } from "../resources/resource.ts";
+import type { HostPaths } from "./host-paths.ts";
+import type { RevisionLog } from "./store.ts";
+
+type AppSpec = Resource<"App">["spec"];
+
+export interface RestrictedAppsOptions {
+  readonly hostPaths: Pick<HostPaths, "isAllowed">;
+  readonly listApps: () => readonly Resource<"App">[];
+  readonly revisions: Pick<RevisionLog, "get" | "list">;
+  /** The domain below which Apps have their default domains. */
+  readonly baseDomain: string;
+}
+
+/** Knows which Apps mount folders of the machine that the scope `write` may not mount, and what they share with others. */
+export class RestrictedApps {
+  readonly #options: RestrictedAppsOptions;
+
+  constructor(options: RestrictedAppsOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the first mount of the App that the scope `write` may not make; undefined for an App that is not restricted. */
+  findMount(app: Resource<"App">): PrivilegedField | undefined {
+    return this.#listSpecs(app).flatMap((spec) => this.listMounts(spec))[0];
+  }
+
+  /** Lists the mounts of a spec that the scope `write` may not make. */
+  listMounts(spec: AppSpec): readonly PrivilegedField[] {
+    return listPrivilegedFields(spec).filter(
+      ({ type, path }) => type === "hostPath" && !this.#options.hostPaths.isAllowed(path),
+    );
+  }
+
+  /** Lists the Apps other than `name` for which a version that runs, or may run again, satisfies the condition. */
+  listOthers(
+    name: string | undefined,
+    isMeant: (spec: AppSpec) => boolean,
+  ): readonly Resource<"App">[] {
+    return this.#options
+      .listApps()
+      .filter((app) => app.metadata.name !== name && this.#listSpecs(app).some(isMeant));
+  }
+
+  /** Lists the claims to domains that an App would have in addition to those of `before`. */
+  listAddedClaims(
+    name: string,
+    spec: AppSpec,
+    before: Resource<"App"> | undefined,
+  ): readonly DomainClaim[] {
+    const { baseDomain } = this.#options;
+    const kept = before ? listClaims(name, before.spec, baseDomain).map(formatClaim) : [];
+    return listClaims(name, spec, baseDomain).filter((claim) => !kept.includes(formatClaim(claim)));
+  }
+
+  /** Lists the Apps other than `name` whose hosts include that of a claim. */
+  listHolders(name: string, claims: readonly DomainClaim[]): readonly Resource<"App">[] {
+    return this.#listByClaims(name, (held) => claims.some((claim) => isHostShared(claim, held)));
+  }
+
+  /** Lists the Apps other than `name` that have a part of a host that is claimed. */
+  listSharers(name: string, claims: readonly DomainClaim[]): readonly Resource<"App">[] {
+    return this.#listByClaims(name, (held) => claims.some((claim) => isHostShared(held, claim)));
+  }
+
+  /** Lists the paths of the machine that some App writes to, or wrote to in a version whose containers may still run. */
+  *listWritablePaths(): Iterable<string> {
+    for (const { metadata, spec } of this.#options.listApps()) {
+      const kept = this.#options.revisions.list(metadata.name).map((revision) => revision.spec);
+      for (const { volumes = [] } of [spec, ...kept]) {
+        for (const volume of volumes) {
+          if ("hostPath" in volume && volume.readOnly !== true) yield volume.hostPath;
+        }
+      }
+    }
+  }
+
+  #listByClaims(
+    name: string,
+    isMeant: (claim: DomainClaim) => boolean,
+  ): readonly Resource<"App">[] {
+    return this.#options
+      .listApps()
+      .filter(
+        ({ metadata, spec }) =>
+          metadata.name !== name &&
+          listClaims(metadata.name, spec, this.#options.baseDomain).some(isMeant),
+      );
+  }
+
+  /** Lists the spec of an App, and those of the revisions that serve, or to which Berth may return automatically. */
+  #listSpecs({ metadata, spec, status }: Resource<"App">): readonly AppSpec[] {
+    const memory = status?.memory;
+    const numbers = new Set([
+      ...(memory?.servedRevisions ?? []).map(({ number }) => number),
+      ...(memory?.good == null ? [] : [memory.good]),
+      ...(memory?.quarantine ? [memory.quarantine.revertedTo] : []),
+    ]);
+    const { revisions } = this.#options;
+    const kept = [...numbers].flatMap((number) => revisions.get(metadata.name, number) ?? []);
+    return [spec, ...kept.map((revision) => revision.spec)];
+  }
+}
