@@ -1,4 +1,5 @@
-// npm run build: bundles the sources into dist/, and writes the JSON Schemas of spec files for editors. It is idempotent.
+// npm run build: bundles the sources into dist/, and writes the OpenAPI document there and the JSON Schemas of spec files
+// for editors. It is idempotent.
 //
 // Berth and most packages become few files, because Node.js needs about half a millisecond to load each one, and the
 // server has more than two thousand: `berth --version` would take three times as long.
@@ -81,10 +82,14 @@ export const programSources = PROGRAMS.map((name) => `src/${name}.ts`);
 
 async function buildAll() {
   const dist = path.join(root, "dist");
-  const written = new Set(await bundle([...programSources, "scripts/editor-schemas.ts"], dist));
+  const generators = ["scripts/editor-schemas.ts", "scripts/openapi-document.mjs"];
+  const written = new Set(await bundle([...programSources, ...generators], dist));
   for (const name of await readdir(dist))
     if (!written.has(name)) await rm(path.join(dist, name), { recursive: true });
-  const { editorSchemas } = await import(pathToFileURL(path.join(dist, "editor-schemas.js")).href);
+  const load = (name) => import(pathToFileURL(path.join(dist, name)).href);
+  const { generateOpenApiDocument } = await load("openapi-document.js");
+  await writeFile(path.join(dist, "openapi.json"), await generateOpenApiDocument());
+  const { editorSchemas } = await load("editor-schemas.js");
   const schemas = path.join(root, "schemas");
   await mkdir(schemas, { recursive: true });
   for (const [name, text] of editorSchemas()) {

@@ -136,7 +136,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     eventRoutes(api, context, slots);
     backupRoutes(api, context);
     metricsRoutes(api, context);
-    openApiRoutes(api, context);
+    openApiRoutes(api);
   });
   return server;
 }

@@ -2,6 +2,7 @@ import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createClient } from "../../src/client/rest/client.ts";
+import { openTestApi } from "../support/api-harness.ts";
 import { BerthProcess, fetchText, plainEnvironment, runBerth } from "../support/berth-process.ts";
 import { SHELL, WEB } from "../support/images.ts";
 
@@ -45,6 +46,14 @@ test("the ready line equals run/berth.json, and SIGTERM leaves the apps running"
   const after = await berth.waitForAppReady("stays");
   expect(after.containers.map((container) => container.id)).toEqual([id]);
   expect(after.restarts).toBe(0);
+});
+
+test("the OpenAPI document that the build has generated equals that of the sources", async () => {
+  await using berth = await BerthProcess.open();
+  await using api = await openTestApi();
+  const built = await fetchText(`${berth.ready.api}/api/openapi.json`);
+  const generated = (await api.server.inject({ url: "/api/openapi.json" })).body;
+  expect(built).toBe(generated.replace('"version":"1.2.3"', `"version":"${berth.ready.version}"`));
 });
 
 test("a second server on the same data directory is refused, and names the first one", async () => {
