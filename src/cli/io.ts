@@ -30,7 +30,8 @@ export interface CliIo {
   openSessionBus(address: string, signal: AbortSignal, canPassFds?: boolean): Promise<SessionBus>;
 }
 
-const COLUMNS_STANDARD = 80;
+/** The assumed width of a terminal that does not report its own. */
+export const COLUMNS_STANDARD = 80;
 
 export function processIo(environment: Environment): CliIo {
   return {

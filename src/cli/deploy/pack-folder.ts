@@ -28,7 +28,11 @@ export async function* packFolder(
   label: string,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const lines = new ProgressLines((text) => cli.io.writeError(text), cli.errorColours.dim);
+  const lines = new ProgressLines({
+    write: (text) => cli.io.writeError(text),
+    dim: cli.errorColours.dim,
+    columns: () => cli.io.errorColumns,
+  });
   let reportedFraction = -1;
   const reportProgress = (bytes: number) => {
     if (!cli.io.errorIsTerminal || tree.bytes === 0) return;

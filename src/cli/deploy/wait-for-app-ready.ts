@@ -70,7 +70,11 @@ async function showProgress(
   signal: AbortSignal,
 ): Promise<void> {
   let last = "";
-  const lines = new ProgressLines((text) => cli.io.writeError(text), cli.errorColours.dim);
+  const lines = new ProgressLines({
+    write: (text) => cli.io.writeError(text),
+    dim: cli.errorColours.dim,
+    columns: () => cli.io.errorColumns,
+  });
   const showChange = async () => {
     const app = await client.apps.get(name, signal);
     const text = `${app.status}: ${app.message}`;

@@ -1,6 +1,15 @@
 import { parseFormattedBytes } from "../../base/units.ts";
+import { COLUMNS_STANDARD } from "../io.ts";
+import { displayWidth, truncateToWidth } from "./display-width.ts";
 
+/** The bar is shorter on a terminal with fewer columns than NARROW_COLUMNS. */
 const BAR_WIDTH = 24;
+const NARROW_BAR_WIDTH = 12;
+const NARROW_COLUMNS = 60;
+/** The width of `(1023.9 MiB of 1023.9 MiB)`. */
+const AMOUNT_WIDTH = 26;
+/** A line without this many columns for its text does not show the amount. */
+const TEXT_WIDTH_MIN = 8;
 
 /**
  * Parses the progress at the end of a message such as `pulling nginx:1.29 (34 MiB of 120 MiB)`. Returns a
@@ -15,10 +24,34 @@ export function parseProgress(message: string): number | undefined {
 }
 
 /** Formats a bar such as `[########----------------] 34 %`. */
-export function formatProgressBar(fraction: number): string {
-  const full = Math.round(fraction * BAR_WIDTH);
+export function formatProgressBar(fraction: number, width = BAR_WIDTH): string {
+  const full = Math.round(fraction * width);
   const percent = String(Math.floor(fraction * 100)).padStart(3);
-  return `[${"#".repeat(full)}${"-".repeat(BAR_WIDTH - full)}] ${percent} %`;
+  return `[${"#".repeat(full)}${"-".repeat(width - full)}] ${percent} %`;
+}
+
+/**
+ * Formats a bar and a text with its amount at the end, in less than `columns`: a longer line would wrap, and could not be
+ * overwritten. Only the text before the amount is truncated.
+ */
+function formatProgressLine(text: string, fraction: number, columns: number): string {
+  const bar = formatProgressBar(fraction, columns < NARROW_COLUMNS ? NARROW_BAR_WIDTH : BAR_WIDTH);
+  const start = text.lastIndexOf(" (");
+  const room = columns - 1 - displayWidth(`  ${bar}  `);
+  const hasAmount = room >= TEXT_WIDTH_MIN + 1 + AMOUNT_WIDTH;
+  const head = truncateToWidth(
+    text.slice(0, start),
+    Math.max(1, hasAmount ? room - 1 - AMOUNT_WIDTH : room),
+  );
+  const line = `  ${bar}  ${head}${hasAmount ? text.slice(start) : ""}`;
+  return truncateToWidth(line, Math.max(1, columns - 1));
+}
+
+export interface ProgressLinesOptions {
+  readonly write: (text: string) => void;
+  readonly dim: (text: string) => string;
+  /** The width of the terminal; undefined: unknown. */
+  readonly columns: () => number | undefined;
 }
 
 /**
@@ -26,26 +59,28 @@ export function formatProgressBar(fraction: number): string {
  * `end`, so that later output begins on a new line.
  */
 export class ProgressLines {
-  readonly #write: (text: string) => void;
-  readonly #dim: (text: string) => string;
+  readonly #options: ProgressLinesOptions;
   #isOpen = false;
 
-  constructor(write: (text: string) => void, dim: (text: string) => string) {
-    this.#write = write;
-    this.#dim = dim;
+  constructor(options: ProgressLinesOptions) {
+    this.#options = options;
   }
 
   show(text: string): void {
+    const { write, dim, columns } = this.#options;
     const fraction = parseProgress(text);
-    const line = fraction === undefined ? `  ${text}` : `  ${formatProgressBar(fraction)}  ${text}`;
+    const line =
+      fraction === undefined
+        ? `  ${text}`
+        : formatProgressLine(text, fraction, columns() ?? COLUMNS_STANDARD);
     // Return to the start of the line and erase it.
-    this.#write(`${this.#isOpen ? "\r\u001b[K" : ""}${this.#dim(line)}`);
+    write(`${this.#isOpen ? "\r\u001b[K" : ""}${dim(line)}`);
     this.#isOpen = fraction !== undefined;
-    if (!this.#isOpen) this.#write("\n");
+    if (!this.#isOpen) write("\n");
   }
 
   end(): void {
-    if (this.#isOpen) this.#write("\n");
+    if (this.#isOpen) this.#options.write("\n");
     this.#isOpen = false;
   }
 }

@@ -1,5 +1,6 @@
 import { formatBytes } from "../../base/units.ts";
 import { formatDurationMs } from "../format-time.ts";
+import { COLUMNS_STANDARD } from "../io.ts";
 import { displayWidth, toSingleLine, truncateToWidth } from "./display-width.ts";
 
 /** The progress of a download or a verification. */
@@ -15,29 +16,63 @@ export interface TransferState {
 }
 
 const BAR_WIDTHS = [24, 12] as const;
-/** The assumed width of a terminal that does not report its own. */
-const COLUMNS_STANDARD = 80;
 /** The interval between lines that are not overwritten. */
 const PLAIN_MS = 5_000;
 
+/** A text of a line, and the width that is reserved for it. */
+interface Part {
+  readonly text: string;
+  readonly width: number;
+}
+
+/** The widths of `1023.9 MiB`, `1023.9 MiB/s` and `7h59m left`. */
+const BYTES_WIDTH = 10;
+const SPEED_WIDTH = 12;
+const LEFT_WIDTH = 10;
+const GAP = "  ";
+
 /**
  * Formats a line such as `small [########----------------] 34 % 1.2 GiB of 3.5 GiB 45.3 MiB/s 52s left`, shortened if
- * needed.
+ * needed. Which parts it has depends on their reserved widths, so that the bar keeps its width while the numbers change.
  */
 export function formatTransferLine(transfer: TransferState, columns: number): string {
-  const { label } = transfer;
-  const { percent, fraction, amount, speed, left } = transferTexts(transfer);
-  const bars = fraction === undefined ? [] : BAR_WIDTHS.map((width) => bar(fraction, width));
+  const texts = transferTexts(transfer);
+  const { fraction, total } = texts;
+  const label = toPart(transfer.label);
+  const percent = toPart(texts.percent);
+  const amount = { text: texts.amount, width: BYTES_WIDTH + " of ".length + total.length };
+  const speed = { text: texts.speed, width: SPEED_WIDTH };
+  const left = { text: texts.left, width: LEFT_WIDTH };
+  const bars =
+    fraction === undefined ? [] : BAR_WIDTHS.map((width) => toPart(bar(fraction, width)));
   const small = bars.slice(-1);
-  const lines = [
+  const layouts = [
     ...bars.map((drawn) => [label, drawn, percent, amount, speed, left]),
     ...small.map((drawn) => [label, drawn, percent, speed, left]),
     ...small.map((drawn) => [label, drawn, percent, left]),
+    ...small.map((drawn) => [label, drawn, percent]),
     [label, percent, left],
     [label, percent],
-  ].map((parts) => parts.filter((part) => part !== "").join("  "));
-  const fitting = lines.find((line) => displayWidth(line) < columns);
-  return fitting ?? truncateToWidth(lines.at(-1) ?? label, Math.max(1, columns - 1));
+  ];
+  const fitting = layouts.find((parts) => getWidth(parts) < columns);
+  return fitting
+    ? joinParts(fitting)
+    : truncateToWidth(joinParts([label, percent]), Math.max(1, columns - 1));
+}
+
+function toPart(text: string): Part {
+  return { text, width: displayWidth(text) };
+}
+
+function getWidth(parts: readonly Part[]): number {
+  return parts.reduce((sum, { width }) => sum + width, GAP.length * (parts.length - 1));
+}
+
+function joinParts(parts: readonly Part[]): string {
+  return parts
+    .map(({ text }) => text)
+    .filter((text) => text !== "")
+    .join(GAP);
 }
 
 /** Formats a line for output that is not a terminal: `small: 34 %, 1.2 GiB of 3.5 GiB, 45.3 MiB/s, 52s left`. */
@@ -55,6 +90,7 @@ function transferTexts({ activity, doneBytes, totalBytes, bytesPerSecond }: Tran
   const done = isMoving ? formatBytes(doneBytes) : "";
   return {
     fraction,
+    total: totalBytes === null ? "" : formatBytes(totalBytes),
     percent:
       fraction === undefined ? activity : `${String(Math.floor(fraction * 100)).padStart(3)} %`,
     amount: totalBytes === null ? done : isMoving ? `${done} of ${formatBytes(totalBytes)}` : "",

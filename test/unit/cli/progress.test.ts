@@ -13,6 +13,15 @@ import {
   type TransferState,
 } from "../../../src/cli/output/transfer-progress.ts";
 
+/** Returns what a terminal gets for the progress of a pull. */
+function showPull(columns: number, amount: string): string {
+  let out = "";
+  const write = (text: string) => (out += text);
+  const lines = new ProgressLines({ write, dim: (text) => text, columns: () => columns });
+  lines.show(`shop deploying: pulling registry.example.org/team/shop:1.29 (${amount})`);
+  return out;
+}
+
 describe("progress on a terminal", () => {
   test("is parsed only from the progress messages of image pulls", () => {
     expect(parseProgress("deploying: pulling nginx:1.29 (30 MiB of 120 MiB)")).toBe(0.25);
@@ -43,14 +52,25 @@ describe("progress on a terminal", () => {
     expect(formatProgressBar(1)).toBe(`[${"#".repeat(24)}] 100 %`);
   });
 
+  test("is truncated to the terminal's width, so that it can be overwritten, and keeps its bar", () => {
+    expect(showPull(80, "9.9 MiB of 120 MiB")).toBe(
+      `  ${formatProgressBar(9.9 / 120)}  shop deploying:… (9.9 MiB of 120 MiB)`,
+    );
+    expect(showPull(80, "10 MiB of 120 MiB").indexOf("(")).toBe(
+      showPull(80, "100.1 MiB of 120 MiB").indexOf("("),
+    );
+    expect(showPull(40, "60 MiB of 120 MiB")).toBe("  [######------]  50 %  shop deploying…");
+    for (const columns of [10, 20, 40, 59, 60, 80, 200])
+      expect(displayWidth(showPull(columns, "100.1 MiB of 120 MiB"))).toBeLessThan(columns);
+  });
+
   test("is overwritten by the next bar; other lines stay, each on its own line", () => {
     let out = "";
-    const lines = new ProgressLines(
-      (text) => {
-        out += text;
-      },
-      (text) => text,
-    );
+    const lines = new ProgressLines({
+      write: (text) => (out += text),
+      dim: (text) => text,
+      columns: () => 90,
+    });
     lines.show("web deploying: starts");
     lines.show("web deploying: pulling a:1 (0 B of 2 MiB)");
     lines.show("web deploying: pulling a:1 (1 MiB of 2 MiB)");
@@ -105,14 +125,29 @@ function shown(isTerminal: boolean): string {
 describe("a transfer", () => {
   test.each([
     [100, "small  [############------------]   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
-    [66, "small  [######------]   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
-    [52, "small  [######------]   50 %  1 MiB/s  2s left"],
-    [40, "small  [######------]   50 %  2s left"],
-    [24, "small   50 %  2s left"],
+    [80, "small  [######------]   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
+    [60, "small  [######------]   50 %  1 MiB/s  2s left"],
+    [41, "small  [######------]   50 %  2s left"],
+    [25, "small   50 %  2s left"],
     [20, "small   50 %"],
     [9, "small  …"],
   ])("is printed in at most %i columns", (columns, line) => {
     expect(formatTransferLine(half, columns)).toBe(line);
+  });
+
+  test("keeps the width of its bar and its columns while the numbers change", () => {
+    const totalBytes = 3.5 * 1024 * MIB;
+    for (const columns of [80, 40])
+      fc.assert(
+        fc.property(fc.nat(totalBytes), fc.nat(2 ** 31), (doneBytes, bytesPerSecond) => {
+          const line = formatTransferLine(
+            { ...half, label: "qwen3-4b", totalBytes, doneBytes, bytesPerSecond },
+            columns,
+          );
+          const bar = /\[[#-]*\]/.exec(line)?.[0].length ?? 0;
+          expect(bar).toBe(14);
+        }),
+      );
   });
 
   test("is printed in a line that is always shorter than the terminal is wide", () => {
