@@ -14,7 +14,7 @@ export async function acceptIngressConnections(server: Server, path: string): Pr
     Object.defineProperty(socket, "remoteAddress", { value: INGRESS_ADDRESS });
     server.emit("connection", socket);
   });
-  // A server that was killed leaves its socket behind. The lock of the data directory excludes a second server.
+  // A server that was killed leaves its socket behind. The lock of the data directory prevents a second server.
   await rm(path, { force: true });
   await new Promise<void>((resolve, reject) => {
     listener.once("error", reject).listen(path, resolve);
