@@ -130,7 +130,7 @@ function leadsThroughProcesses(path: string): boolean {
   try {
     return listPathSteps(given).some(
       ({ path: step, stats }) =>
-        // A link to a file of a process would be followed by statfs, so that its folder is asked.
+        // statfs would follow a link to a file of a process, so the folder of the link is examined.
         statfsSync(stats.isDirectory() ? step : dirname(step)).type === PROC_SUPER_MAGIC,
     );
   } catch {

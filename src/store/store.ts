@@ -63,7 +63,7 @@ export interface Store extends AsyncDisposable {
    * follows symbolic links, so it is asked before each start.
    */
   findMountProblem(path: string): string | undefined;
-  /** The same for a folder of the machine that is to be built. */
+  /** Like `findMountProblem`, for a folder of the machine that is to be built. */
   findSourceProblem(folder: string): string | undefined;
 
   /** Removes a finalizer. With the last one, the resource, its status and its revisions are removed. */
@@ -269,7 +269,10 @@ export interface Revision {
   readonly message: string | null;
   /** The last writer of the desired state at that time. */
   readonly actor: string;
-  /** `admin` if writers of that scope had set or confirmed every field that decides what the App runs; else `write`. */
+  /**
+   * `admin` if writers of that scope had set or confirmed every field that decides what the App runs; otherwise
+   * `write`.
+   */
   readonly scope: TokenScope;
 }
 
