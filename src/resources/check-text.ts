@@ -2,7 +2,7 @@ import type { SpecIssue } from "../base/errors.ts";
 import { formatPointer } from "./json-pointer.ts";
 import type { Manifest } from "./kinds.ts";
 
-/** Control characters, and those that end a line or change the direction of the text around them. */
+/** Matches control characters, and characters that end a line or change the direction of the text around them. */
 const unprintable = /[\p{Cc}\u2028-\u202E\u2066-\u2069]/u;
 
 /** Fields of an App whose text may have several lines: programs get it, or visitors of the app. */
