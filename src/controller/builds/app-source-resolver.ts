@@ -40,7 +40,7 @@ export async function resolveAppSource(
     return source.archive;
   }
   if ("local" in source) {
-    // A link may lead elsewhere than at the time of the write.
+    // A link may lead to another folder than at the time of the write.
     const problem = store.findSourceProblem(source.local);
     if (problem === undefined)
       return digestFolder(source.local, resource.spec, sourceLimits, signal);

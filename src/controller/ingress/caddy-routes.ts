@@ -40,7 +40,7 @@ export function listCertifiedNames(site: Site): string[] {
   return names.filter((name) => hasPublicCertificate(site, name));
 }
 
-/** Returns the domain of the API if its certificate is one of a public authority. */
+/** Returns the domain of the API if it has a certificate of a public authority. */
 export function listApiCertifiedNames(api: ApiSite | undefined): string[] {
   return api === undefined || isInternalName(api.domain) ? [] : [api.domain];
 }
@@ -72,7 +72,7 @@ export function buildServerRoutes(
       ...buildDirectRoutes(settings, direct, redirected),
       ...(scheme === "http" ? [buildCertificatePermissionRoute(settings, sites)] : []),
       normalizeHostRoute,
-      // Passwords and tokens have no place in plain HTTP, so there is no route to the API.
+      // Passwords and tokens must not be sent over plain HTTP, so there is no route to the API.
       ...(settings.api && scheme === "https"
         ? [buildApiRoute(settings.version, settings.api)]
         : []),

@@ -193,7 +193,7 @@ async function listParentIdentities(root: string): Promise<ReadonlySet<string>> 
   const parents = new Set<string>();
   for (let path = root; dirname(path) !== path; ) {
     path = dirname(path);
-    // A folder that may not be looked at cannot be entered through a link either.
+    // A folder that this user may not examine cannot be entered through a link either.
     const stats = await readStats(path).catch(() => undefined);
     if (stats) parents.add(identify(stats));
   }
