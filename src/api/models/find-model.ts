@@ -84,7 +84,7 @@ function requireSingle<T extends { readonly metadata: { readonly name: string } 
   if (found.length < 2) return found[0];
   const names = found.map(({ metadata }) => metadata.name).join(", ");
   throw new ConflictError("conflict", `${id.text} is the repository of several models: ${names}`, {
-    hint: "use the name of one of these Models",
+    hint: "use the name of one of them",
   });
 }
 
