@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { delay, systemClock } from "../../src/base/clock.ts";
 import { APP, COMPONENT, INSTANCE, LEASE_PREFIX } from "../../src/controller/labels.ts";
+import { findDifferences } from "../../src/controller/runtime/container-differences.ts";
 import type {
   ContainerRuntime,
   ContainerSpec,
@@ -228,6 +229,75 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         const image = await runtime.inspectImage(harness.web, signal);
         expect(container.imageId).toBe(image?.id);
         expect(new Date(container.createdAt).toISOString()).toBe(container.createdAt);
+      });
+
+      it("lists settings that do not differ from the spec, whatever the image adds", async () => {
+        await begin();
+        const plain = spec("plain");
+        const volume = `${prefix}-volume-${count}`;
+        await runtime.ensureVolume(volume, { [INSTANCE]: instance }, signal);
+        const image = await runtime.inspectImage(harness.web, signal);
+        const whole = spec("whole", {
+          imageId: image?.id ?? "",
+          entrypoint: ["/bin/sh"],
+          command: ["-c", "exec /bin/web"],
+          user: "0:0",
+          workingDir: "/tmp/",
+          hostAliases: ["models.test"],
+          mounts: [
+            { type: "volume", volume, path: "/data/", readOnly: true },
+            { type: "bind", hostPath: "/usr/share/", path: "/share", readOnly: true },
+          ],
+          publish: [
+            { containerPort: 8080, protocol: "tcp", hostAddress: "127.0.0.1", hostPort: 0 },
+            { containerPort: 53, protocol: "udp", hostAddress: "", hostPort: 0 },
+          ],
+          memoryBytes: 64 * 2 ** 20,
+          nanoCpus: 5e8,
+        });
+        for (const wanted of [plain, whole]) {
+          const id = await runtime.createContainer(wanted, signal);
+          expect(findDifferences(await observed(id), wanted)).toEqual([]);
+          await runtime.startContainer(id, signal);
+          expect(findDifferences(await observed(id), wanted)).toEqual([]);
+          await runtime.stopContainer(id, 1_000, signal);
+          expect(findDifferences(await observed(id), wanted)).toEqual([]);
+          await runtime.removeContainer(id, signal);
+        }
+        await runtime.removeVolume(volume, signal);
+      });
+
+      it("lists the settings that differ from another spec", async () => {
+        await begin();
+        const wanted = spec("differs");
+        const other = {
+          command: ["/bin/sh", "-c", "true"],
+          env: ["GREETING=bye", "LOG=web starts", "ADDED=1"],
+          user: "1",
+          workingDir: "/tmp",
+          aliases: ["differs", "db"],
+          hostAliases: ["models.test"],
+          mounts: [{ type: "bind", hostPath: "/usr/share", path: "/share", readOnly: true }],
+          publish: [
+            { containerPort: 8080, protocol: "tcp", hostAddress: "127.0.0.1", hostPort: 0 },
+          ],
+        } as const;
+        const id = await runtime.createContainer({ ...wanted, ...other }, signal);
+        expect(findDifferences(await observed(id), wanted)).toEqual([
+          "command",
+          "user",
+          "workingDir",
+          "env ADDED",
+          "env GREETING",
+          "hostAliases",
+          "volumes",
+          "ports",
+          "aliases",
+        ]);
+        const pinned = { ...wanted, imageId: `sha256:${"0".repeat(64)}`, network: "elsewhere" };
+        expect(findDifferences(await observed(id), pinned)).toEqual(
+          expect.arrayContaining(["image", "networks"]),
+        );
       });
 
       it("returns the same container when it is created again", async () => {

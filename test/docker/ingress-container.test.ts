@@ -183,6 +183,30 @@ describe("Caddy in a container", () => {
     expect((await fetch(`http://127.0.0.1:${httpPort}/`)).status).toBe(404);
   });
 
+  it("is replaced when another program has created its container", async () => {
+    const here = await open();
+    await here.waitUntilReady();
+    await serve(here, "web");
+    const before = await caddyOf(here);
+    await here.stopBerth();
+    const docker = dockerClient();
+    const own = docker.getContainer(before?.id ?? "");
+    const { Name: name, Config: config, HostConfig: host } = await own.inspect();
+    await own.remove({ force: true });
+    const foreign = await docker.createContainer({
+      ...config,
+      name: name.slice(1),
+      HostConfig: { ...host, CapDrop: ["MKNOD"] },
+    });
+    await foreign.start();
+    await here.boot();
+    await here.waitUntilReady();
+    const after = await caddyOf(here);
+    expect(after?.id).not.toBe(foreign.id);
+    expect(after?.settings?.foreign).toEqual([]);
+    expect(await bodyOf(here, "web")).toBe("web");
+  });
+
   it("refuses only an App with options that it cannot serve", async () => {
     const here = await open();
     await here.waitUntilReady();

@@ -1,7 +1,7 @@
 import { BerthError } from "../../src/base/errors.ts";
 import * as labels from "../../src/controller/labels.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
-import { RESTARTED_AT_ANNOTATION } from "../../src/resources/resource.ts";
+import { RESTARTED_AT_ANNOTATION, type Resource } from "../../src/resources/resource.ts";
 import { ControlPlaneHarness } from "../support/control-plane-harness.ts";
 import type { FakeContainer, FakeImage } from "../support/fake-engine.ts";
 import type { FakeIngressChange } from "../support/fake-ingress.ts";
@@ -12,8 +12,8 @@ import { SecondWriter } from "./second-writer.ts";
 /**
  * Runs the whole control plane once under random faults: random specs and edits, changes of containers by hand, an
  * engine that refuses, is slow, loses replies and events, or restarts, a data disk that is full at times, a second
- * Berth with the same identity, and Berth killed after engine calls. Everything follows from the seed. After the
- * faults, it must converge with a correct status for every App.
+ * Berth with the same identity, tags that move, containers that another program recreates, and Berth killed after
+ * engine calls. Everything follows from the seed. After the faults, it must converge with a correct status for every App.
  */
 
 const IMAGES: Readonly<Record<string, FakeImage>> = {
@@ -48,6 +48,8 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   const second = new SecondWriter(harness, seed, problems);
   // The full disk has its own random generator, so that it does not change the other faults of a seed.
   const diskDice = new Dice(seed + 104_729);
+  // Other programs have their own one for the same reason.
+  const foreignDice = new Dice(seed + 15_485_863);
   let faulty = true;
   let killAfter: number | undefined;
   let killNow = false;
@@ -101,6 +103,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   for (let step = 0; step < FAULT_STEPS; step += 1) {
     disturb(harness, dice);
     if (diskDice.chance(harness.isDiskFull ? 0.3 : 0.08)) harness.isDiskFull = !harness.isDiskFull;
+    disturbImages(harness, foreignDice);
     await second.step();
     if (killAfter === undefined && dice.chance(0.3)) killAfter = dice.between(1, 12);
     await harness.clock.advance(dice.pick([0, 10, 100, 1_000, 5_000, 30_000]));
@@ -130,6 +133,8 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   for (const name of NAMES) {
     const [container] = harness.listContainers(name);
     if (container && dice.chance(0.5)) meddle(harness, dice, container);
+    const [own] = harness.listContainers(name);
+    if (own && foreignDice.chance(0.5)) recreate(harness, foreignDice, own);
   }
   await harness.clock.advance(QUIET_MS);
   checkRest(harness, problems);
@@ -244,6 +249,54 @@ function meddle(harness: ControlPlaneHarness, dice: Dice, container: FakeContain
   else harness.engine.makeUnhealthy(container.id);
 }
 
+/** Changes an image or a container as another program does that knows nothing of Berth's revisions. */
+function disturbImages(harness: ControlPlaneHarness, dice: Dice): void {
+  const name = dice.pick(NAMES);
+  const tag = dice.pick(["good:1", "good:2", "pulled:1", "slow:1"]);
+  const image = IMAGES[tag] ?? {};
+  switch (dice.between(0, 11)) {
+    case 0:
+      return harness.engine.push(tag, { ...image });
+    case 1:
+      harness.engine.push(tag, { ...image });
+      return harness.engine.addLocalImage(tag);
+    case 2:
+      return harness.engine.pruneImages();
+    case 3:
+      if (harness.app(name)) write(() => harness.deploy(name));
+      return;
+    case 4:
+    case 5: {
+      const containers = harness.listContainers(name);
+      if (containers.length > 0) recreate(harness, dice, dice.pick(containers));
+      return;
+    }
+    default:
+  }
+}
+
+/** Creates a container again with its labels and other settings. */
+function recreate(harness: ControlPlaneHarness, dice: Dice, { id }: FakeContainer): void {
+  const { engine } = harness;
+  // The image or a network may be missing, so that nothing is created or started.
+  write(() => {
+    switch (dice.between(0, 5)) {
+      case 0:
+        return void engine.recreate(id, { image: "good:1" });
+      case 1:
+        return void engine.recreate(id, { env: ["VALUE=foreign"] });
+      case 2:
+        return void engine.recreate(id, { command: ["sleep"], user: "root" });
+      case 3:
+        return void engine.recreate(id, {}, ["Privileged"]);
+      case 4:
+        return engine.connect(id, "elsewhere");
+      default:
+        return void engine.recreate(id, {});
+    }
+  });
+}
+
 function randomSpec(dice: Dice, name: string): AppSpec {
   const image = dice.chance(0.7)
     ? dice.pick(["good:1", "good:2", "pulled:1", "slow:1"])
@@ -314,6 +367,33 @@ function checkRoute(
     say(`requests go to ${targets.join() || "nobody"} in place of ${wanted.join() || "nobody"}`);
 }
 
+/** Asserts that containers run the image of the attempted revision, with the settings of its spec. */
+function checkRevision(
+  harness: ControlPlaneHarness,
+  app: Resource<"App">,
+  containers: readonly FakeContainer[],
+  say: (what: string) => void,
+): void {
+  const { spec, status, metadata } = app;
+  const attempted = status?.revisions.attempted ?? 0;
+  const revision = harness.store.revisions.get(metadata.name, attempted);
+  if (!revision?.imageId) return say(`Ready with revision ${attempted}, which has no image id`);
+  const env = Object.entries(spec.env ?? {}).map(
+    ([key, value]) => `${key}=${JSON.stringify(value)}`,
+  );
+  for (const container of containers) {
+    if (container.imageId !== revision.imageId) say("Ready with another image than the revision's");
+    if (status?.containers.find(({ id }) => id === container.id)?.imageId !== revision.imageId)
+      say("its status names another image than the revision's");
+    const settings = harness.engine.observe(container).settings;
+    if (container.foreign.length > 0) say(`Ready with ${container.foreign.join()}`);
+    const ownEnv = settings?.env.map((item) => item.replace(/=(.*)$/, '="$1"')) ?? [];
+    if (ownEnv.join() !== env.join()) say(`Ready with the environment ${ownEnv.join()}`);
+    if (settings?.command.length !== 0 || settings.user !== "") say("Ready with another process");
+    if (container.networks.size !== 1) say(`Ready on ${container.networks.size} networks`);
+  }
+}
+
 /** Asserts that every status is correct after convergence, and that no objects are left over. */
 function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
   if (!harness.manager.isIdle) problems.push("the queue has not come to rest");
@@ -335,12 +415,10 @@ function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
         (container) => container.state === "running" && !container.unhealthy,
       );
       if (up.length !== (app.spec.replicas ?? 1)) say(`Ready with ${up.length} healthy containers`);
-      if (containers.some((container) => container.spec.image !== app.spec.image))
-        say("Ready with another image");
+      checkRevision(harness, app, containers, say);
       checkRoute(harness, name, up, say);
       for (const container of containers) {
         if (!container.name.startsWith("berth-")) say(`Ready under the name ${container.name}`);
-        if (container.networks.size === 0) say("Ready without its network");
         if (container.memoryBytes !== null) say("Ready with limits that nobody asked for");
       }
       continue;

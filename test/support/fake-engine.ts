@@ -6,6 +6,7 @@ import { APP, INSTANCE } from "../../src/controller/labels.ts";
 import type {
   ContainerSpec,
   ContainerState,
+  ImageDefaults,
   Labels,
   LogLine,
   ObservedContainer,
@@ -14,6 +15,7 @@ import type {
 } from "../../src/controller/runtime/port.ts";
 import { parseImageReference } from "../../src/resources/image-reference.ts";
 import { FakeImageBuilder } from "./fake-image-builder.ts";
+import { describeSettings } from "./fake-settings.ts";
 
 /**
  * The behaviour of the containers of an image. By default, a container runs until it is stopped, and is healthy at
@@ -21,6 +23,8 @@ import { FakeImageBuilder } from "./fake-image-builder.ts";
  */
 export interface FakeImage {
   readonly exposedPorts?: readonly number[];
+  /** The settings that the image gives to its containers; default: none. */
+  readonly defaults?: ImageDefaults;
   /** The ports that accept connections when the container is ready; by default, every port does. */
   readonly listensOn?: readonly number[];
   /** The time from the start until the ports accept connections; Infinity if they never do. */
@@ -62,6 +66,8 @@ export interface FakeContainer {
   readonly spec: ContainerSpec;
   readonly image: FakeImage;
   readonly imageId: string;
+  /** Settings that another program has given to it, such as Privileged. */
+  readonly foreign: readonly string[];
   state: ContainerState;
   exitCode: number | null;
   oomKilled: boolean;
@@ -249,7 +255,7 @@ export class FakeEngine {
     return container;
   }
 
-  create(spec: ContainerSpec): FakeContainer {
+  create(spec: ContainerSpec, foreign: readonly string[] = []): FakeContainer {
     const wanted = spec.imageId ?? spec.image;
     const held = this.findImage(wanted);
     if (!held)
@@ -266,6 +272,7 @@ export class FakeEngine {
       spec,
       image: held.image,
       imageId: held.id,
+      foreign,
       state: "created",
       exitCode: null,
       oomKilled: false,
@@ -386,6 +393,33 @@ export class FakeEngine {
     this.#containerEvent(container, "destroy");
   }
 
+  /**
+   * Removes a container and creates another one with its name and its labels, as a person or another program does;
+   * it runs if the container ran.
+   */
+  recreate(
+    idOrName: string,
+    changes: Partial<ContainerSpec>,
+    foreign: readonly string[] = [],
+  ): FakeContainer {
+    const { name, spec, state } = this.container(idOrName);
+    this.remove(idOrName);
+    const { imageId, ...rest } = spec;
+    const pinned = imageId === undefined || "image" in changes ? {} : { imageId };
+    const made = this.create({ ...rest, ...pinned, ...changes, name }, foreign);
+    if (state === "running") this.start(made.id);
+    return made;
+  }
+
+  /** Connects a container to a network, as `docker network connect` does. */
+  connect(idOrName: string, network: string): void {
+    const container = this.container(idOrName);
+    const joined = this.networks.get(network) ?? {};
+    this.networks.set(network, joined);
+    container.networks.set(network, { aliases: [], joined });
+    this.#containerEvent(container, "connect");
+  }
+
   rename(idOrName: string, name: string): void {
     const container = this.container(idOrName);
     const other = this.find(name);
@@ -495,6 +529,13 @@ export class FakeEngine {
                 address: `127.0.0.1:${publish.hostPort}`,
               }))
           : [],
+      settings: {
+        ...describeSettings(container.spec, container.image.defaults),
+        aliases: Object.fromEntries(
+          [...container.networks].map(([network, { aliases }]) => [network, aliases]),
+        ),
+        foreign: container.foreign,
+      },
     };
   }
 

@@ -15,6 +15,7 @@ import type { AppFindings, SetCondition } from "./app-findings.ts";
 import { isComplete, isDraining } from "./app-readiness.ts";
 import { setBuiltCondition } from "./built-condition.ts";
 import type { DesiredApp } from "./desired-app.ts";
+import { findForeignSettings, setDriftedCondition } from "./drifted-condition.ts";
 import { describeEngineOnlyImage } from "./image-pin.ts";
 import { getReplicaIndex, getSpecHash, isHealthy } from "./plan/observed-containers.ts";
 import { getTarget, isServing, isVersionReady } from "./plan/plan-route.ts";
@@ -71,13 +72,7 @@ export function buildAppStatus(findings: AppFindings): AppStatus {
     fetchFailure?.message ?? "",
   );
   setRoutedCondition(findings, set);
-  const loop = findings.plan?.driftLoop ?? null;
-  set(
-    "Drifted",
-    loop === null ? null : "True",
-    "DriftLoop",
-    `"${loop}" was changed by hand three times in ten minutes, so Berth has stopped correcting it; find out what changes it, then run berth retry ${resource.metadata.name}`,
-  );
+  setDriftedCondition(findings, set);
   set("Stalled", stalled ? "True" : null, stalled?.reason ?? "", stalled?.message ?? "");
 
   return {
@@ -237,6 +232,8 @@ const buildingReasons: ReadonlySet<string> = new Set([
 
 /** Returns what the first container that is not healthy waits for. */
 function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
+  const foreign = findForeignSettings(findings);
+  if (foreign) return foreign;
   for (const container of findings.containers) {
     if (getSpecHash(container) !== desired.hash) continue;
     if (container.state === "running") {

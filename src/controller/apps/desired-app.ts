@@ -12,7 +12,10 @@ import type { VersionImage } from "./image-pin.ts";
 import { buildModelSettings } from "./model-inputs.ts";
 import { chooseStrategy, type Strategy } from "./rollout-strategy.ts";
 
-/** Increased when this file derives other containers from the same spec, so that existing containers are replaced. */
+/**
+ * Increased when Berth gives other settings to the containers of the same spec: existing ones are then replaced in a
+ * rollout. Otherwise they would count as changed by another program (`findDifferences`).
+ */
 const CONTAINER_FORMAT = 2;
 
 /**

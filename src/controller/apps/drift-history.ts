@@ -19,3 +19,7 @@ export function findDriftLoop(
     (field) => recent.filter((drift) => drift.field === field).length >= DRIFT_CORRECTIONS_MAX,
   );
 }
+
+export function nameDriftField(what: string, replica: number): string {
+  return replica === 0 ? what : `${what} of replica ${replica}`;
+}

@@ -1,7 +1,7 @@
 import type { ObservedContainer } from "../runtime/port.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import { collectFinishedPull, isPullFinished } from "./ensure-image-pulled.ts";
-import { getSpecHash } from "./plan/observed-containers.ts";
+import { getSpecHash, listForeignContainers } from "./plan/observed-containers.ts";
 import type { ObservedApp } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import type { ResolvedApp } from "./resolve-app.ts";
@@ -14,7 +14,7 @@ interface ImageObservation extends Pick<ResolvedApp, "revision"> {
 
 /**
  * Returns if the engine holds the image of a version; undefined if a run need not know. The engine is asked only if
- * an old version would be stopped for the new one: otherwise the creation itself fails without the image.
+ * a container would be stopped for the new one: otherwise the creation itself fails without the image.
  */
 export async function observeImage(
   context: ReconcilerContext,
@@ -45,8 +45,10 @@ export async function previewImage(
   return context.images.check(desired.imageId ?? desired.image, signal);
 }
 
+/** Counts the containers that need not be created again. */
 const countOwn = (desired: DesiredApp, containers: readonly ObservedContainer[]) =>
-  containers.filter((container) => getSpecHash(container) === desired.hash).length;
+  containers.filter((container) => getSpecHash(container) === desired.hash).length -
+  listForeignContainers(desired, containers).length;
 
 const needsImage = (desired: DesiredApp, own: number) =>
   own < desired.containers.length && desired.app.running;

@@ -17,6 +17,8 @@ import type { Site } from "./site.ts";
  */
 const START_LIMIT_MS = 15_000;
 const START_POLL_MS = 50;
+/** The interval at which the containers of apps are listed too. */
+const CHECK_EVERY_MS = 60_000;
 /** The assumed version until Caddy reports its own: no newer features are used. */
 const OLDEST_VERSION = "2.6.0";
 
@@ -40,8 +42,8 @@ export class CaddyConfigLoader {
   readonly #admin: CaddyAdmin;
   readonly #render: typeof buildCaddyConfig;
   #version: string | undefined;
-  /** False until the Caddy of an earlier Berth was compared with this one's options. */
-  #isChecked = false;
+  /** The time at which the running Caddy was last compared with this Berth's options; undefined before. */
+  #checkedAtMs: number | undefined;
   /** Caddy's error message for a refused site, by the digest of the site, which is not tried again. */
   #refusalsByDigest = new Map<string, string>();
 
@@ -74,14 +76,14 @@ export class CaddyConfigLoader {
     await direct.read();
     this.#version ??= await host.version(signal);
     let running = await this.#admin.readConfig(signal);
-    if (running === undefined || !(this.#isChecked || (await host.isUpToDate(signal)))) {
+    if (running === undefined || !(await this.#isUpToDate(signal))) {
       if (running !== undefined || !(await this.#waitForRecovery(signal))) {
         await direct.prepare(sites);
         await this.#start(sites, signal);
       }
       running = await this.#admin.readConfig(signal);
     }
-    this.#isChecked = true;
+    this.#checkedAtMs ??= this.#options.clock.now();
     const known = this.#version;
     this.#version ??= await host.version(signal);
     if (known !== this.#version) logger.debug({ version: this.#version }, "caddy's version");
@@ -110,6 +112,24 @@ export class CaddyConfigLoader {
     const text = JSON.stringify(config);
     if (!(await hasContent(paths.configFile, text))) await writeAtomically(paths.configFile, text);
     return this.#collectRefusals(sites);
+  }
+
+  /** The Caddy of an earlier Berth may have other options, and another program may replace the container at any time. */
+  async #isUpToDate(signal: AbortSignal): Promise<boolean> {
+    const { host, clock, logger } = this.#options;
+    const nowMs = clock.now();
+    const lastMs = this.#checkedAtMs;
+    if (lastMs !== undefined && nowMs >= lastMs && nowMs - lastMs < CHECK_EVERY_MS) return true;
+    try {
+      const isUpToDate = await host.isUpToDate(signal);
+      this.#checkedAtMs = nowMs;
+      if (!isUpToDate) logger.warn({}, "Caddy has other settings than Berth's, and is replaced");
+      return isUpToDate;
+    } catch (error) {
+      // An engine that does not answer is no reason to stop the Caddy that this Berth has already checked.
+      if (lastMs === undefined || signal.aborted) throw error;
+      return true;
+    }
   }
 
   /**

@@ -4,6 +4,7 @@ import { hashJson } from "../../base/canonical-json.ts";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { networkName } from "../engine-names.ts";
 import { COMPONENT, INSTANCE, SPEC_HASH } from "../labels.ts";
+import { findDifferences } from "../runtime/container-differences.ts";
 import type {
   ContainerSpec,
   ImageRuntime,
@@ -144,13 +145,13 @@ export class CaddyContainer implements CaddyHost {
     return all.find(({ labels }) => labels[COMPONENT] === "ingress");
   }
 
-  /** Runs a command in the container. Returns undefined if the container is not running. */
+  /** Runs a command in the container. Returns undefined if the container is not running, or was created by another program. */
   async #exec(
     command: readonly string[],
     signal: AbortSignal,
   ): Promise<{ exitCode: number; output: string } | undefined> {
     const there = await this.#find(signal);
-    if (there?.state !== "running") return undefined;
+    if (there?.state !== "running" || !isMadeFrom(there, this.#spec())) return undefined;
     return this.#options.runtime.exec(there.id, command, COMMAND_LIMIT_MS, signal);
   }
 
@@ -171,5 +172,6 @@ function bindMount(path: string, readOnly: boolean): MountSpec {
 }
 
 function isMadeFrom(container: ObservedContainer, spec: ContainerSpec): boolean {
-  return container.labels[SPEC_HASH] === spec.labels[SPEC_HASH];
+  const isOfSpec = container.labels[SPEC_HASH] === spec.labels[SPEC_HASH];
+  return isOfSpec && findDifferences(container, spec).length === 0;
 }

@@ -11,6 +11,7 @@ import {
   STOP_EXTRA_MS,
 } from "./docker-limits.ts";
 import { toObservedContainer } from "./docker-observe.ts";
+import { HOST_ALIAS, type SettingsReader } from "./docker-settings.ts";
 import type { ContainerSpec, Labels, MountSpec, ObservedContainer } from "./port.ts";
 
 /** Concurrent inspections for one list: enough to hide the round trips without overloading the engine. */
@@ -18,6 +19,7 @@ const INSPECTIONS_MAX = 16;
 
 export async function listContainers(
   connection: DockerConnection,
+  settings: SettingsReader,
   filter: { readonly instance: string; readonly app?: string },
   signal: AbortSignal,
 ): Promise<ObservedContainer[]> {
@@ -38,7 +40,13 @@ export async function listContainers(
   const worker = async () => {
     for (let index = next++; index < ids.length; index = next++) {
       const inspected = await inspectContainer(connection, ids[index] ?? "", signal);
-      found[index] = inspected && toObservedContainer(inspected, getEngineHost(connection));
+      found[index] =
+        inspected &&
+        toObservedContainer(
+          inspected,
+          getEngineHost(connection),
+          await settings.read(inspected, signal),
+        );
     }
   };
   await Promise.all(Array.from({ length: Math.min(INSPECTIONS_MAX, ids.length) }, worker));
@@ -293,9 +301,7 @@ function buildCreateBody(spec: ContainerSpec): Record<string, unknown> {
       Init: true,
       LogConfig: { Type: "json-file", Config: LOG_OPTIONS },
       NetworkMode: spec.network,
-      ExtraHosts: ["host.docker.internal", ...(spec.hostAliases ?? [])].map(
-        (name) => `${name}:host-gateway`,
-      ),
+      ExtraHosts: [HOST_ALIAS, ...(spec.hostAliases ?? [])].map((name) => `${name}:host-gateway`),
       Mounts: spec.mounts.map(toMount),
       PortBindings: Object.fromEntries(
         ports.map(({ key }) => [

@@ -32,6 +32,7 @@ const watchedActions = [
   "update",
   "pause",
   "unpause",
+  "connect",
   "disconnect",
 ];
 

@@ -2,7 +2,7 @@ import type { ContainerInspectInfo } from "dockerode";
 import { timestamp } from "../../base/clock.ts";
 import { IMAGE_REFERENCE } from "../labels.ts";
 import { cleanEngineText, isPortTakenError } from "./docker-errors.ts";
-import type { ContainerState, ObservedContainer } from "./port.ts";
+import type { ContainerSettings, ContainerState, ObservedContainer } from "./port.ts";
 
 /** The states of the engine. Podman has additional ones. */
 const states: Readonly<Record<string, ContainerState>> = {
@@ -23,6 +23,7 @@ const states: Readonly<Record<string, ContainerState>> = {
 export function toObservedContainer(
   inspected: ContainerInspectInfo,
   engineHost: string | undefined,
+  settings: ContainerSettings | undefined,
 ): ObservedContainer {
   const state = isStuck(inspected) ? "dead" : (states[inspected.State.Status] ?? "dead");
   const ended = state === "exited" || state === "dead" || state === "removing";
@@ -45,6 +46,7 @@ export function toObservedContainer(
     memoryBytes: inspected.HostConfig.Memory || null,
     nanoCpus: inspected.HostConfig.NanoCpus || null,
     addresses: readPublishedAddresses(inspected, engineHost),
+    settings,
   };
 }
 

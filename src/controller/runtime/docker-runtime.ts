@@ -16,6 +16,7 @@ import { readLogs } from "./docker-logs.ts";
 import * as networks from "./docker-networks.ts";
 import { countConnections, listeningPorts } from "./docker-ports.ts";
 import { Prober } from "./docker-probe.ts";
+import { SettingsReader } from "./docker-settings.ts";
 import { startContainer } from "./docker-start.ts";
 import type {
   BuildImageOptions,
@@ -54,6 +55,7 @@ const APPS_KEPT_MAX = 5_000;
 export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   readonly #connection: DockerConnection;
   readonly #prober: Prober;
+  readonly #settings: SettingsReader;
   readonly #apps = new Map<string, string>();
 
   /** Throws `invalid_request` for a malformed address. Connects with the first call. */
@@ -64,6 +66,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
       tls: options.tls,
     });
     this.#prober = new Prober(this.#connection);
+    this.#settings = new SettingsReader(this.#connection);
   }
 
   get location(): EngineLocation {
@@ -97,7 +100,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     filter: { readonly instance: string; readonly app?: string },
     signal: AbortSignal,
   ): Promise<ObservedContainer[]> {
-    const found = await containers.listContainers(this.#connection, filter, signal);
+    const found = await containers.listContainers(this.#connection, this.#settings, filter, signal);
     for (const container of found) this.#remember(container.id, container.labels);
     return found;
   }

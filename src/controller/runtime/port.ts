@@ -271,6 +271,41 @@ export interface ObservedContainer {
   readonly networkAddresses: Readonly<Record<string, string>>;
   /** The address of each published TCP port for this machine, as host:port. */
   readonly addresses: readonly { readonly containerPort: number; readonly address: string }[];
+  /** Undefined if the engine reports them in a form that cannot be compared with a spec. */
+  readonly settings: ContainerSettings | undefined;
+}
+
+/** The settings with which a container was created, for the comparison with a spec (`findDifferences`). */
+export interface ContainerSettings {
+  /** The reference or the id by which the image was named. */
+  readonly image: string;
+  /** `NAME=value`, including what the image sets. Holds secrets: never logged. */
+  readonly env: readonly string[];
+  readonly entrypoint: readonly string[];
+  readonly command: readonly string[];
+  readonly user: string;
+  readonly workingDir: string;
+  /** The settings of the image; undefined if the engine has lost the image. */
+  readonly imageDefaults: ImageDefaults | undefined;
+  /** The network that the container was created on, or the engine's name of another mode, such as `host`. */
+  readonly networkMode: string;
+  /** The names of the container on each network; the engine adds names of its own. */
+  readonly aliases: Readonly<Record<string, readonly string[]>>;
+  readonly hostAliases: readonly string[];
+  /** Without the anonymous volumes that the image declares. */
+  readonly mounts: readonly MountSpec[];
+  readonly publish: readonly PublishSpec[];
+  /** The engine's names of settings that Berth never sets and that have another value than the default. */
+  readonly foreign: readonly string[];
+}
+
+/** The settings that an image gives to its containers. */
+export interface ImageDefaults {
+  readonly env: readonly string[];
+  readonly entrypoint: readonly string[];
+  readonly command: readonly string[];
+  readonly user: string;
+  readonly workingDir: string;
 }
 
 export interface ObservedVolume {
@@ -366,7 +401,7 @@ export interface ProbeResult {
 export type RuntimeEvent =
   | { readonly type: "connected" }
   | { readonly type: "disconnected"; readonly message: string }
-  /** `action` is the engine's name: start, die, destroy, oom, rename, disconnect, update. */
+  /** `action` is the engine's name: start, die, destroy, oom, rename, connect, disconnect, update. */
   | {
       readonly type: "container";
       readonly action: string;

@@ -1,4 +1,5 @@
 import * as labels from "../../labels.ts";
+import { findDifferences } from "../../runtime/container-differences.ts";
 import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
 import { decideRestart, isBeyondBudget } from "../restart-budget.ts";
 import { getReplicaIndex, getSpecHash, isHealthy, isUp } from "./observed-containers.ts";
@@ -50,7 +51,7 @@ function planReplacement(
   container: ObservedContainer,
   spec: ContainerSpec,
 ): boolean {
-  const { desired } = draft;
+  const { desired, observed } = draft;
   const moved = container.labels[labels.LOOPBACK_PORT] !== spec.labels[labels.LOOPBACK_PORT];
   const edited =
     container.memoryBytes !== (spec.memoryBytes ?? null) ||
@@ -60,7 +61,12 @@ function planReplacement(
     draft.add(...buildRemovals([container], desired.app.stopGraceMs, cause));
     planCreations(draft, [spec], cause, restart);
   };
+  const differences = findDifferences(container, spec);
+  // The container is left as it is while the image of its replacement is obtained.
+  if (differences.length > 0 && observed.image === "absent") return true;
   if (moved) replace("its port was taken");
+  else if (differences.length > 0 && draft.tryCorrect(differences, getReplicaIndex(container)))
+    replace(`it was created or changed by hand, with other settings: ${differences.join(", ")}`);
   else if (edited && draft.tryCorrect("resources", getReplicaIndex(container)))
     replace("its limits were changed by hand");
   else if (container.state === "dead") {

@@ -1,4 +1,5 @@
 import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
+import { listForeignContainers } from "./observed-containers.ts";
 import type { PlanDraft } from "./plan-draft.ts";
 
 /** The containers of the desired version that have to be created. */
@@ -20,7 +21,9 @@ export function decideCreations(
   const isTakenAway = (spec: ContainerSpec) => indexOf(spec) < observed.stableReplicas;
   const missing = desired.containers.filter((_, replica) => !kept.has(replica));
   const isBlocked = missing.length > 0 && observed.blockedBy !== null;
-  const needsImage = missing.length > 0 && !isBlocked && observed.image === "absent";
+  const isCreating =
+    missing.length > 0 || listForeignContainers(desired, observed.containers).length > 0;
+  const needsImage = isCreating && !isBlocked && observed.image === "absent";
   // A container that cannot be created yet does not count as a correction. Otherwise the wait for an image would look
   // like a drift loop.
   const isHeld = isBlocked || needsImage;

@@ -1,4 +1,5 @@
 import * as labels from "../../labels.ts";
+import { findDifferences } from "../../runtime/container-differences.ts";
 import type { ObservedContainer } from "../../runtime/port.ts";
 import type { DesiredApp } from "../desired-app.ts";
 import type { ContainerHealth } from "./plan-types.ts";
@@ -32,8 +33,28 @@ export function isHealthy(
   return container.state === "running" && health.get(container.id)?.healthy === true;
 }
 
+/** A container that is not what the spec asks for, although it has the labels of the spec's version. */
+export interface ForeignContainer {
+  readonly container: ObservedContainer;
+  /** The names of the settings that differ. */
+  readonly differences: readonly string[];
+}
+
+/** Lists the containers of the desired version that another program has created or changed. */
+export function listForeignContainers(
+  desired: DesiredApp,
+  containers: readonly ObservedContainer[],
+): readonly ForeignContainer[] {
+  return [...classifyContainers(desired, containers).kept].flatMap(([replica, container]) => {
+    const spec = desired.containers[replica];
+    const differences = spec ? findDifferences(container, spec) : [];
+    return differences.length === 0 ? [] : [{ container, differences }];
+  });
+}
+
 /**
  * Divides containers into those of the desired version by replica, its surplus containers, and those of other versions.
+ * Of several containers of one replica, the one with the name of the spec is kept.
  */
 export function classifyContainers(
   desired: DesiredApp,
@@ -48,10 +69,14 @@ export function classifyContainers(
   const old: ObservedContainer[] = [];
   for (const container of containers) {
     const replica = getReplicaIndex(container);
+    const spec = desired.containers[replica];
+    const known = kept.get(replica);
     if (getSpecHash(container) !== desired.hash) old.push(container);
-    else if (replica < desired.containers.length && !kept.has(replica))
+    else if (!spec || (known && container.name !== spec.name)) surplus.push(container);
+    else {
+      if (known) surplus.push(known);
       kept.set(replica, container);
-    else surplus.push(container);
+    }
   }
   return { kept, surplus, old };
 }

@@ -1,6 +1,6 @@
 import type { ObservedContainer } from "../../runtime/port.ts";
 import type { DesiredApp } from "../desired-app.ts";
-import { findDriftLoop } from "../drift-history.ts";
+import { findDriftLoop, nameDriftField } from "../drift-history.ts";
 import type { Strategy } from "../rollout-strategy.ts";
 import { isUp } from "./observed-containers.ts";
 import type { ObservedApp, Operation, Plan } from "./plan-types.ts";
@@ -53,17 +53,17 @@ export class PlanDraft {
   }
 
   /**
-   * True if the field of this replica may be corrected; records either the correction or the drift loop. Corrections
+   * True if the fields of this replica may be corrected; records either the corrections or the drift loop. Corrections
    * are counted for each replica, because a user who removes five replicas one after the other is no drift loop.
    */
-  tryCorrect(what: string, replica: number): boolean {
-    const field = replica === 0 ? what : `${what} of replica ${replica}`;
-    const loop = findDriftLoop(this.observed.drifts, [field], this.observed.nowMs);
+  tryCorrect(what: string | readonly string[], replica: number): boolean {
+    const fields = [what].flat().map((field) => nameDriftField(field, replica));
+    const loop = findDriftLoop(this.observed.drifts, fields, this.observed.nowMs);
     if (loop !== undefined) {
       this.driftLoop = loop;
       return false;
     }
-    this.corrections.add(field);
+    for (const field of fields) this.corrections.add(field);
     return true;
   }
 

@@ -1,7 +1,12 @@
 import * as labels from "../../labels.ts";
 import type { ObservedContainer } from "../../runtime/port.ts";
 import type { DesiredApp } from "../desired-app.ts";
-import { classifyContainers, getSpecHash, isHealthy } from "./observed-containers.ts";
+import {
+  classifyContainers,
+  getSpecHash,
+  isHealthy,
+  listForeignContainers,
+} from "./observed-containers.ts";
 import type { PlanDraft } from "./plan-draft.ts";
 import type { ContainerHealth, ObservedApp, Operation } from "./plan-types.ts";
 
@@ -41,7 +46,7 @@ export function isKeptBack(
   return getSpecHash(container) === window.previous;
 }
 
-/** True if every replica of the desired version exists and is healthy and reachable. */
+/** True if every replica of the desired version exists, is what the spec asks for, and is healthy and reachable. */
 export function isVersionReady(
   desired: DesiredApp,
   containers: readonly ObservedContainer[],
@@ -50,6 +55,7 @@ export function isVersionReady(
   const { kept } = classifyContainers(desired, containers);
   return (
     kept.size === desired.containers.length &&
+    listForeignContainers(desired, containers).length === 0 &&
     [...kept.values()].every(
       (container) =>
         isHealthy(container, health) &&

@@ -14,6 +14,7 @@ import * as labels from "../../../../src/controller/labels.ts";
 import type { ObservedContainer } from "../../../../src/controller/runtime/port.ts";
 import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import { appResource } from "../../../support/app-resource.ts";
+import { describeSettings } from "../../../support/fake-settings.ts";
 
 const NOW = Date.parse("2030-01-01T00:00:00Z");
 
@@ -56,6 +57,7 @@ function containerOf(
     memoryBytes: spec.memoryBytes ?? null,
     nanoCpus: spec.nanoCpus ?? null,
     addresses: [],
+    settings: describeSettings(spec),
     ...patch,
   };
 }

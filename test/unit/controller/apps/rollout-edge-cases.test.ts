@@ -12,6 +12,7 @@ import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import { DEPLOYED_AT_ANNOTATION } from "../../../../src/resources/resource.ts";
 import { appResource } from "../../../support/app-resource.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
+import { describeSettings } from "../../../support/fake-settings.ts";
 
 const images = {
   "web:1": {},
@@ -250,6 +251,7 @@ function containerOf(
     memoryBytes: null,
     nanoCpus: null,
     addresses: [],
+    settings: describeSettings(spec),
     ...patch,
   };
 }

@@ -22,7 +22,9 @@ const stateOf = (Status: string, text: string) => {
     NetworkSettings: {},
     HostConfig: {},
   };
-  return isInspection(inspection) ? toObservedContainer(inspection, undefined).state : undefined;
+  return isInspection(inspection)
+    ? toObservedContainer(inspection, undefined, undefined).state
+    : undefined;
 };
 describe("a container that the engine can never start again", () => {
   const leftover = `task ${"a".repeat(64)}: already exists: unknown`;

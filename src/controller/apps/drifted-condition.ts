@@ -1,0 +1,31 @@
+import type { Reason } from "../reason.ts";
+import type { AppFindings, SetCondition } from "./app-findings.ts";
+import { listForeignContainers } from "./plan/observed-containers.ts";
+
+type DriftFindings = Pick<AppFindings, "containers" | "desired" | "plan" | "resource">;
+
+/** Sets the condition while a change by hand remains: Berth has stopped correcting it, or cannot correct it yet. */
+export function setDriftedCondition(findings: DriftFindings, set: SetCondition): void {
+  const { plan, resource } = findings;
+  const loop = plan?.driftLoop ?? null;
+  const drift: Reason | null =
+    loop === null
+      ? findForeignSettings(findings)
+      : {
+          reason: "DriftLoop",
+          message: `"${loop}" was changed by hand three times in ten minutes, so Berth has stopped correcting it; find out what changes it, then run berth retry ${resource.metadata.name}`,
+        };
+  set("Drifted", drift && "True", drift?.reason ?? "", drift?.message ?? "");
+}
+
+/** Returns in which settings a container of the desired version differs from the spec; null if none does. */
+export function findForeignSettings({ containers, desired }: DriftFindings): Reason | null {
+  if (!desired || desired.app.suspend) return null;
+  const [foreign] = listForeignContainers(desired, containers);
+  if (!foreign) return null;
+  const names = foreign.differences.join(", ");
+  return {
+    reason: "OtherSettings",
+    message: `the container ${foreign.container.name} was created or changed by hand, with other settings: ${names}; Berth replaces it`,
+  };
+}

@@ -1,0 +1,133 @@
+import { posix } from "node:path";
+import type {
+  ContainerSettings,
+  ContainerSpec,
+  ImageDefaults,
+  MountSpec,
+  ObservedContainer,
+  PublishSpec,
+} from "./port.ts";
+
+/**
+ * Returns the names of the settings in which a container differs from the spec that it claims to be made from, because
+ * another program has created it with Berth's labels, or has changed it since; never their values. Without the
+ * engine's report of the settings only the image is compared. The state, the name and the limits are compared elsewhere.
+ *
+ * What a spec does not set comes from the image, or has the engine's default. Settings that the adapter gives to every
+ * container and that change nothing about what runs (log driver, init) are not compared, so that another version of
+ * Berth may choose them differently.
+ */
+export function findDifferences(
+  container: ObservedContainer,
+  spec: ContainerSpec,
+): readonly string[] {
+  const { settings } = container;
+  const isOtherImage =
+    spec.imageId !== undefined && hexOf(container.imageId) !== hexOf(spec.imageId);
+  if (!settings) return isOtherImage ? ["image"] : [];
+  const isOtherReference = spec.imageId === undefined && settings.image !== spec.image;
+  const hasMoved =
+    settings.networkMode !== spec.network ||
+    container.networks.some((network) => network !== spec.network);
+  const lists = (
+    [
+      ["hostAliases", settings.hostAliases, spec.hostAliases ?? []],
+      ["volumes", settings.mounts.map(describeMount), spec.mounts.map(describeMount)],
+    ] as const
+  ).flatMap(([name, actual, wanted]) => (haveSameItems(actual, wanted) ? [] : [name]));
+  return [
+    ...(isOtherImage || isOtherReference ? ["image"] : []),
+    ...findProcessDifferences(settings, spec),
+    ...findEnvDifferences(settings, spec),
+    ...lists,
+    ...(isPublished(settings.publish, spec.publish) ? [] : ["ports"]),
+    ...(hasMoved ? ["networks"] : []),
+    ...(hasOtherAliases(container, settings, spec) ? ["aliases"] : []),
+    ...settings.foreign,
+  ];
+}
+
+/** An image that the engine has lost says nothing about what the spec leaves to it. */
+function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec): string[] {
+  const defaults: Partial<ImageDefaults> = settings.imageDefaults ?? {};
+  // The engine ignores an empty command, and the image's command with an entrypoint of the spec.
+  const hasEntrypoint = (spec.entrypoint ?? []).length > 0;
+  const hasCommand = (spec.command ?? []).length > 0;
+  const command = hasCommand ? spec.command : hasEntrypoint ? [] : defaults.command;
+  const entrypoint = spec.entrypoint ?? defaults.entrypoint;
+  const user = spec.user ?? defaults.user;
+  const workingDir = spec.workingDir ?? defaults.workingDir;
+  const isOther = {
+    entrypoint: entrypoint !== undefined && !areEqual(entrypoint, settings.entrypoint),
+    command: command !== undefined && !areEqual(command, settings.command),
+    user: user !== undefined && user !== settings.user,
+    workingDir:
+      workingDir !== undefined && cleanPath(workingDir) !== cleanPath(settings.workingDir),
+  };
+  return Object.entries(isOther).flatMap(([name, differs]) => (differs ? [name] : []));
+}
+
+function findEnvDifferences({ env, imageDefaults }: ContainerSettings, spec: ContainerSpec) {
+  const actual = new Set(env);
+  const wanted = new Set(spec.env);
+  const inherited = imageDefaults && new Set(imageDefaults.env);
+  const missing = spec.env.filter((item) => !actual.has(item));
+  const added = env.filter((item) => !wanted.has(item) && inherited && !inherited.has(item));
+  const names = [...missing, ...added].map((item) => item.split("=", 1)[0] ?? "");
+  return [...new Set(names)].toSorted().map((name) => `env ${name}`);
+}
+
+function isPublished(actual: readonly PublishSpec[], wanted: readonly PublishSpec[]): boolean {
+  return (
+    wanted.every((own) => actual.some((other) => isSamePort(own, other))) &&
+    actual.every((other) => wanted.some((own) => isSamePort(own, other)))
+  );
+}
+
+/** With port 0 the engine chooses the port of the machine. */
+function isSamePort(wanted: PublishSpec, actual: PublishSpec): boolean {
+  return (
+    wanted.containerPort === actual.containerPort &&
+    wanted.protocol === actual.protocol &&
+    anyAddress(wanted.hostAddress) === anyAddress(actual.hostAddress) &&
+    (wanted.hostPort === 0 || wanted.hostPort === actual.hostPort)
+  );
+}
+
+/** Podman leaves the name of the algorithm out in places. */
+const hexOf = (id: string) => id.replace(/^sha256:/, "");
+
+const anyAddress = (address: string) => (address === "0.0.0.0" ? "" : address);
+
+/** A short id of a container, which engines give to it as a host name and as an alias. */
+const SHORT_ID = /^[0-9a-f]{12}$/;
+
+/** Names that no one would look up for another purpose, such as the engine's own ones, are no difference. */
+function hasOtherAliases(
+  { id, name, networks }: ObservedContainer,
+  settings: ContainerSettings,
+  spec: ContainerSpec,
+): boolean {
+  // A container that has left its network is connected again, with its aliases.
+  if (!networks.includes(spec.network)) return false;
+  const actual = settings.aliases[spec.network] ?? [];
+  const allowed = new Set([...spec.aliases, id, name, spec.name]);
+  return (
+    spec.aliases.some((alias) => !actual.includes(alias)) ||
+    actual.some((alias) => !allowed.has(alias) && !SHORT_ID.test(alias))
+  );
+}
+
+function describeMount(mount: MountSpec): string {
+  const source = mount.type === "volume" ? mount.volume : cleanPath(mount.hostPath);
+  return JSON.stringify([mount.type, source, cleanPath(mount.path), mount.readOnly]);
+}
+
+/** Engines remove the slash at the end of a path, and use the root if there is none. */
+const cleanPath = (path: string) => posix.resolve("/", path);
+
+const areEqual = (a: readonly string[], b: readonly string[]) =>
+  a.length === b.length && a.every((item, index) => item === b[index]);
+
+const haveSameItems = (a: readonly string[], b: readonly string[]) =>
+  areEqual(a.toSorted(), b.toSorted());

@@ -1,0 +1,204 @@
+import type { ContainerInspectInfo } from "dockerode";
+import type { DockerConnection } from "./docker-connection.ts";
+import { getHttpStatus } from "./docker-errors.ts";
+import { getValueAt, isRecord, textAt } from "./docker-json.ts";
+import { READ_LIMIT_MS } from "./docker-limits.ts";
+import type { ContainerSettings, ImageDefaults, MountSpec, PublishSpec } from "./port.ts";
+
+/** The name that every container resolves to the engine's machine. */
+export const HOST_ALIAS = "host.docker.internal";
+
+/** Images whose settings are remembered. An image with an id never changes. */
+const IMAGES_KEPT_MAX = 1_000;
+
+/** Reads the settings of containers. Each image is asked for once. */
+export class SettingsReader {
+  readonly #connection: DockerConnection;
+  readonly #images = new Map<string, ImageDefaults>();
+
+  constructor(connection: DockerConnection) {
+    this.#connection = connection;
+  }
+
+  /** Podman reports resolved settings, which differ from those that it was given, so they are not compared. */
+  async read(
+    inspected: ContainerInspectInfo,
+    signal: AbortSignal,
+  ): Promise<ContainerSettings | undefined> {
+    const { name } = await this.#connection.version(signal);
+    if (name === "podman") return undefined;
+    return toSettings(inspected, await this.#readDefaults(inspected.Image, signal));
+  }
+
+  async #readDefaults(id: string, signal: AbortSignal): Promise<ImageDefaults | undefined> {
+    const known = this.#images.get(id);
+    if (known) return known;
+    const image = await this.#connection.call(
+      `inspect the image ${id}`,
+      READ_LIMIT_MS,
+      signal,
+      async (_, bound) => {
+        try {
+          return await this.#connection.request(
+            { method: "GET", path: `/images/${encodeURIComponent(id)}/json` },
+            bound,
+          );
+        } catch (error) {
+          if (getHttpStatus(error) === 404) return undefined;
+          throw error;
+        }
+      },
+    );
+    if (image === undefined) return undefined;
+    const defaults = toProcessSettings(getValueAt(image, "Config"));
+    if (this.#images.size >= IMAGES_KEPT_MAX) this.#images.clear();
+    this.#images.set(id, defaults);
+    return defaults;
+  }
+}
+
+export function toSettings(
+  inspected: ContainerInspectInfo,
+  imageDefaults: ImageDefaults | undefined,
+): ContainerSettings {
+  const host = inspected.HostConfig;
+  const networks = Object.entries(inspected.NetworkSettings.Networks ?? {});
+  const extraHosts = readExtraHosts(host.ExtraHosts);
+  const foreignMounts = listMounts(inspected).filter(isForeignMount);
+  return {
+    ...toProcessSettings(inspected.Config),
+    image: inspected.Config.Image,
+    imageDefaults,
+    networkMode: host.NetworkMode ?? "",
+    aliases: Object.fromEntries(networks.map(([name, item]) => [name, item.Aliases ?? []])),
+    hostAliases: extraHosts.flatMap(({ name, isGateway }) =>
+      isGateway && name !== HOST_ALIAS ? [name] : [],
+    ),
+    mounts: listMounts(inspected).flatMap((mount) => toMountSpec(mount, host.Mounts) ?? []),
+    publish: readPortBindings(host.PortBindings),
+    foreign: [
+      ...listForeignSettings(host),
+      ...(extraHosts.some(({ isGateway }) => !isGateway) ? ["ExtraHosts"] : []),
+      ...(foreignMounts.length > 0 ? ["Mounts"] : []),
+    ],
+  };
+}
+
+function toProcessSettings(config: unknown): ImageDefaults {
+  return {
+    env: listAt(config, "Env"),
+    entrypoint: listAt(config, "Entrypoint"),
+    command: listAt(config, "Cmd"),
+    user: textAt(config, "User") ?? "",
+    workingDir: textAt(config, "WorkingDir") ?? "",
+  };
+}
+
+/** The settings that make a container another one, or give it more of the machine, with the values that are harmless. */
+const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
+  Privileged: isEmpty,
+  CapAdd: isEmpty,
+  CapDrop: isEmpty,
+  SecurityOpt: isEmpty,
+  Devices: isEmpty,
+  DeviceRequests: isEmpty,
+  DeviceCgroupRules: isEmpty,
+  PidMode: isPrivate,
+  IpcMode: (value) => isPrivate(value) || value === "shareable",
+  UTSMode: isPrivate,
+  UsernsMode: isEmpty,
+  GroupAdd: isEmpty,
+  CgroupParent: isEmpty,
+  VolumesFrom: isEmpty,
+  Tmpfs: isEmpty,
+  Sysctls: isEmpty,
+  ReadonlyRootfs: isEmpty,
+  AutoRemove: isEmpty,
+  PublishAllPorts: isEmpty,
+  Links: isEmpty,
+  Dns: isEmpty,
+  DnsOptions: isEmpty,
+  DnsSearch: isEmpty,
+  // An engine that knows these paths lists them; "systempaths=unconfined" leaves an empty list.
+  MaskedPaths: (value) => !Array.isArray(value) || value.length > 0,
+  ReadonlyPaths: (value) => !Array.isArray(value) || value.length > 0,
+  RestartPolicy: (value) => ["", "no"].includes(textAt(value, "Name") ?? ""),
+  CpuShares: isEmpty,
+  CpuQuota: isEmpty,
+  CpuPeriod: isEmpty,
+  CpusetCpus: isEmpty,
+  CpusetMems: isEmpty,
+  BlkioWeight: isEmpty,
+  MemoryReservation: isEmpty,
+  // -1 is no limit.
+  PidsLimit: (value) => isEmpty(value) || value === -1,
+};
+
+function listForeignSettings(host: unknown): string[] {
+  return Object.entries(foreignSettings).flatMap(([name, isHarmless]) =>
+    isHarmless(getValueAt(host, name)) ? [] : [name],
+  );
+}
+
+/** Engines write null, an empty value or nothing for a setting that is not set. */
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0;
+  if (isRecord(value)) return Object.keys(value).length === 0;
+  return value === undefined || value === null || value === "" || value === 0 || value === false;
+}
+
+function isPrivate(value: unknown): boolean {
+  return isEmpty(value) || value === "private";
+}
+
+function listAt(value: unknown, name: string): string[] {
+  const found = getValueAt(value, name);
+  return Array.isArray(found) ? found.filter((item) => typeof item === "string") : [];
+}
+
+function readExtraHosts(extraHosts: unknown): { name: string; isGateway: boolean }[] {
+  if (!Array.isArray(extraHosts)) return [];
+  return extraHosts.map((entry) => {
+    const [, name = "", address = ""] = /^([^:=]*)[:=](.*)$/.exec(String(entry)) ?? [];
+    return { name, isGateway: address === "host-gateway" };
+  });
+}
+
+type Mount = ContainerInspectInfo["Mounts"][number];
+
+/** An anonymous volume, which an image declares for its data. */
+const ANONYMOUS_VOLUME = /^[0-9a-f]{64}$/;
+
+const listMounts = (inspected: ContainerInspectInfo): readonly Mount[] => inspected.Mounts ?? [];
+
+const isForeignMount = ({ Type: type }: Mount) => type !== "volume" && type !== "bind";
+
+function toMountSpec(mount: Mount, requested: unknown): MountSpec | undefined {
+  const common = { path: mount.Destination, readOnly: !mount.RW };
+  if (mount.Type === "volume") {
+    const volume = mount.Name ?? "";
+    return ANONYMOUS_VOLUME.test(volume) ? undefined : { type: "volume", volume, ...common };
+  }
+  if (mount.Type !== "bind") return undefined;
+  // An engine in a virtual machine may report another source than the one that it was given.
+  const own: unknown[] = Array.isArray(requested) ? requested : [];
+  const asked = own.find(
+    (item) => textAt(item, "Type") === "bind" && textAt(item, "Target") === mount.Destination,
+  );
+  return { type: "bind", hostPath: textAt(asked, "Source") ?? mount.Source, ...common };
+}
+
+function readPortBindings(bindings: unknown): PublishSpec[] {
+  if (!isRecord(bindings)) return [];
+  return Object.entries(bindings).flatMap(([key, list]) => {
+    const [port, protocol] = key.split("/");
+    return (Array.isArray(list) ? list : []).map(
+      (item): PublishSpec => ({
+        containerPort: Number(port),
+        protocol: protocol === "udp" ? "udp" : "tcp",
+        hostAddress: textAt(item, "HostIp") ?? "",
+        hostPort: Number(textAt(item, "HostPort") || 0),
+      }),
+    );
+  });
+}

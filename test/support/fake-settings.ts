@@ -1,0 +1,37 @@
+import type {
+  ContainerSettings,
+  ContainerSpec,
+  ImageDefaults,
+} from "../../src/controller/runtime/port.ts";
+
+export const NO_DEFAULTS: ImageDefaults = {
+  env: [],
+  entrypoint: [],
+  command: [],
+  user: "",
+  workingDir: "",
+};
+
+/** Returns the settings of a container that was created from `spec`, as an engine reports them. */
+export function describeSettings(
+  spec: ContainerSpec,
+  defaults: ImageDefaults = NO_DEFAULTS,
+): ContainerSettings {
+  const names = new Set(spec.env.map((item) => item.split("=", 1)[0]));
+  const inherited = defaults.env.filter((item) => !names.has(item.split("=", 1)[0]));
+  return {
+    image: spec.imageId ?? spec.image,
+    env: [...spec.env, ...inherited],
+    entrypoint: spec.entrypoint ?? defaults.entrypoint,
+    command: spec.command ?? (spec.entrypoint ? [] : defaults.command),
+    user: spec.user ?? defaults.user,
+    workingDir: spec.workingDir ?? defaults.workingDir,
+    imageDefaults: defaults,
+    networkMode: spec.network,
+    aliases: { [spec.network]: spec.aliases },
+    hostAliases: spec.hostAliases ?? [],
+    mounts: spec.mounts,
+    publish: spec.publish,
+    foreign: [],
+  };
+}
