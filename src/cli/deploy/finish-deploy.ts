@@ -4,11 +4,10 @@ import type { Client } from "../../client/rest/client.ts";
 import type { AppDetails } from "../../resources/wire/apps.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes } from "../cli-errors.ts";
-import { isDocumentFormat } from "../command-options.ts";
-import { printDocument } from "../output/print.ts";
 import type { DeployFlags } from "./deploy-flags.ts";
 import { followDeploy } from "./follow-deploy.ts";
 import { reportAppWrite } from "./report-app-write.ts";
+import { reportReadyApp } from "./report-ready-app.ts";
 
 /** The app before the deploy, and the number of its newest build, which is 0 for an app without builds. */
 export interface DeployBaseline {
@@ -70,8 +69,5 @@ export async function finishDeploy(
   } finally {
     removeInterruptListener();
   }
-  if (isDocumentFormat(flags.output)) return printDocument(cli, ready, flags.output);
-  if (flags.output === "name") return cli.print(`app/${name}`);
-  const address = ready.url === null || ready.status !== "running" ? "" : ` at ${ready.url}`;
-  await cli.print(`app/${name} is ${cli.colours.green(ready.status)}${address}`);
+  await reportReadyApp(cli, ready, flags.output);
 }

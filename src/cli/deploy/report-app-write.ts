@@ -4,6 +4,7 @@ import type { Cli } from "../cli.ts";
 import { isDocumentFormat, type OutputFormat, type WaitFlags } from "../command-options.ts";
 import { formatChanges, formatPlan } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
+import { reportReadyApp } from "./report-ready-app.ts";
 import { waitForAppReady } from "./wait-for-app-ready.ts";
 
 export interface AppWriteFlags extends WaitFlags {
@@ -31,19 +32,14 @@ export async function reportAppWrite(
   }
   const isQuiet = flags.output !== undefined && flags.output !== "wide";
   if (!isQuiet) await cli.print(`app/${name} ${write.accepted ? phrases.done : phrases.already}`);
-  const app =
-    flags.wait === true
-      ? await waitForAppReady(cli, client, name, {
-          timeoutMs: flags.timeout,
-          generation: write.app.generation,
-        })
-      : write.app;
-  if (isDocumentFormat(flags.output)) return printDocument(cli, app, flags.output);
+  if (flags.wait === true) {
+    const { timeout: timeoutMs } = flags;
+    const { generation } = write.app;
+    const app = await waitForAppReady(cli, client, name, { timeoutMs, generation });
+    return reportReadyApp(cli, app, flags.output);
+  }
+  if (isDocumentFormat(flags.output)) return printDocument(cli, write.app, flags.output);
   if (flags.output === "name") return cli.print(`app/${name}`);
-  if (flags.wait === true)
-    return cli.print(
-      `app/${name} is ${colours.green(app.status)}${app.url === null || app.status !== "running" ? "" : ` at ${app.url}`}`,
-    );
   if (write.accepted && cli.io.errorIsTerminal)
     cli.note(cli.errorColours.dim(`follow it with \`berth get app ${name} -w\`, or use --wait`));
 }

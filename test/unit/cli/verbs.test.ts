@@ -283,6 +283,41 @@ describe("apply, diff and validate", () => {
     );
   });
 
+  it("say that no registry has the image of a new, a deployed or a restarted app", async () => {
+    const note =
+      "no registry has bb:1: app/web runs the image of that name that only this engine has";
+    const makeReadyWithImage = async (isReached: () => boolean) => {
+      await expect.poll(isReached).toBe(true);
+      const app = api.store.get("App", "web");
+      const image = {
+        reference: "bb:1",
+        id: "sha256:1",
+        digest: null,
+        isEngineOnly: true,
+        hold: null,
+        deployedAt: null,
+        restartedAt: null,
+      };
+      const status = appStatus(app?.metadata.generation ?? 0);
+      const memory = { ...status.memory, image };
+      api.store.setStatus("App", "web", app?.metadata.uid ?? "", { ...status, memory });
+    };
+    const created = run("create web --image bb:1 --port 80");
+    await makeReadyWithImage(() => api.store.get("App", "web") !== undefined);
+    expect((await created).errors).toContain(note);
+
+    const generationOf = () => api.store.get("App", "web")?.metadata.generation ?? 0;
+    for (const verb of ["deploy web --image bb:1", "restart web --wait"]) {
+      const before = generationOf();
+      const done = run(verb);
+      await makeReadyWithImage(() => generationOf() > before);
+      const { code, output, errors } = await done;
+      expect(code).toBe(0);
+      expect(output).toContain("app/web is running at http://127.0.0.1:20000");
+      expect(errors).toContain(note);
+    }
+  });
+
   it("exit with 3 after a timeout", async () => {
     const late = await run("apply -f - --wait --timeout 50ms", { input: manifest("a") });
     expect(late.code).toBe(3);
