@@ -1,0 +1,55 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { BerthProcess } from "../support/berth-process.ts";
+import { ensureTestImages, NODE_WEB } from "../support/images.ts";
+import { trace } from "../support/tracer.ts";
+import { TrafficLoad, visit } from "../support/traffic.ts";
+
+/** The last moment of a switch, with the real server, a real Caddy and requests that never stop. Needs strace. */
+
+const HOST = "web.localhost";
+const web = {
+  image: NODE_WEB,
+  port: 8080,
+  stopGracePeriod: "2s",
+  rollout: { drain: "1s", observe: "0s" },
+} as const;
+
+test("a kill after the write of the route table and before the removal of the marker costs no request", async () => {
+  await using berth = await BerthProcess.open({ ingress: "process" });
+  await ensureTestImages(berth.dockerHost);
+  const table = join(berth.dataDir, "ingress/table");
+  const direct = join(table, "direct");
+  const listEntries = () => readdirSync(join(table, "apps/web"), { recursive: true });
+  const findMarker = () =>
+    readdirSync(direct, { recursive: true, encoding: "utf8" }).find((path) => path.endsWith(HOST));
+  await berth.client.apps.create({ name: "web", ...web, env: { BODY: "one" } }, { wait: true });
+  // The options of another app change Caddy's configuration, from then on with a direct route to the first one.
+  await berth.client.apps.create({ name: "other", ...web, ingress: { pathPrefix: "/in" } });
+  const marker = join(direct, await berth.until("there is a direct route", findMarker));
+  const at = { port: berth.ingressPort, host: HOST };
+  await using load = new TrafficLoad(at, { visitors: 2, restMs: 5 });
+
+  const entries = listEntries();
+  const kill = "inject=unlink,unlinkat:error=EIO:signal=SIGKILL";
+  const tracer = await trace(berth.ready.pid, join(berth.root, "strace.log"), [
+    ...["-f", "-P", marker, "-e", "trace=unlink,unlinkat", "-e", kill],
+  ]);
+  await berth.client.apps.patch("web", { env: { BODY: "two" } });
+  await berth.until("berth is killed", () => !berth.isRunning);
+  await tracer.detach();
+  expect(existsSync(marker)).toBe(true);
+  expect(listEntries()).not.toEqual(entries);
+  expect(await visit(at)).toEqual({ status: 200, body: "one" });
+
+  await berth.kill();
+  await berth.start();
+  await berth.until("the new version serves alone", async () => {
+    const { ready, containers } = await berth.app("web");
+    return ready && containers.length === 1 && (await visit(at)).body === "two";
+  });
+  await load.stop();
+  expect(load.failures).toEqual([]);
+  expect([...load.bodies.keys()]).toEqual(["one", "two"]);
+});
