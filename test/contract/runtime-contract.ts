@@ -255,7 +255,9 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
           memoryBytes: 64 * 2 ** 20,
           nanoCpus: 5e8,
         });
-        for (const wanted of [plain, whole]) {
+        const empty = spec("empty", { entrypoint: [], command: [], workingDir: "/" });
+        const reset = spec("reset", { entrypoint: [""], command: ["/bin/web"] });
+        for (const wanted of [plain, whole, empty, reset]) {
           const id = await runtime.createContainer(wanted, signal);
           expect(findDifferences(await observed(id), wanted)).toEqual([]);
           await runtime.startContainer(id, signal);

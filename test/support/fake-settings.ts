@@ -17,13 +17,15 @@ export function describeSettings(
   spec: ContainerSpec,
   defaults: ImageDefaults = NO_DEFAULTS,
 ): ContainerSettings {
+  const hasEntrypoint = (spec.entrypoint ?? []).length > 0;
+  const isReset = spec.entrypoint?.join() === "";
   const names = new Set(spec.env.map((item) => item.split("=", 1)[0]));
   const inherited = defaults.env.filter((item) => !names.has(item.split("=", 1)[0]));
   return {
     image: spec.imageId ?? spec.image,
     env: [...spec.env, ...inherited],
-    entrypoint: spec.entrypoint ?? defaults.entrypoint,
-    command: spec.command ?? (spec.entrypoint ? [] : defaults.command),
+    entrypoint: isReset ? [] : (spec.entrypoint ?? defaults.entrypoint),
+    command: spec.command?.length ? spec.command : hasEntrypoint ? [] : defaults.command,
     user: spec.user ?? defaults.user,
     workingDir: spec.workingDir ?? defaults.workingDir,
     imageDefaults: defaults,

@@ -54,7 +54,7 @@ function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec
   const hasEntrypoint = (spec.entrypoint ?? []).length > 0;
   const hasCommand = (spec.command ?? []).length > 0;
   const command = hasCommand ? spec.command : hasEntrypoint ? [] : defaults.command;
-  const entrypoint = spec.entrypoint ?? defaults.entrypoint;
+  const entrypoint = withoutReset(spec.entrypoint ?? defaults.entrypoint);
   const user = spec.user ?? defaults.user;
   const workingDir = spec.workingDir ?? defaults.workingDir;
   const isOther = {
@@ -65,6 +65,11 @@ function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec
       workingDir !== undefined && cleanPath(workingDir) !== cleanPath(settings.workingDir),
   };
   return Object.entries(isOther).flatMap(([name, differs]) => (differs ? [name] : []));
+}
+
+/** An entrypoint of one empty text asks the engine for none. */
+function withoutReset(entrypoint: readonly string[] | undefined): readonly string[] | undefined {
+  return entrypoint?.length === 1 && entrypoint[0] === "" ? [] : entrypoint;
 }
 
 function findEnvDifferences({ env, imageDefaults }: ContainerSettings, spec: ContainerSpec) {
