@@ -33,9 +33,8 @@ test("a kill after the write of the route table and before the removal of the ma
 
   const entries = listEntries();
   const kill = "inject=unlink,unlinkat:error=EIO:signal=SIGKILL";
-  const tracer = await trace(berth.ready.pid, join(berth.root, "strace.log"), [
-    ...["-f", "-P", marker, "-e", "trace=unlink,unlinkat", "-e", kill],
-  ]);
+  const words = ["-f", "-P", marker, "-e", "trace=unlink,unlinkat", "-e", kill];
+  const tracer = await trace(berth.ready.pid, join(berth.root, "strace.log"), words);
   await berth.client.apps.patch("web", { env: { BODY: "two" } });
   await berth.until("berth is killed", () => !berth.isRunning);
   await tracer.detach();

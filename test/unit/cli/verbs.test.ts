@@ -63,6 +63,25 @@ function makeReady(name: string): void {
   api.store.setStatus("App", name, uid, appStatus(generation));
 }
 
+const generationOf = (name: string) => api.store.get("App", name)?.metadata.generation ?? 0;
+
+/** Waits for a newer generation, and makes it ready with an image that no registry has. */
+async function makeReadyWithLocalImage(name: string, after: number): Promise<void> {
+  await expect.poll(() => generationOf(name)).toBeGreaterThan(after);
+  const image = {
+    reference: "bb:1",
+    id: "sha256:1",
+    digest: null,
+    isEngineOnly: true,
+    hold: null,
+    deployedAt: null,
+    restartedAt: null,
+  };
+  const status = appStatus(generationOf(name));
+  const { uid = "" } = api.store.get("App", name)?.metadata ?? {};
+  api.store.setStatus("App", name, uid, { ...status, memory: { ...status.memory, image } });
+}
+
 describe("get", () => {
   it("lists apps as a table, a wide table, names, JSON and YAML", async () => {
     putApp(api.store, "hello");
@@ -286,32 +305,15 @@ describe("apply, diff and validate", () => {
   it("say that no registry has the image of a new, a deployed or a restarted app", async () => {
     const note =
       "no registry has bb:1: app/web runs the image of that name that only this engine has";
-    const makeReadyWithImage = async (isReached: () => boolean) => {
-      await expect.poll(isReached).toBe(true);
-      const app = api.store.get("App", "web");
-      const image = {
-        reference: "bb:1",
-        id: "sha256:1",
-        digest: null,
-        isEngineOnly: true,
-        hold: null,
-        deployedAt: null,
-        restartedAt: null,
-      };
-      const status = appStatus(app?.metadata.generation ?? 0);
-      const memory = { ...status.memory, image };
-      api.store.setStatus("App", "web", app?.metadata.uid ?? "", { ...status, memory });
-    };
     const created = run("create web --image bb:1 --port 80");
-    await makeReadyWithImage(() => api.store.get("App", "web") !== undefined);
+    await makeReadyWithLocalImage("web", 0);
     expect((await created).errors).toContain(note);
 
-    const generationOf = () => api.store.get("App", "web")?.metadata.generation ?? 0;
     for (const verb of ["deploy web --image bb:1", "restart web --wait"]) {
-      const before = generationOf();
-      const done = run(verb);
-      await makeReadyWithImage(() => generationOf() > before);
-      const { code, output, errors } = await done;
+      const before = generationOf("web");
+      const waiting = run(verb);
+      await makeReadyWithLocalImage("web", before);
+      const { code, output, errors } = await waiting;
       expect(code).toBe(0);
       expect(output).toContain("app/web is running at http://127.0.0.1:20000");
       expect(errors).toContain(note);
