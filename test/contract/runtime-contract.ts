@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { delay, systemClock } from "../../src/base/clock.ts";
+import { findDifferences } from "../../src/controller/container-differences.ts";
 import { APP, COMPONENT, INSTANCE, LEASE_PREFIX } from "../../src/controller/labels.ts";
-import { findDifferences } from "../../src/controller/runtime/container-differences.ts";
 import type {
   ContainerRuntime,
   ContainerSpec,

@@ -2,15 +2,14 @@ import { createHash } from "node:crypto";
 import type { Clock } from "../../src/base/clock.ts";
 import { timestamp } from "../../src/base/clock.ts";
 import { BerthError, NotFoundError } from "../../src/base/errors.ts";
+import type { ProcessSettings, PublishSpec } from "../../src/controller/container-settings.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
 import type {
   ContainerSpec,
   ContainerState,
-  ImageDefaults,
   Labels,
   LogLine,
   ObservedContainer,
-  PublishSpec,
   RuntimeEvent,
 } from "../../src/controller/runtime/port.ts";
 import { parseImageReference } from "../../src/resources/image-reference.ts";
@@ -24,7 +23,7 @@ import { describeSettings } from "./fake-settings.ts";
 export interface FakeImage {
   readonly exposedPorts?: readonly number[];
   /** The settings that the image gives to its containers; default: none. */
-  readonly defaults?: ImageDefaults;
+  readonly defaults?: ProcessSettings;
   /** The ports that accept connections when the container is ready; by default, every port does. */
   readonly listensOn?: readonly number[];
   /** The time from the start until the ports accept connections; Infinity if they never do. */

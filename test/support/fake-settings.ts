@@ -1,10 +1,10 @@
 import type {
   ContainerSettings,
-  ContainerSpec,
-  ImageDefaults,
-} from "../../src/controller/runtime/port.ts";
+  ProcessSettings,
+} from "../../src/controller/container-settings.ts";
+import type { ContainerSpec } from "../../src/controller/runtime/port.ts";
 
-export const NO_DEFAULTS: ImageDefaults = {
+export const NO_DEFAULTS: ProcessSettings = {
   env: [],
   entrypoint: [],
   command: [],
@@ -15,7 +15,7 @@ export const NO_DEFAULTS: ImageDefaults = {
 /** Returns the settings of a container that was created from `spec`, as an engine reports them. */
 export function describeSettings(
   spec: ContainerSpec,
-  defaults: ImageDefaults = NO_DEFAULTS,
+  defaults: ProcessSettings = NO_DEFAULTS,
 ): ContainerSettings {
   const hasEntrypoint = (spec.entrypoint ?? []).length > 0;
   const isReset = spec.entrypoint?.join() === "";

@@ -3,11 +3,12 @@ import { type EffectiveApp, resolveAppDefaults } from "../../resources/app-defau
 import type { AppSpec, SecretReference } from "../../resources/app-spec.ts";
 import { NO_DOMAIN } from "../../resources/field-schemas.ts";
 import { RESTARTED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
+import type { MountSpec, PublishSpec } from "../container-settings.ts";
 import { containerName, networkName, volumeName } from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
 import { MODELS_PORT } from "../models/container-listener.ts";
-import type { ContainerSpec, Labels, MountSpec, PublishSpec } from "../runtime/port.ts";
+import type { ContainerSpec, Labels } from "../runtime/port.ts";
 import type { VersionImage } from "./image-pin.ts";
 import { buildModelSettings } from "./model-inputs.ts";
 import { chooseStrategy, type Strategy } from "./rollout-strategy.ts";

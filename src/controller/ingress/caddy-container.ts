@@ -2,13 +2,13 @@ import { dirname, join } from "node:path";
 import { writeAtomically } from "../../base/atomic-file.ts";
 import { hashJson } from "../../base/canonical-json.ts";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
+import { findDifferences } from "../container-differences.ts";
+import type { MountSpec } from "../container-settings.ts";
 import { networkName } from "../engine-names.ts";
 import { COMPONENT, INSTANCE, SPEC_HASH } from "../labels.ts";
-import { findDifferences } from "../runtime/container-differences.ts";
 import type {
   ContainerSpec,
   ImageRuntime,
-  MountSpec,
   ObservedContainer,
   WorkloadRuntime,
 } from "../runtime/port.ts";

@@ -1,5 +1,6 @@
 import type { ContainerInspectInfo } from "dockerode";
 import { BerthError } from "../../base/errors.ts";
+import type { MountSpec } from "../container-settings.ts";
 import { APP, IMAGE_REFERENCE, INSTANCE } from "../labels.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { getEngineMessage, getHttpStatus } from "./docker-errors.ts";
@@ -12,7 +13,7 @@ import {
 } from "./docker-limits.ts";
 import { toObservedContainer } from "./docker-observe.ts";
 import { HOST_ALIAS, type SettingsReader } from "./docker-settings.ts";
-import type { ContainerSpec, Labels, MountSpec, ObservedContainer } from "./port.ts";
+import type { ContainerSpec, Labels, ObservedContainer } from "./port.ts";
 
 /** Concurrent inspections for one list: enough to hide the round trips without overloading the engine. */
 const INSPECTIONS_MAX = 16;

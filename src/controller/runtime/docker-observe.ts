@@ -1,8 +1,9 @@
 import type { ContainerInspectInfo } from "dockerode";
 import { timestamp } from "../../base/clock.ts";
+import type { ContainerSettings } from "../container-settings.ts";
 import { IMAGE_REFERENCE } from "../labels.ts";
 import { cleanEngineText, isPortTakenError } from "./docker-errors.ts";
-import type { ContainerSettings, ContainerState, ObservedContainer } from "./port.ts";
+import type { ContainerState, ObservedContainer } from "./port.ts";
 
 /** The states of the engine. Podman has additional ones. */
 const states: Readonly<Record<string, ContainerState>> = {

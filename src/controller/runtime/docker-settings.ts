@@ -1,9 +1,14 @@
 import type { ContainerInspectInfo } from "dockerode";
+import type {
+  ContainerSettings,
+  MountSpec,
+  ProcessSettings,
+  PublishSpec,
+} from "../container-settings.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { getHttpStatus } from "./docker-errors.ts";
 import { getValueAt, isRecord, textAt } from "./docker-json.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
-import type { ContainerSettings, ImageDefaults, MountSpec, PublishSpec } from "./port.ts";
 
 /** The name that every container resolves to the engine's machine. */
 export const HOST_ALIAS = "host.docker.internal";
@@ -14,7 +19,7 @@ const IMAGES_KEPT_MAX = 1_000;
 /** Reads the settings of containers. Each image is asked for once. */
 export class SettingsReader {
   readonly #connection: DockerConnection;
-  readonly #images = new Map<string, ImageDefaults>();
+  readonly #images = new Map<string, ProcessSettings>();
 
   constructor(connection: DockerConnection) {
     this.#connection = connection;
@@ -30,7 +35,7 @@ export class SettingsReader {
     return toSettings(inspected, await this.#readDefaults(inspected.Image, signal));
   }
 
-  async #readDefaults(id: string, signal: AbortSignal): Promise<ImageDefaults | undefined> {
+  async #readDefaults(id: string, signal: AbortSignal): Promise<ProcessSettings | undefined> {
     const known = this.#images.get(id);
     if (known) return known;
     const image = await this.#connection.call(
@@ -59,7 +64,7 @@ export class SettingsReader {
 
 export function toSettings(
   inspected: ContainerInspectInfo,
-  imageDefaults: ImageDefaults | undefined,
+  imageDefaults: ProcessSettings | undefined,
 ): ContainerSettings {
   const host = inspected.HostConfig;
   const networks = Object.entries(inspected.NetworkSettings.Networks ?? {});
@@ -84,7 +89,7 @@ export function toSettings(
   };
 }
 
-function toProcessSettings(config: unknown): ImageDefaults {
+function toProcessSettings(config: unknown): ProcessSettings {
   return {
     env: listAt(config, "Env"),
     entrypoint: listAt(config, "Entrypoint"),

@@ -1,3 +1,5 @@
+import type { ContainerSettings, MountSpec, PublishSpec } from "../container-settings.ts";
+
 /**
  * A container engine. A consumer depends on the part that it needs. Nothing here assumes that containers run on one
  * host, or that an app is reached through a port of the host: Docker is the first adapter, Docker Swarm
@@ -213,28 +215,6 @@ export interface ContainerSpec {
   readonly stopGraceMs: number;
 }
 
-export type MountSpec =
-  | {
-      readonly type: "volume";
-      readonly volume: string;
-      readonly path: string;
-      readonly readOnly: boolean;
-    }
-  | {
-      readonly type: "bind";
-      readonly hostPath: string;
-      readonly path: string;
-      readonly readOnly: boolean;
-    };
-
-export interface PublishSpec {
-  readonly containerPort: number;
-  readonly protocol: "tcp" | "udp";
-  readonly hostAddress: string;
-  /** With 0 the engine chooses a port. */
-  readonly hostPort: number;
-}
-
 /** dead: the engine can only remove the container. */
 export type ContainerState =
   | "created"
@@ -273,39 +253,6 @@ export interface ObservedContainer {
   readonly addresses: readonly { readonly containerPort: number; readonly address: string }[];
   /** Undefined if the engine reports them in a form that cannot be compared with a spec. */
   readonly settings: ContainerSettings | undefined;
-}
-
-/** The settings with which a container was created, for the comparison with a spec (`findDifferences`). */
-export interface ContainerSettings {
-  /** The reference or the id by which the image was named. */
-  readonly image: string;
-  /** `NAME=value`, including what the image sets. Holds secrets: never logged. */
-  readonly env: readonly string[];
-  readonly entrypoint: readonly string[];
-  readonly command: readonly string[];
-  readonly user: string;
-  readonly workingDir: string;
-  /** The settings of the image; undefined if the engine has lost the image. */
-  readonly imageDefaults: ImageDefaults | undefined;
-  /** The network that the container was created on, or the engine's name of another mode, such as `host`. */
-  readonly networkMode: string;
-  /** The names of the container on each network; the engine adds names of its own. */
-  readonly aliases: Readonly<Record<string, readonly string[]>>;
-  readonly hostAliases: readonly string[];
-  /** Without the anonymous volumes that the image declares. */
-  readonly mounts: readonly MountSpec[];
-  readonly publish: readonly PublishSpec[];
-  /** The engine's names of settings that Berth never sets and that have another value than the default. */
-  readonly foreign: readonly string[];
-}
-
-/** The settings that an image gives to its containers. */
-export interface ImageDefaults {
-  readonly env: readonly string[];
-  readonly entrypoint: readonly string[];
-  readonly command: readonly string[];
-  readonly user: string;
-  readonly workingDir: string;
 }
 
 export interface ObservedVolume {

@@ -1,5 +1,5 @@
+import { findDifferences } from "../../container-differences.ts";
 import * as labels from "../../labels.ts";
-import { findDifferences } from "../../runtime/container-differences.ts";
 import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
 import { decideRestart, isBeyondBudget } from "../restart-budget.ts";
 import { getReplicaIndex, getSpecHash, isHealthy, isUp } from "./observed-containers.ts";

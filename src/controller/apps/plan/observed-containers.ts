@@ -1,5 +1,5 @@
+import { findDifferences } from "../../container-differences.ts";
 import * as labels from "../../labels.ts";
-import { findDifferences } from "../../runtime/container-differences.ts";
 import type { ObservedContainer } from "../../runtime/port.ts";
 import type { DesiredApp } from "../desired-app.ts";
 import type { ContainerHealth } from "./plan-types.ts";

@@ -1,12 +1,11 @@
 import { posix } from "node:path";
 import type {
   ContainerSettings,
-  ContainerSpec,
-  ImageDefaults,
   MountSpec,
-  ObservedContainer,
+  ProcessSettings,
   PublishSpec,
-} from "./port.ts";
+} from "./container-settings.ts";
+import type { ContainerSpec, ObservedContainer } from "./runtime/port.ts";
 
 /**
  * Returns the names of the settings in which a container differs from the spec that it claims to be made from, because
@@ -49,7 +48,7 @@ export function findDifferences(
 
 /** An image that the engine has lost says nothing about what the spec leaves to it. */
 function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec): string[] {
-  const defaults: Partial<ImageDefaults> = settings.imageDefaults ?? {};
+  const defaults: Partial<ProcessSettings> = settings.imageDefaults ?? {};
   // The engine ignores an empty command, and the image's command with an entrypoint of the spec.
   const hasEntrypoint = (spec.entrypoint ?? []).length > 0;
   const hasCommand = (spec.command ?? []).length > 0;

@@ -1,0 +1,51 @@
+/** The settings of a container as a spec gives them to an engine, and as an engine reports them. */
+
+export type MountSpec =
+  | {
+      readonly type: "volume";
+      readonly volume: string;
+      readonly path: string;
+      readonly readOnly: boolean;
+    }
+  | {
+      readonly type: "bind";
+      readonly hostPath: string;
+      readonly path: string;
+      readonly readOnly: boolean;
+    };
+
+export interface PublishSpec {
+  readonly containerPort: number;
+  readonly protocol: "tcp" | "udp";
+  readonly hostAddress: string;
+  /** With 0 the engine chooses a port. */
+  readonly hostPort: number;
+}
+
+/** The settings with which a container was created, for the comparison with a spec (`findDifferences`). */
+export interface ContainerSettings extends ProcessSettings {
+  /** The reference or the id by which the image was named. */
+  readonly image: string;
+  /** Undefined if the engine has lost the image. */
+  readonly imageDefaults: ProcessSettings | undefined;
+  /** The network that the container was created on, or the engine's name of another mode, such as `host`. */
+  readonly networkMode: string;
+  /** The names of the container on each network; the engine adds its own names. */
+  readonly aliases: Readonly<Record<string, readonly string[]>>;
+  readonly hostAliases: readonly string[];
+  /** Without the anonymous volumes that the image declares. */
+  readonly mounts: readonly MountSpec[];
+  readonly publish: readonly PublishSpec[];
+  /** The engine's names of settings that Berth never sets and that have another value than the default. */
+  readonly foreign: readonly string[];
+}
+
+/** The settings that an image gives to its containers, or those of a container. */
+export interface ProcessSettings {
+  /** `NAME=value`. Holds secrets: never logged. */
+  readonly env: readonly string[];
+  readonly entrypoint: readonly string[];
+  readonly command: readonly string[];
+  readonly user: string;
+  readonly workingDir: string;
+}
