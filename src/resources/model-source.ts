@@ -34,6 +34,14 @@ export function isLoopback(url: URL): boolean {
   return ownHost.test(url.hostname.replace(/\.$/, ""));
 }
 
+/**
+ * Returns true for a redirect from another machine to this one: it would let the author of a URL send requests to the
+ * services of this machine.
+ */
+export function isRedirectedHere(original: URL, target: URL): boolean {
+  return isLoopback(target) && !isLoopback(original);
+}
+
 function parseUrlSource(text: string): ReturnType<typeof parseModelSource> {
   const url = URL.parse(text) ?? undefined;
   if (url === undefined || !/^https?:\/\//i.test(text))

@@ -6,6 +6,7 @@ import {
 } from "../resources/privileged-fields.ts";
 import {
   DEPLOYED_AT_ANNOTATION,
+  ORIGIN_ANNOTATION,
   RESTARTED_AT_ANNOTATION,
   RETRIED_AT_ANNOTATION,
   type Resource,
@@ -14,10 +15,15 @@ import { listAllReferencedSecrets } from "../resources/secret-names.ts";
 import type { AuthoredLeaves } from "./field-authors.ts";
 import type { RestrictedApps } from "./restricted-apps.ts";
 
+/** Names the maker of an App, which has no effect on what the App runs. */
+const originPath = formatPointer(["metadata", "annotations", ORIGIN_ANNOTATION]);
+
 /** Lists the protected fields whose author did not have the scope `admin`, or is unknown. */
 export function listUncheckedFields({ leaves, authors }: AuthoredLeaves): UncheckedField[] {
   return [...leaves.keys()]
-    .filter((path) => isProtectedField(path) && authors[path]?.scope !== "admin")
+    .filter(
+      (path) => isProtectedField(path) && path !== originPath && authors[path]?.scope !== "admin",
+    )
     .map((path) => ({ path, author: authors[path]?.name }));
 }
 

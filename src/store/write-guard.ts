@@ -8,7 +8,7 @@ import {
 } from "../resources/privileged-fields.ts";
 import { isKind, type Resource } from "../resources/resource.ts";
 import { listAllReferencedSecrets } from "../resources/secret-names.ts";
-import { describeManager, isFileManager } from "./field-managers.ts";
+import { isFileManager } from "./field-managers.ts";
 import type { HostPaths } from "./host-paths.ts";
 import { RestrictedApps, type RestrictedAppsOptions } from "./restricted-apps.ts";
 import type { Actor, DeleteIntent, FieldChange } from "./store.ts";
@@ -70,19 +70,18 @@ export class WriteGuard {
    * file declared.
    */
   assertDeletable(resource: Resource, { actor, manager }: DeleteIntent): void {
-    const { name, managers } = resource.metadata;
+    const { name } = resource.metadata;
     if (isAdmin(actor) || isFileManager(manager)) return;
     if (isKind(resource, "Secret")) {
       this.#assertSecretShared(name, undefined, "/metadata/name", actor);
       return;
     }
     const held = isKind(resource, "App") ? this.#apps.findMount(resource) : undefined;
-    const declarer = Object.entries(managers).find(([, { declares }]) => declares)?.[0];
-    if (!held || declarer === undefined) return;
+    if (!held) return;
     throw new PrivilegeError(
       "/metadata/name",
-      `app "${name}" ${describeReach(held)} and is declared by ${describeManager(declarer)}, so only the scope admin may delete it`,
-      `${howToGetAdmin(actor)}; or remove it from the file`,
+      `app "${name}" ${describeReach(held)}, so only the scope admin may delete it: its name, volumes and Secrets would be open to others`,
+      `${howToGetAdmin(actor)}; the scope write may stop it`,
     );
   }
 

@@ -410,14 +410,25 @@ describe("a token of scope write cannot take over an app that mounts a folder of
     );
   });
 
-  it("but it may start, stop, restart, scale, redeploy and delete it", async () => {
+  it("by deleting it, which would open its name, its volumes and its Secrets to others", async () => {
+    for (const url of [
+      "/api/apps/reach",
+      "/api/resources/apps/reach",
+      "/api/apps/reach?dry_run=true",
+    ])
+      expect(
+        findDifferences(await send("write", "DELETE", url), "only the scope admin may delete it"),
+      ).toEqual([]);
+    expect((await send("admin", "DELETE", "/api/apps/reach")).statusCode).toBe(202);
+  });
+
+  it("but it may start, stop, restart, scale and redeploy it", async () => {
     for (const verb of ["stop", "start", "restart", "retry"])
       expect((await send("write", "POST", `/api/apps/reach/${verb}`)).statusCode).toBeLessThan(203);
     const limits = { replicas: 2, resources: { memory: "64Mi" } };
     expect((await send("write", "PATCH", "/api/apps/reach", limits)).statusCode).toBe(202);
     const same = { image: "bb:1", env: { PASSWORD: { secret: "reach-password" } } };
     expect((await send("write", "PATCH", "/api/apps/reach", same)).statusCode).toBe(202);
-    expect((await send("write", "DELETE", "/api/apps/reach")).statusCode).toBe(202);
   });
 });
 

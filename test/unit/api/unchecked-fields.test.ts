@@ -243,6 +243,8 @@ describe("a template of a token of scope write", () => {
     const response = await send("admin", "PATCH", "/api/apps/web", mount);
     expect(response.statusCode).toBe(409);
     expect(readErrorBody(response)).toContain("spec.command (set by token:test-write)");
+    const confirmed = { image: "bb:1", command: ["evil"], ...mount };
+    await succeed("admin", "PATCH", "/api/apps/web", confirmed);
   });
 
   it("does not replace a template of the catalog", async () => {
@@ -265,7 +267,7 @@ describe("an app with a mount that a file declares", () => {
     for (const url of ["/api/apps/web?force=true", "/api/resources/apps/web?force=true"]) {
       const response = await send("write", "DELETE", url);
       expect(response.statusCode).toBe(403);
-      expect(readErrorBody(response)).toContain("is declared by the file web.yaml");
+      expect(readErrorBody(response)).toContain("so only the scope admin may delete it");
     }
     const pendingPrune = [{ kind: "App" as const, name: "web", file: "web.yaml" }];
     api.control.specsReport = { ...api.control.specsReport, pendingPrune };

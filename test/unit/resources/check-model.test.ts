@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkModelSpec } from "../../../src/resources/check-model.ts";
-import { parseModelSource } from "../../../src/resources/model-source.ts";
+import { isRedirectedHere, parseModelSource } from "../../../src/resources/model-source.ts";
 import type { ModelSpec } from "../../../src/resources/model-spec.ts";
 
 describe("a source", () => {
@@ -104,5 +104,18 @@ describe("a Model", () => {
     [{ source: repository, gpu: true }, "/spec/gpu", "computes on the CPU only"],
   ])("%j is refused", (spec, path, message) => {
     expect(checkModelSpec(spec)).toEqual([{ path, message: expect.stringContaining(message) }]);
+  });
+});
+
+describe("a redirect", () => {
+  it.each([
+    ["https://files.example.org/m.gguf", "http://127.0.0.1:5432/", true],
+    ["http://192.0.2.7/m.gguf", "http://localhost./x", true],
+    ["https://files.example.org/m.gguf", "http://[::ffff:127.0.0.1]:22/", true],
+    ["https://files.example.org/m.gguf", "http://0.0.0.0/", true],
+    ["https://files.example.org/m.gguf", "https://cdn.example.org/m.gguf", false],
+    ["http://127.0.0.1:8000/m.gguf", "http://127.0.0.1:8001/m.gguf", false],
+  ])("from %s to %s leads from another machine to this one: %s", (from, to, expected) => {
+    expect(isRedirectedHere(new URL(from), new URL(to))).toBe(expected);
   });
 });

@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import { isLoopback } from "../../../resources/model-source.ts";
+import { isRedirectedHere } from "../../../resources/model-source.ts";
 import { sourceUnreachableError } from "./download-errors.ts";
 
 const REDIRECTS_MAX = 10;
@@ -72,7 +72,7 @@ export class DownloadSource implements Disposable {
       if (redirects === REDIRECTS_MAX)
         throw sourceUnreachableError(`${this.host} redirects more than ${REDIRECTS_MAX} times`);
       url = resolveRedirect(url, location);
-      if (isLoopback(url) && !isLoopback(this.#original))
+      if (isRedirectedHere(this.#original, url))
         throw sourceUnreachableError(`${this.host} redirects to this machine`);
     }
   }

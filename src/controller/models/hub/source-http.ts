@@ -2,6 +2,7 @@ import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage 
 import { request as httpsRequest } from "node:https";
 import { BerthError } from "../../../base/errors.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
+import { isRedirectedHere } from "../../../resources/model-source.ts";
 import { describeNetworkError, hubUnreachableError } from "./hub-errors.ts";
 
 export interface HttpResponse {
@@ -61,6 +62,8 @@ function resolveRedirect(original: URL, from: URL, location: string): URL {
       original,
       "it redirects from https to http, which is not safe to follow",
     );
+  if (isRedirectedHere(original, to))
+    throw hubUnreachableError(original, "it redirects to this machine");
   to.username = "";
   to.password = "";
   return to;
