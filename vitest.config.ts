@@ -69,7 +69,14 @@ export default defineConfig({
       },
       { test: { name: "model", include: ["test/model/**/*.test.ts"], ...isolated } },
       // Programs that Berth does not bring or need, only meets: `npm run test:peers`.
-      { test: { name: "peers", include: ["test/peers/**/*.test.ts"], ...isolated } },
+      {
+        test: {
+          name: "peers",
+          include: ["test/peers/**/*.test.ts"],
+          globalSetup: ["test/support/engine-setup.ts"],
+          ...isolated,
+        },
+      },
       // The built program too, and the real llama.cpp, but no container engine.
       {
         test: {

@@ -30,7 +30,7 @@ function completeOperation(path: string, method: string, operation: JsonObject):
     description: description ?? (typeof summary === "string" ? `${summary}.` : ""),
     ...rest,
     ...(isObject(requestBody) ? { requestBody: completeBody(requestBody) } : {}),
-    responses: completeResponses(isObject(responses) ? responses : {}),
+    responses: completeResponses(path, isObject(responses) ? responses : {}),
   };
 }
 
@@ -58,26 +58,38 @@ function completeBody(body: JsonObject): JsonObject {
   };
 }
 
-function completeResponses(responses: JsonObject): JsonObject {
+function completeResponses(path: string, responses: JsonObject): JsonObject {
   const own = Object.entries(responses).filter(([status]) => !/^[45]XX$/.test(status));
   return {
     ...Object.fromEntries(
-      own.map(([status, response]) => [status, completeResponse(status, response)]),
+      own.map(([status, response]) => [status, completeResponse(path, status, response)]),
     ),
     "4XX": errorResponse("The request is refused; x-error-code says why."),
     "5XX": errorResponse("The server, or a program that it needs, failed; x-error-code says why."),
   };
 }
 
-function completeResponse(status: string, response: Json): JsonObject {
+/** The components of the data of events. */
+const eventSchemas: Readonly<Record<string, string>> = {
+  "/api/events": "Change",
+  "/api/llm/models/{id}/progress": "ModelProgress",
+};
+
+function completeResponse(path: string, status: string, response: Json): JsonObject {
   const description = STATUS_CODES[status] ?? "Response";
   const content = isObject(response) ? response["content"] : undefined;
   if (!isObject(content) || status === "204") return { description };
   // Only JSON has a schema of its own; other texts are sent as they are.
   const media = mapSchemas(content, (type, schema) =>
-    type === "application/json" ? schema : { type: "string" },
+    type === "application/json" ? schema : textSchema(type, eventSchemas[path]),
   );
   return { description, content: media };
+}
+
+function textSchema(type: string, eventSchema: string | undefined): JsonObject {
+  if (type !== "text/event-stream" || eventSchema === undefined) return { type: "string" };
+  const contentSchema = { $ref: `#/components/schemas/${eventSchema}` };
+  return { type: "string", contentMediaType: type, contentSchema };
 }
 
 function errorResponse(description: string): JsonObject {

@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import { ConflictError, isAbortError, NotFoundError } from "../../base/errors.ts";
 import { BuildList, BuildLogView, BuildView } from "../../resources/wire/builds.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
@@ -20,7 +20,7 @@ import {
 import { buildView } from "../views/builds.ts";
 
 const ListQuery = Type.Object({ limit: LimitField }, closed);
-const BuildParams = Type.Object({ name: Type.String(), id: Type.String() }, closed);
+const BuildParams = Type.Object({ name: Type.String(), id: Type.Integer({ minimum: 1 }) }, closed);
 const LogQuery = Type.Object(
   {
     follow: Type.Optional(
@@ -131,13 +131,13 @@ export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
     },
   );
 
-  function requireBuild({ name, id }: { name: string; id: string }): BuildRecord {
+  function requireBuild({ name, id }: Static<typeof BuildParams>): BuildRecord {
     requireApp(context, name);
-    const build = /^[1-9][0-9]{0,14}$/.test(id) ? store.builds.get(Number(id)) : undefined;
+    const build = Number.isSafeInteger(id) ? store.builds.get(id) : undefined;
     if (build?.app === name) return build;
     const [newest] = store.builds.list({ app: name, limit: 1 });
     throw new NotFoundError(
-      `app "${name}" has no build ${JSON.stringify(id.slice(0, 80))}`,
+      `app "${name}" has no build ${id}`,
       newest ? `the newest is ${newest.id}` : "it has none yet",
     );
   }

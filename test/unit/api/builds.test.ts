@@ -51,7 +51,19 @@ describe("builds", () => {
     expect(details.build).toMatchObject({ id: second, state: "queued" });
   });
 
-  it.each(["/0", "/x", "/1e1", "/999", "/-1", "/%00"])(
+  it.each(["/0", "/x", "/-1", "/1.5", "/%00"])(
+    "/api/apps/web/builds%s, which is not the number of a build, returns 400",
+    async (path) => {
+      const response = await get(path);
+      expect([response.statusCode, response.headers["x-error-code"]]).toEqual([
+        400,
+        "invalid_request",
+      ]);
+      expect(readErrorBody(response)).toContain("in the path: id");
+    },
+  );
+
+  it.each(["/999", "/99999999999999999999"])(
     "/api/apps/web/builds%s, which names no build, returns 404",
     async (path) => {
       build("aaa");
