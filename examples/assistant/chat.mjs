@@ -1,5 +1,6 @@
-// A streamed chat without any package: node examples/assistant/chat.mjs "Name three rivers"
-// BERTH_ASSISTANT_URL: address of the assistant; default: http://127.0.0.1:7777
+// Prints the answer to a question while the model writes it, and needs no package:
+//   node examples/assistant/chat.mjs "Name three rivers"
+// The variable BERTH_ASSISTANT_URL contains the assistant's address. The default is http://127.0.0.1:7777.
 const url = process.env.BERTH_ASSISTANT_URL ?? "http://127.0.0.1:7777";
 const response = await fetch(`${url}/v1/chat/completions`, {
   method: "POST",

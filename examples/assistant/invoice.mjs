@@ -1,5 +1,6 @@
-// JSON that fits its schema, with the package "openai": node examples/assistant/invoice.mjs "Two pears, 3.20"
-// BERTH_ASSISTANT_URL: address of the assistant; default: http://127.0.0.1:7777
+// Converts a text to JSON that matches a schema, and needs the package "openai":
+//   node examples/assistant/invoice.mjs "Two pears, 3.20"
+// The variable BERTH_ASSISTANT_URL contains the assistant's address. The default is http://127.0.0.1:7777.
 import OpenAI from "openai";
 
 const url = process.env.BERTH_ASSISTANT_URL ?? "http://127.0.0.1:7777";

@@ -1,5 +1,5 @@
-// The web server of the example, for images that contain Node instead of busybox: node serve.cjs PORT FOLDER. It
-// serves the files that exist when it starts.
+// The web server of the example, for images that contain Node instead of busybox. It serves the files that exist when
+// it starts. Usage: node serve.cjs PORT FOLDER
 const { readdirSync, readFileSync } = require("node:fs");
 const { createServer } = require("node:http");
 const path = require("node:path");

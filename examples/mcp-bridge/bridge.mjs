@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Gives an MCP server that communicates on stdin and stdout a socket in the assistant's folder of apps:
+// Makes an MCP server that communicates on stdin and stdout available on a socket in the assistant's folder of apps:
 //   node bridge.mjs APP_ID -- COMMAND [ARGUMENT...]
 // Each connection has its own process, which is stopped when the connection closes. See README.md.
 import { spawn } from "node:child_process";
@@ -9,7 +9,10 @@ import { join } from "node:path";
 
 /** The assistant opens one connection; the others are for debugging. */
 const CONNECTIONS_MAX = 4;
-/** The pause between closing stdin, SIGTERM and SIGKILL. The specification of MCP recommends it. */
+/**
+ * The pause before SIGTERM, after stdin was closed, and again before SIGKILL. The specification of MCP
+ * recommends this order.
+ */
 const GRACE_MS = 2_000;
 
 const [appId, separator, command, ...args] = process.argv.slice(2);

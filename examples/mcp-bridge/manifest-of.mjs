@@ -1,7 +1,8 @@
 #!/usr/bin/env node
-// Prints a manifest with the tools that a live MCP server lists:
-//   node manifest-of.mjs APP_ID                          a server that listens on the socket of APP_ID
-//   node manifest-of.mjs APP_ID -- COMMAND [ARGUMENT...]  a server that communicates on stdin and stdout
+// Prints a manifest with the tools that a running MCP server lists. For a server that listens on the socket of APP_ID:
+//   node manifest-of.mjs APP_ID
+// For a server that is started with COMMAND, and communicates on stdin and stdout:
+//   node manifest-of.mjs APP_ID -- COMMAND [ARGUMENT...]
 // Every tool is "destructive", and none has an undo, until the author of the manifest changes that.
 import { connect } from "node:net";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
-// A client of the companion for a frontend: Overlay1 on the session bus, and the frontend's own name.
+// A client of the companion, for a frontend. It calls the interface Overlay1 on the session bus, and claims the
+// frontend's own bus name.
 import dbus from "dbus-next";
 
 const OVERLAY = "dev.assistant.Overlay1";
@@ -16,7 +17,7 @@ export class Companion {
   /** The unique bus name of the companion, such as :1.7. Signals of other senders are ignored. */
   #owner;
   #turns = new Map();
-  /** Signals of a query whose number is not known yet. */
+  /** Signals that arrived before the answer to Ask, so that their query's number was not known yet. */
   #early = [];
   #isAsking = false;
 
@@ -34,7 +35,7 @@ export class Companion {
       `type='signal',sender='${BUS}',member='NameOwnerChanged',arg0='${OVERLAY}'`,
     ])
       await this.#call(BUS, "AddMatch", "s", [rule]);
-    // This call makes the bus start the companion if it can.
+    // This call makes the bus start the companion, if the bus has a service file for the companion.
     const { sender } = await this.#call(OVERLAY, "GetStatus");
     this.#owner = sender;
   }
@@ -59,8 +60,8 @@ export class Companion {
   }
 
   /**
-   * Answers a question of the query. `question` is the number of the question, because the query may already ask
-   * another one.
+   * Answers a question of the query. `question` is the number of the question, because the query may already have asked
+   * another question.
    */
   async respond(queryId, question, isApproved) {
     if (question === undefined) await this.#call(OVERLAY, "Respond", "tb", [queryId, isApproved]);

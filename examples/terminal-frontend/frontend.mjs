@@ -13,7 +13,10 @@ const safe = (text) =>
     /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
     "",
   );
-/** Does the same for one line: without line breaks, it can neither imitate other lines nor act as Enter. */
+/**
+ * Does the same for a single line, and also removes line breaks, so that the text can neither imitate other lines nor
+ * act as Enter.
+ */
 const safeLine = (text) => safe(text.replace(/\s+/g, " "));
 
 /** The longest history that the companion accepts; older messages are dropped. */

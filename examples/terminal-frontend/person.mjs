@@ -64,8 +64,8 @@ export class Person {
   }
 
   /**
-   * Withdraws the prompt for the present line; the text typed so far returns at the next prompt. A question is not
-   * withdrawn.
+   * Withdraws the current prompt for a line. The text that the user has typed so far appears again at the next prompt.
+   * A question is not withdrawn.
    */
   takeBack() {
     if (!this.#isDeciding) this.#takeBack(this.#reader?.line ?? "");
