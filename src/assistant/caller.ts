@@ -1,6 +1,6 @@
 /**
- * The caller of a companion's method, with the identity that the system confirms. Modules decide by this identity,
- * whatever means the bus used to determine it.
+ * The caller of a companion's method, with the identity that the system confirms. Modules base their decisions on this
+ * identity, and do not depend on how the bus determined it.
  */
 export interface Caller {
   /** The unique bus name of the caller's connection, such as `:1.42`. It is never reused. */

@@ -66,8 +66,8 @@ export interface OpenBus extends Bus, AsyncDisposable {
    */
   requestName(name: string): Promise<void>;
   /**
-   * Identifies a connection that this process wants to call, even if that connection never calls this process.
-   * Rejects with BusReplyError `AccessDenied` for another user's connection and for one that cannot be identified,
+   * Identifies a connection that this process wants to call, even if that connection never calls this process. Rejects
+   * with BusReplyError `AccessDenied` for a connection of another user and for a connection that cannot be identified,
    * and with BusCallError if the bus does not answer.
    */
   identifyConnection(connection: string): Promise<Caller>;

@@ -19,8 +19,9 @@ export type ParsedOptions<Types extends OptionTypes> = {
 };
 
 /**
- * Reads options by a table of names and types. Throws `invalid_request`, with the name as its parameter, for an
- * option that is not in the table or has another type: silently ignoring a misspelt option would change the result.
+ * Reads options by a table of names and types. Throws `invalid_request` for an option that is not in the table or has
+ * another type; the error's `param` is the option's name. No option is ignored silently, because a misspelt option
+ * would change the result.
  */
 export function readOptions<Types extends OptionTypes>(
   types: Types,

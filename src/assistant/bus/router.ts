@@ -82,8 +82,9 @@ export class Router {
     const onAnswered: (() => void)[] = [];
     try {
       const caller = await peer.caller();
-      // The method runs only after a full connection has drained, so that its answer does not wait in memory, and so
-      // that a caller with many concurrent calls cannot make the daemon lose its connection.
+      // If the write queue of the connection is full, the method does not run before the queue has drained. Otherwise
+      // the method's answer would wait in memory, and a caller with many concurrent calls could make the daemon lose
+      // its connection.
       while (call.connection.isFull && !peer.signal.aborted) await call.connection.waitForDrain();
       runningSlot = peer.startCall();
       peer.signal.throwIfAborted();
@@ -163,7 +164,7 @@ function sendAnswer(
   signature: string,
   args: readonly BusValue[],
 ): void {
-  // If the connection is still full after the wait, the caller has disconnected or the daemon is shutting down.
+  // If the write queue is still full after the wait, the caller has disconnected or the daemon is shutting down.
   if (frame.flags & NO_REPLY_EXPECTED || connection.isFull) {
     closeFds(findDescriptors(signature, args));
     return;

@@ -343,10 +343,7 @@ function callerFields({ app, connection }: Caller): EntryValue {
   return { app: app?.id ?? null, connection, kind: app?.kind ?? null };
 }
 
-/**
- * Returns the scopes that the caller may search, of those that it requests. A sandboxed app can only search its own
- * scope.
- */
+/** Returns those of the requested scopes that the caller may search. A sandboxed app can only search its own scope. */
 function visibleScopes(
   scopes: readonly string[] | undefined,
   caller: Caller,

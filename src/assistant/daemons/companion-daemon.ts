@@ -55,8 +55,8 @@ export interface CompanionReady {
 /**
  * Starts one user's companion, which serves the names `dev.assistant.*` on the session bus and 127.0.0.1:7778. The
  * ledger is opened first, because nothing may happen without it and because its lock excludes a second daemon on the
- * same data directory. The bus names are requested last, so that every call to them is answered. The companion ends
- * with the session bus.
+ * same data directory. The bus names are requested last, so that every call to them is answered. The companion exits
+ * when the session bus exits.
  */
 export async function runCompanion(
   config: CompanionConfig,

@@ -17,7 +17,7 @@ export interface InProcessModelOptions {
   readonly facts: ModelFacts;
   readonly memoryBytes: number;
   readonly threads: number;
-  /** The runner of the model, which the model owns and disposes. */
+  /** The runner. The model owns it and disposes of it. */
   readonly runner: Runner;
   readonly cores: CoreLease;
   readonly clock: Clock;

@@ -76,8 +76,8 @@ export interface CoreLease {
   release(): void;
   /**
    * Calls back when another model starts to wait for the cores and when none waits any more; returns a function that
-   * unsubscribes. An engine in another process keeps the cores without asking while no other model waits, and asks
-   * before each step otherwise.
+   * unsubscribes. An engine in another process keeps the cores while no other model waits for them. While one waits,
+   * the engine requests the cores before each step.
    */
   onContest(listener: (contested: boolean) => void): () => void;
 }

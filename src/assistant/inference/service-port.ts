@@ -45,8 +45,8 @@ export interface GenerateRequest {
   /** The model's id or alias; undefined means the default model. */
   readonly model: string | undefined;
   /**
-   * At least one; more than one only for a batch of plain completions. Choices are numbered prompt by prompt: with n =
-   * 2, the second choice of the third prompt is choice 5.
+   * The prompts, of which there is at least one. Only a batch of plain completions has more than one. Choices are
+   * numbered prompt by prompt: with n = 2, the second choice of the third prompt is choice 5.
    */
   readonly prompts: readonly Prompt[];
   /** Choices per prompt, 1 or more. */

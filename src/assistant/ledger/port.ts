@@ -8,9 +8,9 @@ export interface Ledger {
    * `ledger_unavailable`; then the caller must not perform the action. Entries that arrive during a commit are written by
    * the next one. An append cannot be aborted.
    *
-   * `mayWait`: no action depends on the entry. It is written, in its order, by the next commit for another entry, or by a
-   * commit of its own 50 ms later. This is meant for results of calls: their dispatch entry is in the ledger already, and
-   * shows the call even if a crash loses the result.
+   * `mayWait` means that no action depends on the entry. Such an entry is written, in its order, by the next commit for
+   * another entry, or by a commit of its own 50 ms later. This is meant for results of calls: their dispatch entry is
+   * in the ledger already, and shows the call even if a crash loses the result.
    */
   append(entry: NewEntry, options?: { readonly mayWait?: boolean }): Promise<Receipt>;
 }

@@ -4,7 +4,7 @@ import type { DataClass } from "../data-class.ts";
 
 /**
  * The queries of frontends. Each query runs one turn, which includes context, tools and consent. AssistantErrors:
- * `invalid_request`; `limits_exceeded` (4 run and 16 wait); `not_found` for an unknown query or one of another
+ * `invalid_request`; `limits_exceeded` (4 run and 16 wait); `not_found` for an unknown query or a query of another
  * connection; `forbidden`.
  */
 export interface OverlayService {
@@ -17,9 +17,9 @@ export interface OverlayService {
   cancel(queryId: number, caller: Caller): void;
 
   /**
-   * Answers the open question of a query. With `question`, answers only the question with this number:
-   * `invalid_request` if that question is closed, even if the query has asked another one since. `forbidden` for a
-   * sandboxed app, which may not consent for the user.
+   * Answers the open question of a query. With `question`, answers only the question with this number. Rejects with
+   * `invalid_request` if that question is closed, even if the query has asked another question since, and with
+   * `forbidden` for a sandboxed app, which may not consent for the user.
    */
   respond(queryId: number, isApproved: boolean, caller: Caller, question?: number): void;
 

@@ -25,8 +25,8 @@ const SEARCH_QUERY_BYTES_MAX = 4_096;
 const PROMPT_CHARS_SHOWN = 400;
 
 /**
- * The note of an answer for which the model could not choose tools, which is known only after Started: the model does
- * not fit into memory, or the tools do not fit its context.
+ * The note of an answer if the local model could not choose tools, because the model does not fit into memory or the
+ * tools do not fit into the model's context. This is known only after the signal Started was sent.
  */
 const NO_TOOLS = "answered without tools: the local model could not choose any";
 

@@ -65,7 +65,8 @@ export class ProviderCredentials implements AsyncDisposable {
   }
 
   /**
-   * Removes the provider's credential. The result says if there was one, and contains the session if it was a session.
+   * Removes the provider's credential. The result says if there was a credential. If the credential was a session, the
+   * result contains the session.
    */
   clear(provider: Provider): Promise<ClearedCredential> {
     const { id } = provider;

@@ -26,8 +26,8 @@ import {
 /** Time that the user has to confirm a call before it expires. */
 const CONFIRMATION_TTL_MS = 300_000;
 /**
- * Limit on the arguments in one list of calls: 64 calls with a megabyte each, whose arguments the list holds twice,
- * would exceed the size of a D-Bus message.
+ * The maximum size of the arguments in one list of calls. A list contains the arguments of each call twice, so 64 calls
+ * with a megabyte each would not fit into a D-Bus message.
  */
 const LISTED_BYTES_MAX = 4 * 1024 * 1024;
 /** Timers pause while the machine sleeps, so the boot clock is checked for expired calls at least this often. */
@@ -42,7 +42,9 @@ interface ParkedCall {
   pendingResult: Promise<CallResult> | undefined;
 }
 
-/** The outcome of an answer to a confirmation. If it is not settled, nothing has happened and the call stays parked. */
+/**
+ * The outcome of an answer to a confirmation. If `isSettled` is false, nothing has happened and the call stays parked.
+ */
 interface DecisionOutcome {
   readonly result: CallResult;
   readonly isSettled: boolean;
@@ -72,7 +74,7 @@ export class PendingConfirmations {
   readonly #dependencies: PendingConfirmationsDependencies;
   readonly #parked = new Map<number, ParkedCall>();
   /**
-   * Calls that are still `dispatching` in the journal, because a failed write prevented it from recording that they did
+   * Calls that are still `dispatching` in the journal, because a write failed that should have recorded that they did
    * not run.
    */
   readonly #unreleased = new Set<number>();

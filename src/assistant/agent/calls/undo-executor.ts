@@ -80,8 +80,8 @@ export class UndoExecutor {
   }
 
   /**
-   * Marks a call as not to be undone. Rejects with `not_found` if it cannot be undone, with `forbidden` if it was
-   * requested by another app than the sandboxed caller, and with `busy` while an undo runs.
+   * Marks a call as not to be undone. Rejects with `not_found` if the call cannot be undone, with `forbidden` if a
+   * sandboxed caller did not request the call itself, and with `busy` while an undo runs.
    */
   async skip(callId: number, caller: Caller): Promise<UndoReport> {
     const { journal, ledger, logger } = this.#dependencies;

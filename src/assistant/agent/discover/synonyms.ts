@@ -1,8 +1,8 @@
 import { tokenize } from "../../../base/tokenize.ts";
 
 /**
- * Synonyms of everyday verbs and nouns, for which users and tools often choose different words. Terms of special
- * fields are not included.
+ * Synonyms of everyday verbs and nouns, for which users and tools often choose different words. Technical terms are not
+ * included.
  */
 const synonymGroups = [
   "create add new make write compose",

@@ -51,9 +51,10 @@ export class ProcessFiles {
   }
 
   /**
-   * Returns flatpak's description of the process's sandbox. hidden: it is unknown if the process has a sandbox. odd:
-   * the file is not a regular file, which happens only if a process hides its sandbox. Rejects with any other system
-   * error: running out of descriptors, for example, must not make a process look unsandboxed.
+   * Returns flatpak's description of the process's sandbox. The result `hidden` means that it is unknown if the process
+   * has a sandbox. The result `odd` means that the file is not a regular file, which happens only if a process hides
+   * its sandbox. Rejects with any other system error: running out of descriptors, for example, must not make a process
+   * look unsandboxed.
    */
   async flatpakInfo(pid: number): Promise<FlatpakInfo> {
     try {
@@ -67,7 +68,7 @@ export class ProcessFiles {
       const code = getErrorCode(error);
       if (code === "ENOENT" || code === "ENOTDIR" || code === "ESRCH") return { kind: "none" };
       if (code === "EACCES" || code === "EPERM") return { kind: "hidden" };
-      // These errors mean that the path is a link, or a socket or device that no process serves.
+      // These errors mean that the path is a link, a socket, or a device without a driver.
       if (code === "ELOOP" || code === "ENXIO") return { kind: "odd" };
       throw error;
     }

@@ -3,7 +3,7 @@ import type { EmbeddingIndex } from "./embedding-index.ts";
 import type { IndexChange } from "./sources/sync-source.ts";
 import { type ChunkChange, DocumentStore } from "./store/document-store.ts";
 
-/** Limits of one commit, which takes about ten milliseconds. Searches wait for it. */
+/** The limits of one commit. A commit of this size takes about ten milliseconds, during which searches wait. */
 const PASSAGES_PER_COMMIT = 120;
 const CHANGES_PER_COMMIT = 64;
 

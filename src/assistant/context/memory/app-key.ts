@@ -29,8 +29,8 @@ export class AppKey {
   }
 
   /**
-   * Returns a keyed digest of a text as 64 hex digits, for the ledger. It proves the text while the app's key exists.
-   * After a wipe, guesses of the text can no longer be compared with the digest.
+   * Returns a keyed digest of a text as 64 hex digits, for the ledger. While the app's key exists, the digest proves
+   * what the text was. After a wipe, guesses of the text can no longer be compared with the digest.
    */
   computeLedgerHmac(text: string): string {
     return createHmac("sha256", this.#ledgerKey).update(text).digest("hex");

@@ -223,8 +223,8 @@ export class AppMemory implements Memory, AsyncDisposable {
   }
 
   /**
-   * Runs `work` with the open files, and again while another program writes to the database, so `work` must be
-   * repeatable. After any other failure the files are opened again.
+   * Runs `work` with the open files, and repeats it while another program writes to the database. So `work` must be
+   * safe to repeat. After any other failure the files are opened again.
    */
   async #withFiles<T>(work: (opened: OpenFiles) => T): Promise<T> {
     const { clock } = this.#options;

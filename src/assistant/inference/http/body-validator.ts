@@ -9,9 +9,9 @@ import { AssistantError } from "../../assistant-error.ts";
 const ajv = new Ajv2020({ strict: false, verbose: true, meta: false, validateSchema: false });
 
 /**
- * Returns a function that validates a value against a schema and returns it with its type. It throws AssistantError
- * `invalid_request` with the parameter's name. `at` is the position of the value in the request: `messages[2]`, or ""
- * for the body.
+ * Returns a function that validates a value against a schema and returns the value, typed as the schema describes. The
+ * function throws AssistantError `invalid_request` with the parameter's name. `at` is the position of the value in the
+ * request: `messages[2]`, or "" for the body.
  */
 export function createValidator<Schema extends TSchema>(
   schema: Schema,
@@ -28,8 +28,8 @@ export function createValidator<Schema extends TSchema>(
 }
 
 /**
- * Creates the error for an invalid parameter. `param` is the parameter's name as the client spells it, with which the
- * message begins.
+ * Creates the error for an invalid parameter. The message begins with `param`, the parameter's name as the client
+ * spells it.
  */
 export function invalidParamError(param: string, what: string): AssistantError {
   return new AssistantError("invalid_request", `${param === "" ? "the body" : param} ${what}`, {

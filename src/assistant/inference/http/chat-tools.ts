@@ -7,8 +7,8 @@ import { createValidator, describeValueType, invalidParamError } from "./body-va
 export const TOOLS_MAX = 128;
 
 /**
- * The function is optional in this schema, because a tool of another type has no function. The error should then name
- * the type.
+ * The function is optional in this schema, because a tool of another type has no function. The error for such a tool
+ * should name its type, not the missing function.
  */
 const tool = createValidator(
   Type.Object({ type: Type.Literal("function"), function: Type.Optional(Type.Unknown()) }),

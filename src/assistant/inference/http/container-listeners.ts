@@ -83,8 +83,8 @@ export class ContainerListeners implements AsyncDisposable {
 
   /**
    * Replaces all open listeners. A listener that is in both the old and the new list keeps its connections. Rejects
-   * with AssistantError `invalid_request` if a listener cannot be opened. After a refused address or network nothing
-   * has changed; after a port in use the other listeners are open.
+   * with AssistantError `invalid_request` if a listener cannot be opened. If an address or a network is refused,
+   * nothing has changed. If a port is in use, all other listeners are open.
    */
   async replace(listeners: readonly ContainerListener[]): Promise<void> {
     const before = this.#lastUpdate;

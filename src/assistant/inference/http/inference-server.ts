@@ -25,7 +25,7 @@ import { modelRoutes } from "./routes/models.ts";
 const SLOW_CHECK_MS = 2_000;
 
 /**
- * Builds the HTTP server for the chat-completions convention. The caller starts listening, only on a loopback address.
+ * Builds the HTTP server that is compatible with OpenAI's API. The caller starts listening, only on a loopback address.
  * `close()` ends requests in progress with `shutting_down` and waits for them briefly. It does not close the service.
  */
 export function buildInferenceServer(options: InferenceHttpOptions): FastifyInstance {

@@ -2,8 +2,8 @@ import type { ServerResponse } from "node:http";
 import type { Clock } from "../../../base/clock.ts";
 
 /**
- * The amount of text above which it is written at once instead of at the end of the turn. It equals one chunk of the
- * socket.
+ * If more text than this is buffered, the text is written at once instead of at the end of the event loop turn. The
+ * limit equals one chunk of the socket.
  */
 const COALESCED_CHARACTERS_MAX = 16_384;
 

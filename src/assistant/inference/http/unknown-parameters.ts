@@ -1,12 +1,12 @@
 import { AssistantError } from "../../assistant-error.ts";
 
 /**
- * Parameters of other services that this one does not support. docs/inference-api.md lists them, and a test compares
- * the lists. Parameters that are on no list are ignored and named in the answer's header `x-berth-ignored`, so nothing
- * is dropped silently.
+ * Parameters of other services' APIs that this service does not support. docs/inference-api.md lists them, and a test
+ * compares the lists. Parameters that are on no list are ignored and named in the answer's header `x-berth-ignored`, so
+ * nothing is dropped silently.
  */
 
-/** These parameters are accepted silently, because they would not change the answer, or only its speed. */
+/** These parameters are accepted silently, because they would at most change the speed of the answer. */
 export const ignoredParameters: readonly string[] = [
   "user",
   "metadata",

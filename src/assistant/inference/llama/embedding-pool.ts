@@ -6,7 +6,7 @@ export interface EmbeddingPoolOptions {
   readonly model: LlamaModel;
   /** The limit of one text, including the tokens that the model adds at both ends. */
   readonly tokensMax: number;
-  /** How many texts are computed concurrently, each in a context of its own. */
+  /** The number of texts that are computed concurrently, each in its own context. */
   readonly concurrency: number;
   /** Returns the threads for one text; called when a context is created. */
   readonly threads: () => number;

@@ -6,7 +6,7 @@ import {
   type LlamaModel,
 } from "node-llama-cpp";
 
-/** The number of cached grammars, more than are in use at a time; the text of one has up to 256 KiB. */
+/** The number of cached grammars, larger than the number in use at a time. The text of each has up to 256 KiB. */
 const CACHED_GRAMMARS_MAX = 64;
 
 /** Caches compiled grammars by their text. */

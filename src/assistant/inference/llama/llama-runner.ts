@@ -28,7 +28,7 @@ export interface LlamaRunnerOptions {
   readonly contextTokens: number;
   /** The number of sequences; 0 for a model made for embedding, which generates nothing. */
   readonly sequences: number;
-  /** How many texts are embedded concurrently. */
+  /** The number of texts that are embedded concurrently. */
   readonly embeddingsAtOnce: number;
   readonly chatTemplate: string | undefined;
   /** The time in epoch milliseconds, for templates that render the date. */

@@ -1,6 +1,9 @@
 import type { BatchItem, BatchingOptions, PrioritizedBatchItem } from "node-llama-cpp";
 
-/** A waiting batch is checked every one or two microtasks; a stream needs about ten to submit its token. */
+/**
+ * The maximum number of checks of a waiting batch. Checks are one or two microtasks apart, and a stream needs about ten
+ * microtasks to submit its token.
+ */
 const ROUNDS_MAX = 1_000;
 
 /** For tests and metrics: the number of decoded batches, and the streams in the last one. */

@@ -91,8 +91,8 @@ export class PromptEncoder {
   }
 
   /**
-   * Tokenises the text between two control tokens as a whole, across pieces. The model was trained that
-   * way, and so a common prefix has the same tokens in the next request.
+   * Tokenises the text between two control tokens as a whole, across pieces. The model was trained that way. Moreover,
+   * a prefix that two requests have in common then has the same tokens in both.
    */
   #tokenizePieces(pieces: readonly PromptPiece[]): readonly Token[] {
     const tokens: Token[] = [];

@@ -48,7 +48,8 @@ export function buildSamplingOptions(
 
 /** Derives an unsigned 32-bit seed, because the library turns negative seeds into 0. */
 export function deriveLibrarySeed(seed: number, suspensions: number): number {
-  // A suspension loses the generator's state; the same seed would repeat its numbers.
+  // A suspension loses the state of the random number generator. A new generator with the same seed would
+  // repeat the numbers of the old one.
   return (Math.trunc(seed) + Math.imul(suspensions, 0x9e3779b9)) >>> 0;
 }
 

@@ -160,7 +160,7 @@ export class KnownModels {
     );
   }
 
-  /** Returns the id of the model that has this alias; `except` is left out. */
+  /** Returns the id of the model that has this alias; The model `except` is not considered. */
   #findIdByAlias(name: string, except?: string): string | undefined {
     const configured = this.#aliases.get(name);
     if (configured !== undefined) return configured === except ? undefined : configured;

@@ -20,7 +20,10 @@ interface LoadFailure {
 export class LoadFailures {
   readonly #failures = new Map<string, LoadFailure>();
 
-  /** `heldMs`: how long the model was resident before it failed; 0 if the load failed. */
+  /**
+   * Records a failure. `heldMs` is the time for which the model was resident before it failed; it is 0 if the
+   * load failed.
+   */
   add(
     id: string,
     failure: { error: AssistantError; now: number; heldMs: number; fileStamp: number },

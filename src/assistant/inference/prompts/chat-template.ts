@@ -97,7 +97,7 @@ export class ChatTemplate {
         withTemplateErrors(() => this.#compiled.capabilities),
         mask,
       ),
-      // Most templates test whether `tools` is defined or none.
+      // Most templates test whether `tools` is undefined or `none`, so an empty list is omitted.
       ...((tools.length > 0 || capabilities.wantsEmptyTools) && { tools }),
       add_generation_prompt: true,
       bos_token: this.#options.vocabulary.bosToken,

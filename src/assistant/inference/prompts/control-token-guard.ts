@@ -95,7 +95,7 @@ export class TextMasker {
   /** True if a client's text and the template's own text together may still form the name of a control token. */
   mayFormControlToken = false;
 
-  /** `used`: the private-use characters in the client's text. */
+  /** `used` contains the private-use characters that occur in the client's text. */
   constructor(guard: ControlTokenGuard, mode: "names" | "letters", used: ReadonlySet<string>) {
     this.#guard = guard;
     this.#mode = mode;

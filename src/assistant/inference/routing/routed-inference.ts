@@ -33,12 +33,13 @@ export interface RoutedInferenceOptions {
 }
 
 /**
- * Local and remote models as one service. A name is an alias, else a remote model, else a local one.
+ * Local and remote models as one service. A name is looked up as an alias first, then as a remote model, then as a
+ * local model.
  *
  * The models of an alias are tried in order, each with its own request and ledger entry. The next model is tried only
  * if the last one failed before its answer began, and with an error that another model may not have
- * (`getFallbackCode`); the last model's error becomes the request's. Missing consent ends the request, so that a text
- * cannot be sent to another provider than the one that was refused.
+ * (`getFallbackCode`); the last model's error becomes the request's. Missing consent ends the request, so that the text
+ * is not sent to a second provider after the user refused the first one.
  */
 export class RoutedInference implements InferenceService, ModelRoutes {
   readonly #options: RoutedInferenceOptions;

@@ -3,7 +3,7 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { RequestPriority } from "../inference-engine.ts";
 import { type EmbeddingResult, type Runner, TextTooLongError } from "../runner.ts";
 
-/** The range for the duration of one piece: generations wait meanwhile for their next step. */
+/** The range for the duration of one piece. While a piece is computed, generations wait for their next step. */
 const PIECE_SHORT_MS = 25;
 const PIECE_LONG_MS = 100;
 const COST_MIN = 256;

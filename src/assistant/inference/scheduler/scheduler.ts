@@ -51,7 +51,10 @@ export class Scheduler implements AsyncDisposable {
   readonly #generations = new Map<Generation, () => void>();
   readonly #embeddings = new Set<EmbeddingJob>();
   readonly #encodings = new Set<Promise<unknown>>();
-  /** Its reason is the error of unfinished jobs and of `encode` when the scheduler ends. */
+  /**
+   * Aborts when the scheduler ends. The reason is the error with which unfinished jobs and calls of `encode`
+   * reject.
+   */
   readonly #closing = new AbortController();
   readonly #loop: Promise<void>;
   #lastOrder = 0;
@@ -277,7 +280,7 @@ export class Scheduler implements AsyncDisposable {
     this.#onWake();
   }
 
-  /** Resolves at the next `#wake`, or at once if one has come since the loop began its pass. */
+  /** Resolves at the next `#wake`, or at once if `#wake` was called since the loop began its current pass. */
   #waitForWake(): Promise<void> {
     if (this.#isWoken) return Promise.resolve();
     return new Promise((resolve) => {

@@ -49,8 +49,8 @@ export class SequenceSlot<Owner = unknown> {
 }
 
 /**
- * Chooses the free sequence with the longest common prefix, if that prefix is half of the prompt or all
- * that the sequence holds. A shorter prefix (the start of a system prompt) saves less than another
+ * Chooses the free sequence with the longest common prefix, if that prefix is at least half of the prompt, or
+ * everything that the sequence holds. A shorter prefix (the start of a system prompt) saves less than another
  * conversation would lose; then the least recently used sequence is chosen. Undefined if none is free.
  */
 export function chooseSlot<Owner>(

@@ -43,7 +43,7 @@ export class StopTexts {
 /** An unpaired surrogate. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
-/** Matches one stop text by Knuth, Morris and Pratt: constant cost per character on average. */
+/** Matches one stop text with the algorithm of Knuth, Morris and Pratt, at a constant cost per character on average. */
 class StopTextMatcher {
   readonly #stop: string;
   /** KMP's failure function: the length still matched when the next character does not match. */
@@ -61,7 +61,7 @@ class StopTextMatcher {
     this.#matchedLength = 0;
   }
 
-  /** The number of characters of the stop text's beginning that are at the end of the text so far. */
+  /** The length of the longest prefix of the stop text with which the text so far ends. */
   get matchedLength(): number {
     return this.#matchedLength;
   }

@@ -30,7 +30,7 @@ export class WaitingQueue {
     return this.nextInteractive ?? background;
   }
 
-  /** Inserts by arrival, so that an evicted generation does not queue at the end. */
+  /** Inserts a generation by its order of arrival, so that an evicted generation does not queue at the end. */
   add(generation: Generation): void {
     const queue = this.#getQueue(generation);
     let at = queue.length;

@@ -8,7 +8,10 @@ import { anyString, conjoin, unconstrained } from "./normal-form.ts";
 import type { StringConstraints, StringPattern } from "./scalar-constraints.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** The maximum number of patterns of one object; each set of patterns that a name may match is a case. */
+/**
+ * The maximum number of patterns of one object. Each set of patterns that one name can match is a separate case, so the
+ * number of cases may double with each pattern.
+ */
 const PATTERNS_MAX = 8;
 
 export interface AdditionalMembers {
@@ -18,7 +21,10 @@ export interface AdditionalMembers {
   readonly names: readonly string[];
 }
 
-/** Compiles the undeclared members: of patternProperties, of additionalProperties, or without a schema. */
+/**
+ * Compiles the undeclared members: those with a schema in patternProperties or additionalProperties, and those without
+ * a schema.
+ */
 export function compileAdditionalMembers(
   language: LanguageContext,
   alternative: ObjectAlternative,

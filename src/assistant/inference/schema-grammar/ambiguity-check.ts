@@ -7,7 +7,10 @@ import type { Expression } from "./expression.ts";
  */
 const STEPS_MAX = 120;
 const STACKS_MAX = 1_500;
-/** Limits the cost of the search; a grammar whose stacks exceed this number grows slowly enough. */
+/**
+ * Limits the cost of the search. A grammar that reaches this total without being refused is accepted, because
+ * its number of stacks grows slowly.
+ */
 const VISITED_STACKS_MAX = 60_000;
 
 /** A parse stack: the expression to read next, and the rest of the stack. */

@@ -8,7 +8,7 @@ import { schemaLimits } from "./schema-limits.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 import { compileUniqueItems } from "./unique-language.ts";
 
-/** Compiles an array: the items with schemas of their own, then the allowed number of others. */
+/** Compiles an array: the items with schemas of their own, then the allowed number of other items. */
 export function compileArray(
   language: LanguageContext,
   alternative: ArrayAlternative,

@@ -26,7 +26,10 @@ export interface SubschemaContext {
 
 const typeNames = ["null", "boolean", "number", "string", "array", "object"] as const;
 
-/** Returns the types that `type` allows, `integer` apart from `number`; all types without the keyword. */
+/**
+ * Returns the types that `type` allows, or all types if the schema has no `type`. `integer` and `number` are separate
+ * types.
+ */
 export function readTypes(node: SchemaNode, raw: Raw): ReadonlySet<string> {
   const written = getOwn(raw, "type");
   if (written === undefined) return new Set(typeNames);

@@ -13,9 +13,8 @@ interface FirstSet {
 }
 
 /**
- * Refuses grammars that llama.cpp would need too long to parse: it expands repetitions, and it follows
- * every path through the beginnings of rules. Left recursion, which makes it hang, is a bug of this
- * compiler.
+ * Refuses grammars that llama.cpp would need too long to parse: it expands repetitions, and it follows every path
+ * through the beginnings of rules. Left recursion, with which llama.cpp would hang, is a bug of this compiler.
  */
 export function checkCost(rules: ReadonlyMap<string, Expression>, root: Expression): void {
   let elements = countElements(root);

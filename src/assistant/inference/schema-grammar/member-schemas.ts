@@ -60,7 +60,7 @@ export function getItemSchemas(alternative: ArrayAlternative, index: number): Sc
   return schemas;
 }
 
-/** Returns how many items have schemas of their own; later items share one. */
+/** Returns how many items have schemas of their own; all later items share one schema. */
 export function getPrefixLength(facets: readonly ArrayFacet[]): number {
   return Math.max(0, ...facets.map((facet) => facet.prefix.length));
 }

@@ -68,8 +68,9 @@ function excludeBranch(
 }
 
 /**
- * Forbids a name that only the rival requires in an object that Berth closes. The name is forbidden
- * explicitly, because schemas that are merged later may declare it.
+ * If Berth closes the object of `alternative`, forbids a property that only `rival`, the alternative of
+ * another branch, requires. The property is forbidden explicitly, because schemas that are merged later may
+ * declare it.
  */
 function forbidForeignProperty(
   alternative: Alternative,

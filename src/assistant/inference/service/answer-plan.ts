@@ -13,7 +13,10 @@ export interface AnswerPlan {
   readonly grammar: GrammarText | undefined;
   readonly stop: readonly string[];
   readonly showControlTokens: boolean;
-  /** Returns the problem of a finished answer, or undefined if it is valid. Undefined if there is nothing to check. */
+  /**
+   * Resolves to the problem of a finished answer, or to undefined if the answer is valid. A plan without anything to
+   * check does not have this function.
+   */
   readonly check?:
     | ((content: string, calls: readonly ToolCall[]) => Promise<string | undefined>)
     | undefined;

@@ -12,7 +12,7 @@ interface ChoiceOptions {
   readonly request: GenerateRequest;
   readonly plan: AnswerPlan;
   readonly model: LoadedModel;
-  /** Index over all prompts: each prompt has `n` choices in a row. */
+  /** The index among the choices of all prompts. Each prompt has `n` consecutive choices. */
   readonly choice: number;
   readonly random: () => number;
   readonly signal: AbortSignal;

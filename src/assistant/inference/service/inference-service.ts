@@ -35,7 +35,7 @@ export interface LocalInferenceServiceOptions {
   readonly capacity: ModelCapacity;
   readonly ledger: Ledger;
   readonly ledgerOk: () => boolean;
-  /** Requests that a model answers concurrently, until the model reports its own number. */
+  /** The number of requests that a model answers concurrently. It applies until the model reports its own number. */
   readonly sequences: number;
   readonly requestTimeoutMs: number;
   readonly clock: Clock;

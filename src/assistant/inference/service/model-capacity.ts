@@ -9,7 +9,7 @@ export class ModelCapacity {
   readonly #inFlight = new Map<string, number>();
 
   constructor(options: {
-    /** Waiting requests per model. */
+    /** The maximum number of waiting requests per model. */
     readonly queueMax: number;
   }) {
     this.#queueMax = options.queueMax;

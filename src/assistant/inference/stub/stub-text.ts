@@ -56,7 +56,7 @@ export function embedText(text: string, length: number): Float32Array {
   return vector.map((value) => value / norm);
 }
 
-/** Marsaglia's xorshift; 0 is replaced, because its successor is 0. */
+/** Computes Marsaglia's xorshift. The state 0 is replaced, because the successor of 0 is 0. */
 function xorshift(state: number): number {
   let value = state === 0 ? 0x9e3779b9 : state;
   value ^= value << 13;

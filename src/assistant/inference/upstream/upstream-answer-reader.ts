@@ -42,7 +42,7 @@ export class UpstreamAnswerReader {
 
   /**
    * Reads the data of one server-sent event. Throws the error that the stream reports, and `engine_failed` for data
-   * that breaks the convention.
+   * that does not have the format of the API.
    */
   read(data: string): AnswerEvent[] {
     if (this.#isDone) return [];

@@ -45,7 +45,9 @@ export function parseErrorEnvelope(
   );
 }
 
-/** Creates the error for an answer that the system instance would not give: another program may use its port. */
+/**
+ * Creates the error for an answer that the system instance never sends. Probably another program listens on its port.
+ */
 export function malformedResponseError(what: string, cause?: unknown): AssistantError {
   return new AssistantError(
     "engine_failed",

@@ -25,7 +25,10 @@ import { connectionLostError, malformedResponseError, upstreamErrors } from "./u
 import { UpstreamHttpClient } from "./upstream-http-client.ts";
 import { buildEmbedRequest, buildGenerateRequest } from "./upstream-request.ts";
 
-/** Four times the 15 s between two signs of life in a stream; its head arrives after 10 s at most. */
+/**
+ * The longest silence in a stream: four times the 15 s within which the system instance sends something. The head of an
+ * answer arrives after 10 s at most.
+ */
 const STREAM_SILENT_MS_MAX = 60_000;
 const METADATA_SILENT_MS_MAX = 10_000;
 /** Maximum age of the answer of `health`. */

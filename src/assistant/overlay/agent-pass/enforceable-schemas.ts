@@ -17,8 +17,8 @@ export class EnforceableSchemas {
   readonly #known = new Map<string, boolean>();
 
   /**
-   * Calls `ask` with as many enforced schemas as possible. Rejects like `ask`, but with `unsupported_schema` only
-   * if no schema was included.
+   * Calls the callback with as many enforced schemas as possible. Rejects like the callback, but with
+   * `unsupported_schema` only if no schema was included.
    */
   async ask<T>(
     candidates: readonly ToolCandidate[],

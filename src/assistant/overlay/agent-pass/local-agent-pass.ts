@@ -40,7 +40,7 @@ export interface LocalAgentPassOptions {
   readonly limits?: Partial<PassLimits>;
 }
 
-/** Codes of errors that mean that no local model is available, rather than that the question is wrong. */
+/** Codes of errors that are caused by the lack of a usable local model, and not by the question. */
 const unavailableModelCodes: ReadonlySet<AssistantErrorCode> = new Set([
   "no_model",
   "model_unusable",

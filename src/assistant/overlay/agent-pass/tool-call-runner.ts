@@ -123,8 +123,8 @@ export class ToolCallRunner {
   }
 
   /**
-   * Withdraws a call in the background. If another frontend is answering at that moment, this task waits for its
-   * result, but the turn does not.
+   * Withdraws a call in the background. If another frontend is answering at that moment, this task waits for the result
+   * of that answer, but the turn does not.
    */
   #scheduleWithdrawal(parked: Promise<number | undefined>, caller: Caller): void {
     this.#tasks.run("withdraw a call", async () => {

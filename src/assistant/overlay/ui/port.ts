@@ -5,8 +5,8 @@
  */
 export interface OverlayUi {
   /**
-   * Returns the frontend's connection; undefined if there is none or it is not trusted, for example in a sandbox.
-   * Never rejects.
+   * Returns the frontend's connection; undefined if there is no frontend, or if the frontend is not trusted, for
+   * example because it runs in a sandbox. Never rejects.
    */
   connection(signal: AbortSignal): Promise<string | undefined>;
   summon(prompt: string, options: SummonOptions, signal: AbortSignal): Promise<void>;

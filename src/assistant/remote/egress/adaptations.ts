@@ -12,7 +12,8 @@ interface Adaptation {
 
 /**
  * Known differences between providers, recognised by their error messages: OpenAI's reasoning models have another name
- * for max_tokens, some older servers do not know stream_options, and strict ones refuse the second name of a penalty.
+ * for max_tokens, some older servers do not know stream_options, and strict servers refuse the second name of a penalty
+ * parameter.
  */
 const adaptations: readonly Adaptation[] = [
   {

@@ -32,7 +32,7 @@ async function* generateChecked(
     let problem = "";
     for await (const event of ask(tried === 0 ? request : selectChoices(request, asked, tried))) {
       if (event.type === "accepted" || event.type === "started") {
-        // These events are passed on only once, because the second attempt reads the same prompt.
+        // These events are yielded only once, because the second attempt reads the same prompt.
         if (tried === 0) yield event;
         continue;
       }

@@ -12,9 +12,9 @@ import { createEndEvent, type EndEvent } from "../../inference/wire/end-event.ts
 import type { ProviderErrors } from "./provider-errors.ts";
 
 /**
- * Turns a provider's stream or document into AnswerEvents. The convention sends token counts at the end or not at all,
- * so each prompt's `started` and each choice's `end` come last, with the totals on the first prompt and the last
- * choice. Deviations of providers from the convention are ignored as long as the answer can be read.
+ * Turns a provider's stream or document into AnswerEvents. Providers send token counts at the end or not at all, so
+ * each prompt's `started` and each choice's `end` come last, with the totals on the first prompt and the last choice.
+ * Deviations from OpenAI's format are ignored as long as the answer can be read.
  */
 export class ProviderAnswerReader {
   readonly #choices: readonly ChoiceReader[];
@@ -46,7 +46,7 @@ export class ProviderAnswerReader {
 
   /**
    * Reads the data of one server-sent event. Throws the error that the event reports, and `bad_response` for data that
-   * does not follow the convention.
+   * does not have OpenAI's format.
    */
   read(data: string): AnswerEvent[] {
     if (this.#isDone || data === "") return [];

@@ -3,8 +3,8 @@ import { type buildConnector, Client, type Dispatcher } from "undici";
 import { type DialDependencies, type DialTarget, dial } from "./dial.ts";
 
 /**
- * The time that an idle connection is kept. Reusing it saves a handshake; most proxies keep theirs for a minute or
- * more. If the server has closed the connection meanwhile, ProviderHttpClient makes one more attempt.
+ * The time that an idle connection is kept. Reusing it saves a handshake; most proxies keep an idle connection for a
+ * minute or more. If the server has closed the connection meanwhile, ProviderHttpClient makes one more attempt.
  */
 const KEPT_MS = 50_000;
 /** The largest size of an answer's head. Cookies and the headers of content delivery networks take up about 4 KiB. */

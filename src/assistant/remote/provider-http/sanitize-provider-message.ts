@@ -15,9 +15,7 @@ export function sanitizeProviderMessage(body: string, key: string | undefined): 
   return said === "" ? undefined : said;
 }
 
-/**
- * Finds the error message in the form of the convention, `{"error":{"message"}}`, or in variants of other providers.
- */
+/** Finds the error message in the form of OpenAI's API, `{"error":{"message"}}`, or in variants of other providers. */
 function envelopeMessage(body: string): string | undefined {
   const value = tryParseJson(body);
   if (value === undefined) return undefined;

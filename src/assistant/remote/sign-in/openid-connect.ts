@@ -18,8 +18,8 @@ const SCOPE = "openid inference-api";
  */
 const REGISTERED_CLIENT_CALLBACK = "/callback";
 /**
- * The upper limit for the lifetime of a session that the provider states. The session is renewed after this time at the
- * latest.
+ * The provider states how long a session lasts. A longer time than this is reduced to this limit, so that the session
+ * is renewed after this time at the latest.
  */
 const EXPIRES_SECONDS_MAX = 10 * 365 * 86_400;
 

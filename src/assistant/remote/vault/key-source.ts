@@ -7,7 +7,7 @@ export interface KeySource {
   probe(signal: AbortSignal): Promise<FoundKey>;
   /**
    * Stores a key after `probe` has returned `empty`. The key is durable when this resolves. Rejects with
-   * KeyNotStoredError if the source refuses it. Undefined if Berth cannot store keys in this source.
+   * KeyNotStoredError if the source refuses it. A source in which Berth cannot store keys does not have this method.
    */
   readonly store?: (key: Buffer, signal: AbortSignal) => Promise<void>;
 }

@@ -11,8 +11,8 @@ export interface Vault {
    */
   put(provider: CredentialOwner, credential: Credential): Promise<void>;
   /**
-   * Resolves to the stored credential; undefined if there is none, or only one for another origin. Rejects with
-   * `storage_failed` while the master key is locked.
+   * Resolves to the stored credential; undefined if there is none, or if the stored credential is bound to another
+   * origin. Rejects with `storage_failed` while the master key is locked.
    */
   get(provider: CredentialOwner): Promise<Credential | undefined>;
   /**

@@ -42,8 +42,8 @@ export class CommandStarter implements AppStarter, AsyncDisposable {
   }
 
   /**
-   * Starts the app and stays pending while it runs, because the process may still end before it listens on its
-   * socket.
+   * Starts the app. The promise stays pending while the app runs, because the process may still end before it listens
+   * on its socket.
    */
   async start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown"> {
     const command = this.#commands.get(appId);

@@ -18,8 +18,8 @@ export interface QueryWord {
  */
 export function parseQueryWords(query: string): QueryWord[] {
   const found = new Map<string, QueryWord>();
-  // FTS5 stores a sentence of a script without spaces as one word; the index also has its pairs of characters as
-  // hidden words.
+  // FTS5 stores a sentence of a script without spaces as one word. So the index also contains each pair of characters
+  // of the sentence as a hidden word.
   for (const word of splitWords(query))
     for (const part of isUnspaced(word) ? splitUnspaced(word) : [word]) {
       const term = normalizeWord(part);

@@ -11,9 +11,9 @@ export interface FolderWatchListener {
 }
 
 /**
- * One file system watch for each folder of a source. A watch reports changes of the files in its folder. chokidar
- * would also need one for each file, and a system may allow only a few thousand watches. `isIncomplete` is true if
- * the system refused a watch.
+ * One file system watch for each folder of a source. A watch reports changes of the files in its folder. chokidar would
+ * also need one watch for each file, and a system may allow only a few thousand watches. `isIncomplete` is true if the
+ * system refused a watch.
  */
 export class FolderWatches {
   readonly #root: string;

@@ -42,7 +42,7 @@ export interface SyncSourceDependencies {
 }
 
 /**
- * Updates the index to the files at `paths` and below; the path `""` means all files. The function can be interrupted
+ * Makes the index match the files at `paths` and below; the path `""` means all files. The function can be interrupted
  * at any point and repeated. Files are compared by size and times, and by content if these differ or if `paths`
  * contains the file. Yields every few milliseconds.
  */
@@ -137,8 +137,8 @@ function inspectFile(
   if (known?.sha256?.equals(read.sha256))
     return { type: "touch", document: known, file: { path, ...stamp } };
   const text = readText(read.bytes, name, kind);
-  // Both texts are checked: markup can split a secret that is in one piece in the passages, and passages can split a
-  // secret that is in one piece in the source.
+  // Both the source and the passages are checked for secrets: markup in the source can split a secret that is whole in
+  // a passage, and the border between two passages can split a secret that is whole in the source.
   if (!text || [text.source, ...text.chunks.map((it) => it.text)].some(containsSecret))
     return empty;
   const { title, chunks } = text;

@@ -9,8 +9,8 @@ interface SourceRow {
 }
 
 /**
- * Updates the table of sources to the configured sources and returns its rows. Deletes the documents of a source that
- * is no longer configured, or whose path has changed.
+ * Makes the table of sources match the configured sources, and returns the table's rows. Deletes the documents of a
+ * source that is no longer configured, or whose path has changed.
  */
 export function syncSourceRows(
   db: SqliteDatabase,

@@ -5,8 +5,8 @@ const CONTROL_SHARE = 200;
 /** The number of bytes at the start of a file that are examined to detect if it is text. */
 const SNIFFED_BYTES = 64 * 1024;
 /**
- * A file without a byte order mark is read as UTF-16 if at least this share of every second byte is 0, as in Latin
- * scripts, and no other byte is.
+ * A file without a byte order mark is read as UTF-16 if, at every second position, at least this share of the bytes is
+ * 0, as in Latin scripts, and no byte at the other positions is 0.
  */
 const UTF16_ZERO_SHARE = 0.7;
 

@@ -31,8 +31,8 @@ export class FileCursor {
   }
 
   /**
-   * Buffers `bytes` for the synchronous readers below; returns undefined if they are buffered already, so
-   * that reading 300,000 tokens does not need as many microtasks.
+   * Buffers the next `bytes` bytes for the synchronous readers. Returns undefined instead of a promise if they are
+   * buffered already, because awaiting a promise for each of 300,000 tokens would be slow.
    */
   ensureAvailable(bytes: number): Promise<void> | undefined {
     if (this.#offset + bytes <= this.#chunk.length) return undefined;

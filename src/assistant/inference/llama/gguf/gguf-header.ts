@@ -26,9 +26,15 @@ export interface Tensor {
   readonly bytes: number;
 }
 
-/** Lists with a number for each layer are kept; the largest known model has about 200 layers. */
+/**
+ * Lists up to this length are kept, because some of them have a number for each layer. The largest known
+ * model has about 200 layers.
+ */
 const LIST_VALUES_MAX = 1024;
-/** llama.cpp's limits (GGML_MAX_NAME, GGML_MAX_DIMS), above which it aborts or refuses. */
+/**
+ * llama.cpp's limits (GGML_MAX_NAME, GGML_MAX_DIMS). For a file that exceeds them, llama.cpp aborts or
+ * returns an error.
+ */
 const TENSOR_NAME_BYTES_MAX = 63;
 const DIMENSIONS_MAX = 4;
 const KEY_BYTES_MAX = 65_535;

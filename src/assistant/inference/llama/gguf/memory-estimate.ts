@@ -12,7 +12,7 @@ export const GENERATOR_TEXT_TOKENS_MAX = 2048;
 /** The library rounds the context of each sequence up to a multiple of this. */
 export const CONTEXT_MULTIPLE = 256;
 
-/** Keys and values have 16 bits, recurrent state and intermediate results 32. */
+/** Keys and values have 16 bits each. Values of the recurrent state and intermediate results have 32 bits. */
 const KV_VALUE_BYTES = 2;
 const COMPUTE_VALUE_BYTES = 4;
 /** The memory of Node, the library and llama.cpp's own structures, measured in a process with a model of 0.5 MB. */

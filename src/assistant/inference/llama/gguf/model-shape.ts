@@ -25,8 +25,8 @@ const LAYERS_MAX = 10_000;
 const LENGTH_MAX = 1 << 24;
 
 /**
- * In these architectures, every n-th layer has full attention and the others a window, if the file does
- * not specify it (llama.cpp's code has the same numbers).
+ * Some files do not specify which layers have an attention window. In these architectures, every n-th layer has full
+ * attention, and all other layers have a window. llama.cpp's code has the same numbers.
  */
 const fullLayerEvery: Readonly<Record<string, number>> = {
   cohere2: 4,

@@ -2,8 +2,8 @@ import type { CoreLease, RequestPriority } from "../../inference-engine.ts";
 import type { FromChild } from "./ipc.ts";
 
 /**
- * The end of the core lease in the model's process. It keeps the lease, even while idle, until another
- * model wants the cores, so that a single model requests them only once.
+ * The child's side of the core lease, in the model's process. It keeps the lease, even while idle, until another model
+ * wants the cores. So a model without competitors requests the cores only once.
  */
 export class CoreLeaseChild implements CoreLease {
   readonly #send: (message: FromChild) => void;

@@ -1,7 +1,7 @@
 import type { CoreLease, RequestPriority } from "../../inference-engine.ts";
 import type { ToChild } from "./ipc.ts";
 
-/** The end of the core lease in the parent: requests the cores for a model's process. */
+/** The parent's side of the core lease: requests the cores for a model's process. */
 export class CoreLeaseParent implements Disposable {
   readonly #cores: CoreLease;
   readonly #send: (message: ToChild) => void;

@@ -7,7 +7,10 @@ import type { Logger } from "../../../../base/logger.ts";
 import { sourceFlags } from "../../../../base/start-worker.ts";
 import type { FromChild, ToChild } from "./ipc.ts";
 
-/** A process is killed after this silence: its main thread does not compute, so it should answer pings. */
+/**
+ * A process that sends no message for this time is killed. Its main thread does not compute, so it can always answer
+ * pings.
+ */
 const SILENCE_MAX_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 /** Limits for logging a process's output, because native code can write a lot. */
@@ -25,7 +28,7 @@ export interface ProcessEnd {
   /** The reason in one line without paths, such as `killed by SIGSEGV`. */
   readonly reason: string;
   readonly signal: NodeJS.Signals | null;
-  /** True if the parent killed the process, for `reason`. */
+  /** True if the parent killed the process; `reason` is then the parent's reason. */
   readonly isKilledByParent: boolean;
 }
 

@@ -64,7 +64,7 @@ export interface LoadResult {
   readonly threads: number;
   readonly sequences: number;
   readonly contextTokens: number;
-  /** The measurements of this load; undefined if there were earlier ones. */
+  /** The measurements of this load; undefined if there were earlier measurements. */
   readonly measured: Measurements | undefined;
   /** True if the measurements are reliable enough for the next load. */
   readonly steady: boolean;

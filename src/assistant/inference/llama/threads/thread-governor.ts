@@ -22,8 +22,9 @@ export interface ThreadGovernorOptions {
 type Workload = "decode" | "prefill" | "embed";
 
 /**
- * The other threads spin while they wait for a thread that shares its core with another process: steps
- * become 70 to 600 times slower. Nothing else makes a step so slow while it uses CPU time throughout.
+ * A step counts as slow if it takes this many times as long as usual. If one thread shares its core with another
+ * process, the other threads spin while they wait for it, and steps become 70 to 600 times slower. Nothing else makes a
+ * step so slow while it uses CPU time throughout.
  */
 const SLOWER_FACTOR = 20;
 /**

@@ -12,7 +12,7 @@ export interface CallProgress {
 
 /**
  * Scans one streamed object `{"name": ..., "arguments": {...}}` in any spelling that JSON allows;
- * `parameters` is a synonym for `arguments`. The arguments' text is passed on unchanged.
+ * `parameters` is a synonym for `arguments`. The arguments' text is returned unchanged.
  *
  * States: open -> key -> colon -> value -> key -> ... -> done; or failed, if the text is no such object.
  */

@@ -3,9 +3,9 @@ import type { CodePointRange, Expression } from "../../schema-grammar/expression
 type Rules = Record<string, Expression>;
 
 /**
- * Builds a grammar of free text up to `marker`, which `after` must follow. Each rule ends with a reference
- * to the next, so that llama.cpp's stack does not grow with the text. `mayEnd`: the text may also end
- * without the marker. The rules are named `${name}-0`, ...; returns a reference to the first.
+ * Builds a grammar of free text up to `marker`, which `after` must follow. Each rule ends with a reference to the next,
+ * so that llama.cpp's stack does not grow with the text. If `mayEnd` is true, the text may also end without the marker.
+ * The rules are named `${name}-0`, `${name}-1` and so on. Returns a reference to the first rule.
  */
 export function buildTextUntilMarker(
   marker: string,
@@ -71,7 +71,10 @@ export function buildTextNotStartingWith(
   return ruleOf(beginnings);
 }
 
-/** KMP's step: returns the length of the marker's prefix after `seen` matched characters and `letter`. */
+/**
+ * Makes one step of the KMP algorithm: returns how many characters of the marker match after `seen` matched characters
+ * and `letter`.
+ */
 function countMatchedPrefix(marker: readonly string[], seen: number, letter: string): number {
   const text = [...marker.slice(0, seen), letter];
   for (let length = Math.min(text.length, marker.length); length > 0; length--) {

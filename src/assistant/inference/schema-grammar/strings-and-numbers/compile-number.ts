@@ -21,9 +21,9 @@ const MULTIPLE_STATES = 500;
 const LISTED_MAX = 200n;
 
 /**
- * Compiles the JSON numbers that meet all constraints: in plain digits, and on a side of zero without a bound also with
- * an exponent. Returns undefined if no number meets them. Refuses constraints that only numbers with too many digits
- * meet, and multiples that need too many states.
+ * Compiles the JSON numbers that meet all constraints. Numbers have plain digits; on a side of zero that has no bound,
+ * they may also have an exponent. Returns undefined if no number meets them. Refuses constraints that only numbers with
+ * too many digits meet, and multiples that need too many states.
  */
 export function compileNumber(
   constraints: NumberConstraints,
@@ -136,7 +136,7 @@ function listMultiples(from: bigint, to: bigint, modulus: bigint, places: number
   return texts;
 }
 
-/** Writes numbers with an exponent like JSON.stringify: `1.5e+21`, `1e-7`. Never zero or infinite. */
+/** Writes numbers with an exponent like JSON.stringify: `1.5e+21`, `1e-7`. Such a number is never zero or infinite. */
 function writeExponent(builder: ExpressionBuilder): InternedExpression {
   const digit = builder.characterClass([[0x30, 0x39]]);
   const leading = builder.characterClass([[0x31, 0x39]]);

@@ -29,7 +29,7 @@ type Comparison = -1 | 0 | 1;
 
 interface DigitState {
   readonly phase: "start" | "zero" | "whole" | "point" | "places";
-  /** The number of digits read in this phase. */
+  /** The number of digits read since the phase began. */
   readonly count: number;
   readonly low: Comparison;
   readonly high: Comparison;
@@ -111,8 +111,9 @@ export function buildMultiplesAutomaton(
 }
 
 /**
- * Returns a key that is equal for remainders which the same digits complete to a multiple: for each number
- * of digits the completing number, if any, up to the number of digits that completes every remainder.
+ * Returns a key that is equal for two remainders if the same digits complete both to a multiple. The key lists, for
+ * each number of digits, the number that completes the remainder, if there is one. The list ends at the number of
+ * digits with which every remainder can be completed.
  */
 function getCompletionKey(rest: number, modulus: number): string {
   const found: (number | string)[] = [];
@@ -158,7 +159,7 @@ class DigitBound {
 
   /** Compares one more digit, unless earlier digits have decided the comparison. */
   compare(before: Comparison, at: number, digit: number, inPlaces: boolean): Comparison {
-    // Before the point, a number with more digits than the bound is decided by its length at the end.
+    // If a number has more digits before the point than the bound, its length decides the comparison in `afterWhole`.
     if (before !== 0 || (!inPlaces && at >= this.wholeLength)) return before;
     const bound = Number(this.digits[at]);
     if (digit === bound) return 0;

@@ -99,7 +99,7 @@ export class ExpressionBuilder {
     return term;
   }
 
-  /** Repeats `item`. Large counts consist of blocks, so that llama.cpp creates few rules. */
+  /** Repeats `item`. A large count is divided into blocks, so that llama.cpp creates few rules. */
   repeat(item: InternedExpression, min: number, max: number | undefined): InternedExpression {
     if (item === this.empty || max === 0) return this.empty;
     if (min === 1 && max === 1) return item;

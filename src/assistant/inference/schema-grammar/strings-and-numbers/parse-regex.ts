@@ -31,9 +31,9 @@ export interface ParsedRegex {
 }
 
 /**
- * Parses an ECMA-262 pattern with the flag `u`, as JSON Schema recommends, or without it if the pattern
- * is only valid without (`\-` outside of a class). Throws UnsupportedConstructError if the pattern is
- * invalid, too long, nested too deeply, or has a construct that no automaton can match.
+ * Parses an ECMA-262 pattern with the flag `u`, as JSON Schema recommends, or without the flag if the pattern is only
+ * valid without it, as with `\-` outside of a class. Throws UnsupportedConstructError if the pattern is invalid, too
+ * long, nested too deeply, or has a construct that no automaton can match.
  */
 export function parseRegex(source: string): ParsedRegex {
   if (source.length > LENGTH_MAX) {
@@ -168,9 +168,9 @@ function toClass({ elements, negate }: AST.CharacterClass, unicode: boolean): Co
 }
 
 /**
- * Without the flag `u` a character past U+FFFF is two units, and in the automaton those characters
- * together represent one such unit (see `pattern-automaton.ts`): a range includes all surrogates or
- * none, or is refused.
+ * Without the flag `u`, a character past U+FFFF is two UTF-16 units. In the automaton, all those characters
+ * together represent one such unit (see `pattern-automaton.ts`). So a range must include all surrogates or
+ * none; any other range is refused.
  */
 function mapSurrogateRange(from: number, to: number): CodePoints {
   if (from <= 0xd800 && to >= 0xdfff) return supplementaryCodePoints;

@@ -25,9 +25,9 @@ const automatonCache = new LRUCache<string, Automaton, Budget>({
 });
 
 /**
- * Without the flag `u`, a pattern reads UTF-16 units. The parser ensures that no set of such a pattern
- * distinguishes surrogates, so in its automaton the characters past U+FFFF represent one surrogate. This
- * function makes such a character two steps.
+ * Without the flag `u`, a pattern reads UTF-16 units. The parser ensures that no set of such a pattern distinguishes
+ * surrogates, so in its automaton the characters past U+FFFF represent one surrogate. This function makes the automaton
+ * take two steps for such a character.
  */
 function readSurrogatePairs(units: Automaton, budget: Budget): Automaton {
   const alphabet = buildAlphabet([...units.alphabet, supplementaryCodePoints]);
