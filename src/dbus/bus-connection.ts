@@ -91,8 +91,8 @@ export class BusConnection implements AsyncDisposable {
   #onLost: () => void = () => {};
 
   /**
-   * Opens a connection over the transport, which it owns from now on, even if it rejects. Rejects with BusCallError
-   * or the signal's reason.
+   * Opens a connection over the transport. The connection owns the transport from then on, even if this method rejects.
+   * Rejects with BusCallError or the signal's reason.
    */
   static async open(options: BusConnectionOptions & BusCallOptions): Promise<BusConnection> {
     const connection = new BusConnection(options);
@@ -384,7 +384,10 @@ function isTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === "TimeoutError";
 }
 
-/** A message that is sent after the bus has closed the connection, and before this side reads its end, fails so. */
+/**
+ * Returns true for the errors of a message that was sent after the bus had closed the connection, but before this side
+ * noticed that.
+ */
 function isClosedByPeer(error: Error | undefined): boolean {
   return ["EPIPE", "ECONNRESET"].includes(getErrorCode(error) ?? "");
 }

@@ -20,7 +20,10 @@ const { EAGAIN, ENOBUFS, ENOMEM } = os.constants.errno;
  * processes.
  */
 const ETOOMANYREFS = 109;
-/** Errors after which the message is sent again later: none of it was sent, and no event reports when it can be. */
+/**
+ * Errors after which the message is sent again later. No byte of the message was sent, and no event reports when the
+ * message can be sent.
+ */
 const TRANSIENT = new Set([-ENOBUFS, -ENOMEM, -ETOOMANYREFS]);
 const TRANSIENT_RETRY_MS = 10;
 /**
@@ -151,8 +154,8 @@ export class FdTransport implements BusTransport {
   }
 
   /**
-   * Handles a write error: reads what has already arrived before it closes the socket, because the peer may have sent
-   * the reason why it closed.
+   * Handles a write error: reads the data that has already arrived, and then closes the socket. The data may contain
+   * the reason why the peer closed the connection.
    */
   #failWriting(error: Error): void {
     this.#writeError = error;

@@ -19,9 +19,9 @@ interface Subscription {
 }
 
 /**
- * The signal subscriptions of a connection. A bus delivers a signal if any rule of the connection matches, and any
- * process can send a signal to one connection without a rule. So this class checks the sender for each
- * subscription.
+ * The signal subscriptions of a connection. A bus delivers a signal if any rule of the connection matches, and it also
+ * delivers a signal that a process sends directly to this connection, without any rule. So this class checks the sender
+ * for each subscription.
  */
 export class SignalSubscriptions {
   readonly #subscriptions = new Set<Subscription>();
