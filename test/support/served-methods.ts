@@ -1,7 +1,7 @@
 import { toErrorReply } from "../../src/assistant/bus/error-reply.ts";
 import { BusCallError } from "../../src/dbus/port.ts";
-import type { FakeBus } from "./fake-bus.ts";
-import type { BusAnswer } from "./fake-companion.ts";
+import { FakeBus } from "./fake-bus.ts";
+import { type BusAnswer, FakeCompanion } from "./fake-companion.ts";
 
 /**
  * Returns the methods of all objects on a bus without a connection, in the form in which a client of the session bus
@@ -25,4 +25,13 @@ export function servedMethods(
     }
   }
   return methods;
+}
+
+/** Returns a session bus with a companion whose real objects `serve` exports. */
+export function serveCompanion(serve: (bus: FakeBus) => void): FakeCompanion {
+  const bus = new FakeBus();
+  serve(bus);
+  const companion = new FakeCompanion(servedMethods(bus));
+  bus.onSignal = ({ name, args }) => companion.emit(name, ...args);
+  return companion;
 }

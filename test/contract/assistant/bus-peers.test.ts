@@ -8,7 +8,6 @@ import { OverlayHarness, REMOTE_MODEL, streamForever } from "../../support/overl
 import { RemoteHarness } from "../../support/remote-harness.ts";
 import { ScriptedAgent } from "../../support/scripted-agent.ts";
 import { consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
-import { ScriptedRemote } from "../../support/scripted-remote.ts";
 import { servedMethods } from "../../support/served-methods.ts";
 import { agentBusContract } from "./agent-bus-contract.ts";
 import type { PeerSignal } from "./bus-peer.ts";
@@ -109,15 +108,5 @@ remoteBusContract("the broker of providers", async () => {
     signals,
     denyLogin: () => harness.signIns.sink?.completed("openrouter", false, "denied_by_user"),
     [Symbol.asyncDispose]: () => harness[Symbol.asyncDispose](),
-  };
-});
-
-remoteBusContract("scripted", async () => {
-  const remote = new ScriptedRemote();
-  return {
-    methods: remote.methods,
-    signals: record(remote),
-    denyLogin: () => remote.completeLogin("openrouter", "denied_by_user"),
-    [Symbol.asyncDispose]: async () => {},
   };
 });

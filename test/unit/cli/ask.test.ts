@@ -4,7 +4,6 @@ import { assertText } from "../../support/companion-client.ts";
 import { FakeCompanion } from "../../support/fake-companion.ts";
 import type { CliOptions } from "../../support/run-cli.ts";
 import { callSpec, consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
-import { ScriptedRemote } from "../../support/scripted-remote.ts";
 import { key } from "../../support/terminal.ts";
 
 const sources = [
@@ -17,13 +16,13 @@ const sources = [
   },
 ];
 
+const ListModels = () => ['["openai/gpt-4o", "meta/llama-3"]'];
+
 let overlay: ScriptedOverlay;
-let remote: ScriptedRemote;
 let bus: FakeCompanion;
 beforeEach(() => {
   overlay = new ScriptedOverlay();
-  remote = new ScriptedRemote();
-  const own = new FakeCompanion({ ...overlay.methods, ...remote.methods });
+  const own = new FakeCompanion({ ...overlay.methods, ListModels });
   overlay.emit = (member, _signature, args) => own.emit(member, ...args);
   bus = own;
 });

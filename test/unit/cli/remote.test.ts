@@ -10,28 +10,32 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { BuiltInProvider, LoginDetail } from "../../../src/assistant/remote/port.ts";
+import { serveRemote } from "../../../src/assistant/remote/remote-bus.ts";
 import { parseConsentChanges } from "../../../src/cli/companion/remote/consent-arguments.ts";
 import { BusCallError } from "../../../src/dbus/port.ts";
-import { FakeCompanion } from "../../support/fake-companion.ts";
+import type { FakeCompanion } from "../../support/fake-companion.ts";
+import { RemoteHarness } from "../../support/remote-harness.ts";
 import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
-import { ScriptedRemote } from "../../support/scripted-remote.ts";
+import { serveCompanion } from "../../support/served-methods.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 const SECRET = "sk-canary-0123456789";
 const nowMs = Date.parse("2026-11-20T20:00:00.000Z");
 
 let dir: string;
-let remote: ScriptedRemote;
+let remote: RemoteHarness;
 let bus: FakeCompanion;
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "berth-remote-"));
-  remote = new ScriptedRemote();
-  const own = new FakeCompanion(remote.methods);
-  remote.emit = (member, _signature, args) => own.emit(member, ...args);
-  bus = own;
+  remote = new RemoteHarness();
+  bus = serveCompanion((own) =>
+    serveRemote({ bus: own, service: remote.remote, daemon: "berth test" }),
+  );
 });
-afterEach(() => {
+afterEach(async () => {
   rmSync(dir, { recursive: true });
+  await remote[Symbol.asyncDispose]();
   if (bus.openConnections > 0) throw new Error("a connection was left behind");
 });
 
@@ -55,23 +59,35 @@ const terminal = (words: readonly string[], more: Record<string, string> = {}) =
     openSessionBus: bus.open,
   });
 
+const currentKey = () => remote.vault.kept.get("openrouter")?.credential;
+const consent = () => remote.remote.state().consent;
+const consentChanges = () =>
+  bus.calls.filter(({ member }) => member === "SetConsent").map(({ args }) => args);
+
+const completeLogin = (id: BuiltInProvider, detail: LoginDetail) =>
+  remote.signIns.sink?.completed(id, detail === "ok", detail);
+/** Calls `then` as soon as the command has received the URL of its sign-in. */
+const afterUrl = (then: () => void, url = "https://example.test/openrouter") => {
+  remote.signIns.begin = async () => {
+    setImmediate(then);
+    return url;
+  };
+};
+
 /** Runs a sign-in for which the companion reports this result. */
-async function ending(detail: string) {
-  const running = run(["login", "openrouter"]);
-  await expect.poll(() => remote.logins).toEqual(["openrouter"]);
-  await new Promise((resolve) => setImmediate(resolve));
-  remote.completeLogin("huggingface", "ok");
-  remote.completeLogin("openrouter", detail);
-  return running;
-}
+const ending = (detail: LoginDetail) => {
+  afterUrl(() => {
+    completeLogin("huggingface", "ok");
+    completeLogin("openrouter", detail);
+  });
+  return run(["login", "openrouter"]);
+};
 
 /** Runs the sign-in command at a terminal. */
 const signsIn = async (url: string, more: Record<string, string>, ...words: readonly string[]) => {
-  remote.authorizeUrl = url;
+  afterUrl(() => completeLogin("openrouter", "ok"), url);
   using person = terminal(["login", "openrouter", ...words], more);
   await person.waitForText(url);
-  await new Promise((resolve) => setImmediate(resolve));
-  remote.completeLogin("openrouter", "ok");
   expect(await person.ended).toBe(0);
 };
 
@@ -85,14 +101,15 @@ const complete = async (current: string, ...words: string[]) =>
 
 describe("providers", () => {
   it("are listed with the consent", async () => {
-    remote.keys.set("openrouter", SECRET);
-    remote.consent["prompt"] = true;
+    await run(["key", "openrouter"], { input: SECRET });
+    await run(["consent", "prompt", "on"]);
     const { code, output, errors } = await run([]);
     expect([code, errors]).toEqual([0, ""]);
     expect(output).toBe(
       [
-        "PROVIDER     ADDRESS                        CREDENTIAL   STATUS    LAST USED",
-        "openrouter   https://openrouter.ai/api/v1   key          unknown   -",
+        "PROVIDER      ADDRESS                            CREDENTIAL            STATUS    LAST USED",
+        "openrouter    https://openrouter.ai/api/v1       key                   unknown   -",
+        "huggingface   https://router.huggingface.co/v1   none; has a sign-in   unknown   -",
         "",
         "May be sent to providers (`berth remote consent`)",
         "  prompt     on    prompts of you and your programs",
@@ -104,11 +121,12 @@ describe("providers", () => {
         "",
       ].join("\n"),
     );
-    expect(JSON.parse((await run(["ls", "-o", "json"])).output)).toEqual(remote.state());
+    expect(JSON.parse((await run(["ls", "-o", "json"])).output)).toEqual(remote.remote.state());
   });
 
   it("are listed with a note that keys are locked, without control characters", async () => {
-    remote.lockedBecause = "the keyring is closed\u001b[31m\nPROVIDER";
+    const message = "the keyring is closed\u001b[31m\nPROVIDER";
+    remote.vault.protection = () => ({ source: "secret-service", state: "locked", message });
     const { output } = await run(["ls"]);
     expect(output).toContain("Keys cannot be read or written now: the keyring is closed");
     expect(output).not.toContain("\u001b");
@@ -129,12 +147,16 @@ describe("providers", () => {
   });
 
   it("list their models by the names that requests to the assistant use", async () => {
-    remote.models = ["openai/gpt-4o", "odd\u001b[2Jname", 7];
+    expect((await run(["models", "openrouter"])).output).toBe(
+      "remote:openrouter:openrouter-model\n",
+    );
+    const hostile = ["openai/gpt-4o", "odd\u001b[2Jname", 7];
+    bus.methods = { ListModels: () => [JSON.stringify(hostile)] };
     expect((await run(["models", "openrouter"])).output).toBe(
       "remote:openrouter:openai/gpt-4o\nremote:openrouter:odd?[2Jname\n",
     );
     const json = await run(["models", "openrouter", "--json"]);
-    expect(JSON.parse(json.output)).toEqual(remote.models);
+    expect(JSON.parse(json.output)).toEqual(hostile);
   });
 
   it.each([
@@ -163,7 +185,7 @@ describe("providers", () => {
 describe("a key", () => {
   it("from standard input is sent through a pipe, and never printed", async () => {
     const { code, output, errors } = await run(["key", "openrouter"], { input: `${SECRET}\n` });
-    expect([code, remote.keys.get("openrouter")]).toEqual([0, SECRET]);
+    expect([code, currentKey()]).toEqual([0, { kind: "key", key: SECRET }]);
     expect(output + errors).not.toContain(SECRET);
     expect(JSON.stringify(bus.calls)).not.toContain(SECRET);
     expect(readdirSync(dir)).toEqual([]);
@@ -174,7 +196,7 @@ describe("a key", () => {
     await person.waitForText("Key for openrouter: ");
     person.type(`${SECRET}${key.enter}`);
     await person.waitForText("no command can read it again");
-    expect([await person.ended, remote.keys.get("openrouter")]).toEqual([0, SECRET]);
+    expect([await person.ended, currentKey()]).toEqual([0, { kind: "key", key: SECRET }]);
     expect(person.screen).not.toContain(SECRET);
   });
 
@@ -191,7 +213,7 @@ describe("a key", () => {
     ["too much", "k".repeat(16 * 1024 + 1)],
   ])("that is %s is rejected, and not printed", async (_, input) => {
     const { code, errors } = await run(["key", "openrouter"], { input });
-    expect([code, remote.keys.size]).toEqual([2, 0]);
+    expect([code, currentKey()]).toEqual([2, undefined]);
     expect(errors).not.toContain(SECRET);
     expect(errors.length).toBeLessThan(300);
   });
@@ -199,13 +221,13 @@ describe("a key", () => {
   it("of the maximum length fits into the pipe", async () => {
     const long = "k".repeat(16 * 1024);
     expect((await run(["key", "openrouter"], { input: long })).code).toBe(0);
-    expect(remote.keys.get("openrouter")).toBe(long);
+    expect(currentKey()).toEqual({ kind: "key", key: long });
   });
 
   it("is deleted on request", async () => {
-    remote.keys.set("openrouter", SECRET);
+    await run(["key", "openrouter"], { input: SECRET });
     expect((await run(["key", "openrouter", "--clear"])).code).toBe(0);
-    expect(remote.keys.size).toBe(0);
+    expect(currentKey()).toBeUndefined();
   });
 
   it("is rejected with an error on a bus that does not pass file descriptors", async () => {
@@ -225,16 +247,16 @@ describe("consent", () => {
   it("is changed, revocations before grants", async () => {
     const { code, output } = await run(["consent", "prompt", "files", "on", "mail", "off"]);
     expect(code).toBe(0);
-    expect(remote.consentWrites).toEqual([
+    expect(consentChanges()).toEqual([
       ["mail", false],
       ["prompt", true],
       ["files", true],
     ]);
     expect(output).toMatch(/^prompt +on .*\nfiles +on .*\nmail +off /);
     await run(["consent", "none"]);
-    expect(Object.values(remote.consent)).toEqual(Array.from({ length: 6 }, () => false));
+    expect(Object.values(consent())).toEqual(Array.from({ length: 6 }, () => false));
     const { output: json } = await run(["consent", "--json"]);
-    expect(JSON.parse(json)).toEqual({ v: 1, consent: remote.consent });
+    expect(JSON.parse(json)).toEqual({ v: 1, consent: consent() });
   });
 
   it.each([
@@ -251,7 +273,7 @@ describe("consent", () => {
     "%j is refused, and changes nothing",
     async (line) => {
       expect((await run(["consent", ...line.split(" ")])).code).toBe(2);
-      expect(remote.consentWrites).toEqual([]);
+      expect(consentChanges()).toEqual([]);
     },
   );
 
@@ -264,10 +286,10 @@ describe("a sign-in", () => {
   it("succeeds after the URL was printed", async () => {
     const { code, output, errors } = await ending("ok");
     expect([code, output]).toEqual([0, "signed in at openrouter\n"]);
-    expect(errors).toBe(`Sign in here, within five minutes:\n  ${remote.authorizeUrl}\n`);
+    expect(errors).toBe("Sign in here, within five minutes:\n  https://example.test/openrouter\n");
   });
 
-  it.each([
+  it.each<[LoginDetail, number, string]>([
     ["denied_by_user", 5, "denied in the browser"],
     ["state_mismatch", 1, "does not belong to this sign-in"],
     ["issuer_mismatch", 1, "not from the provider"],
@@ -276,7 +298,6 @@ describe("a sign-in", () => {
     ["superseded", 1, "a newer sign-in"],
     ["cancelled", 5, "cancelled"],
     ["storage_failed", 1, "could not be stored"],
-    ["something\u001b[2Jnew", 1, 'failed with "something?[2Jnew"'],
   ])("that fails with %s exits with %i", async (detail, code, words) => {
     const result = await ending(detail);
     expect([result.code, result.output]).toEqual([code, ""]);
@@ -284,9 +305,20 @@ describe("a sign-in", () => {
     expect(result.errors).toContain(words);
   });
 
+  it("that fails with an unknown result prints it without control characters", async () => {
+    const detail = "something\u001b[2Jnew";
+    afterUrl(() => bus.emit("LoginCompleted", "openrouter", false, detail));
+    const { code, errors } = await run(["login", "openrouter"]);
+    expect([code, errors]).toEqual([1, expect.stringContaining('failed with "something?[2Jnew"')]);
+  });
+
   it("ignores the result of an earlier sign-in", async () => {
-    remote.beforeLogin = () => remote.completeLogin("openrouter", "superseded");
-    expect((await ending("ok")).code).toBe(0);
+    remote.signIns.begin = async () => {
+      completeLogin("openrouter", "superseded");
+      setImmediate(() => completeLogin("openrouter", "ok"));
+      return "https://example.test/openrouter";
+    };
+    expect((await run(["login", "openrouter"])).code).toBe(0);
   });
 
   it("opens the browser only on a desktop", async () => {
@@ -305,23 +337,19 @@ describe("a sign-in", () => {
   });
 
   it("ends when the companion ends", async () => {
-    const running = run(["login", "openrouter"]);
-    await expect.poll(() => remote.logins).toEqual(["openrouter"]);
-    bus.emit("NameOwnerChanged", "dev.assistant.Remoted", ":1.2", "");
-    const { code, errors } = await running;
+    afterUrl(() => bus.emit("NameOwnerChanged", "dev.assistant.Remoted", ":1.2", ""));
+    const { code, errors } = await run(["login", "openrouter"]);
     expect([code, errors]).toEqual([1, expect.stringContaining("the companion ended")]);
   });
 
   it("can be completed after Ctrl-C has ended the command", async () => {
     let interrupt: (() => void) | undefined;
-    const running = run(["login", "openrouter"], {
+    afterUrl(() => interrupt?.());
+    const { code, errors } = await run(["login", "openrouter"], {
       onInterruptible: (listener) => {
         interrupt = listener;
       },
     });
-    await expect.poll(() => remote.logins).toEqual(["openrouter"]);
-    interrupt?.();
-    const { code, errors } = await running;
     expect([code, errors]).toEqual([130, expect.stringContaining("the address stays valid")]);
   });
 });
