@@ -1,6 +1,7 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
+import { findDifferences } from "../../src/controller/container-differences.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
 import type { ContainerSpec, LogLine, RuntimeEvent } from "../../src/controller/runtime/port.ts";
@@ -17,6 +18,9 @@ const network = `docker-test-${instance}`;
 const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
 let count = 0;
 
+const plainSpec = { env: [], aliases: [], mounts: [], publish: [], stopGraceMs: 1_000 };
+const device = { PathOnHost: "/dev/null", PathInContainer: "/dev/more", CgroupPermissions: "r" };
+
 async function make(changes: Partial<ContainerSpec>): Promise<string> {
   await runtime.ensureNetwork(network, labels, signal);
   count += 1;
@@ -25,12 +29,8 @@ async function make(changes: Partial<ContainerSpec>): Promise<string> {
       name: `${network}-${count}`,
       image: SHELL,
       labels,
-      env: [],
       network,
-      aliases: [],
-      mounts: [],
-      publish: [],
-      stopGraceMs: 1_000,
+      ...plainSpec,
       ...changes,
     },
     signal,
@@ -72,6 +72,47 @@ describe("a container on Docker", () => {
     expect(config.RestartPolicy?.Name).toBe("no");
     const hosts = await runtime.exec(id, ["cat", "/etc/hosts"], 5_000, signal);
     expect(hosts.output).toContain("host.docker.internal");
+  });
+
+  it("differs from its spec if another program has created it with other settings", async () => {
+    const spec = { name: `${network}-own`, image: SHELL, network, labels, ...plainSpec };
+    const docker = dockerClient();
+    await runtime.ensureNetwork(network, labels, signal);
+    const id = await runtime.createContainer(spec, signal);
+    const { Config: config, HostConfig: host } = await docker.getContainer(id).inspect();
+    const hostChanges = {
+      volumes: { Binds: ["/usr/share:/data:ro"] },
+      Mounts: { Mounts: [{ Type: "tmpfs", Target: "/more" }] },
+      Tmpfs: { Tmpfs: { "/more": "" } },
+      CapAdd: { CapAdd: ["NET_ADMIN"] },
+      Devices: { Devices: [device] },
+      GroupAdd: { GroupAdd: ["0"] },
+      ReadonlyRootfs: { ReadonlyRootfs: true },
+      AutoRemove: { AutoRemove: true },
+      ExtraHosts: { ExtraHosts: ["example.org:127.0.0.1"] },
+      PidMode: { PidMode: "host" },
+      IpcMode: { IpcMode: "host" },
+      Privileged: { Privileged: true },
+      CpuShares: { CpuShares: 512 },
+      PidsLimit: { PidsLimit: 100 },
+    };
+    const changes: readonly (readonly [string, object])[] = [
+      ["entrypoint", { Entrypoint: ["/bin/sh"] }],
+      ["workingDir", { WorkingDir: "/tmp" }],
+      ...Object.entries(hostChanges).map(
+        ([field, change]) => [field, { HostConfig: { ...host, ...change } }] as const,
+      ),
+    ];
+    for (const [field, change] of changes) {
+      const name = `${network}-${field}`;
+      const made = await docker.createContainer({ ...config, HostConfig: host, ...change, name });
+      const listed = await runtime.listContainers({ instance }, signal);
+      const found = listed.find((container) => container.id === made.id);
+      expect(found && findDifferences(found, { ...spec, name })).toContain(field);
+      await made.remove({ v: true });
+    }
+    const [own] = await runtime.listContainers({ instance }, signal);
+    expect(own && findDifferences(own, spec)).toEqual([]);
   });
 
   it("is reachable under its alias on its network", async () => {

@@ -26,6 +26,6 @@ export function findForeignSettings({ containers, desired }: DriftFindings): Rea
   const names = foreign.differences.join(", ");
   return {
     reason: "OtherSettings",
-    message: `the container ${foreign.container.name} was created or changed by hand, with other settings: ${names}; Berth replaces it`,
+    message: `the container ${foreign.container.name} was created or changed by hand, with other settings: ${names}; it is replaced as soon as Berth can create its replacement`,
   };
 }

@@ -24,6 +24,8 @@ const spec: ContainerSpec = {
 const bind = { Type: "bind", Destination: "/data", RW: false, Mode: "" };
 const requested = { Type: "bind", Source: "/home/me", Target: "/data", ReadOnly: true };
 
+const isInspection = (value: object): value is ContainerInspectInfo => "State" in value;
+
 /** Returns the differences of a container of `spec`, whose host settings are these. */
 function differencesWith(host: object, source = "/home/me", aliases: unknown = ["web"]) {
   const inspected = {
@@ -41,7 +43,6 @@ function differencesWith(host: object, source = "/home/me", aliases: unknown = [
       ...host,
     },
   };
-  const isInspection = (value: object): value is ContainerInspectInfo => "State" in value;
   if (!isInspection(inspected)) throw new Error("this is no inspection");
   const settings = toSettings(inspected, NO_DEFAULTS);
   return findDifferences(toObservedContainer(inspected, undefined, settings), spec);
