@@ -12,9 +12,9 @@ const logCandidates = new RegExp(`\\u001B\\[[0-9;]*m|[${unsafeCharacters}]`, "g"
 const eraseLine = "\r\u001b[K";
 
 /**
- * Wraps the streams of the process so that text from servers, files and apps cannot control the terminal: of the control
- * sequences only colours, and the removal of a progress line, pass; every other unsafe character is printed as its
- * escape, which is also valid in JSON. Bytes, such as those of a backup, pass unchanged.
+ * Wraps the streams of the process so that text from servers, files and apps cannot control the terminal. Of the
+ * control sequences, only those for colours and for erasing a progress line are printed. Every other unsafe character
+ * is printed as an escape, which is also valid in JSON. Bytes, such as those of a backup, are written unchanged.
  */
 export function withCleanOutput(io: CliIo): CliIo {
   return {
@@ -25,7 +25,10 @@ export function withCleanOutput(io: CliIo): CliIo {
   };
 }
 
-/** Escapes what is unsafe. At anything but a terminal, colours and the removal of a line are unsafe too. */
+/**
+ * Escapes unsafe characters. If the output is not a terminal, the control sequences for colours and for erasing a line
+ * are escaped too.
+ */
 export function cleanText(text: string, isTerminal: boolean): string {
   const erasure = isTerminal && text.startsWith(eraseLine) ? eraseLine : "";
   const rest = text.slice(erasure.length);
@@ -36,7 +39,7 @@ export function cleanText(text: string, isTerminal: boolean): string {
   );
 }
 
-/** Cleans a line of an app's log, which keeps the app's own colours and ends with the standard ones. */
+/** Cleans a line of an app's log. The app's own colours stay; if there are any, the end of the line resets them. */
 export function cleanLogLine(line: string): string {
   if (!unsafe.test(line)) return line;
   const cleaned = line
@@ -45,7 +48,7 @@ export function cleanLogLine(line: string): string {
   return cleaned.includes("\u001b[") ? `${cleaned}\u001b[0m` : cleaned;
 }
 
-/** True for text that is not printed as it is. */
+/** Returns true if the text contains characters that `cleanText` may escape. */
 export function hasUnsafeCharacters(text: string): boolean {
   return unsafe.test(text);
 }

@@ -4,7 +4,7 @@ import type { ServerTarget } from "../client/rest/server-target.ts";
 import { type Colors, createColours } from "./colours.ts";
 import type { CliIo } from "./io.ts";
 
-/** Options that any verb accepts, before or after its own. */
+/** Options that every verb accepts. They may precede or follow the options of the verb. */
 export interface GlobalOptions {
   readonly url?: string;
   readonly dataDir?: string;
@@ -71,7 +71,10 @@ export class Cli {
     await this.io.write(text.endsWith("\n") ? text : `${text}\n`);
   }
 
-  /** Writes without waiting, for callers such as the printer of help; `flushWrites` waits and reports errors. */
+  /**
+   * Writes without waiting, for callers that cannot wait, such as the code that prints help. `flushWrites` waits, and
+   * reports errors.
+   */
   queueWrite(text: string): void {
     this.#writes.push(this.io.write(text));
   }

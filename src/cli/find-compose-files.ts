@@ -7,7 +7,10 @@ import type { Cli } from "./cli.ts";
 import { UsageError } from "./cli-errors.ts";
 import { readAll } from "./read-input.ts";
 
-/** The files that Compose reads if none is named, and those that it merges over the first one it finds. */
+/**
+ * The file names that Compose looks for if the user names no file. It merges the first override file that exists over
+ * the first standard file that exists.
+ */
 const standardNames = [
   "compose.yaml",
   "compose.yml",

@@ -65,7 +65,10 @@ export function processIo(environment: Environment): CliIo {
   };
 }
 
-/** A terminal that does not know its size, as one on a serial line, reports 0: assume the usual 80 columns. */
+/**
+ * Some terminals, such as one on a serial line, do not know their size and report 0; then the usual 80 columns are
+ * assumed.
+ */
 function columnsOf(stream: NodeJS.WriteStream): number | undefined {
   if (!stream.isTTY) return undefined;
   return stream.columns > 0 ? stream.columns : COLUMNS_STANDARD;

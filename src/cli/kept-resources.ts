@@ -5,13 +5,16 @@ import { formatReference } from "./resource-references.ts";
 
 /** The resources and data that stay when an app is deleted. */
 export interface KeptResources {
-  /** References such as `secret/blog-password`: what a template has made for the app. */
+  /** References to the resources that a template has created for the app, such as `secret/blog-password`. */
   readonly companions: readonly string[];
   /** Names of the app's named volumes. */
   readonly volumes: readonly string[];
 }
 
-/** Finds out what stays, before the app is deleted. Nothing stays of an app that does not exist. */
+/**
+ * Finds the resources and data that will stay when the app is deleted. Call it before the deletion. The result is empty
+ * for an app that does not exist.
+ */
 export async function findKeptResources(client: Client, name: string): Promise<KeptResources> {
   const listParts = async (kind: Kind) => {
     const { items } = await client.resources.list(kind);

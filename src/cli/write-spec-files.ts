@@ -69,7 +69,7 @@ function readIfPresent(path: string): string | undefined {
   }
 }
 
-/** Returns what made the first resource of a spec file; undefined if it was written by hand. */
+/** Returns the origin of the first resource of a spec file, such as an import; undefined if a person wrote the file. */
 function readOrigin(text: string): string | undefined {
   return parseManifests(text).documents[0]?.manifest.metadata.annotations?.[ORIGIN_ANNOTATION];
 }

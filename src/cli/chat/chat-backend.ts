@@ -11,7 +11,9 @@ import { chooseModel } from "./choose-model.ts";
 export interface ChatBackend {
   listModels(): Promise<readonly ServedModel[]>;
 
-  /** Finds a model by name, or the default model if no name is given. Rejects with NotFoundError if there is none. */
+  /**
+   * Finds a model by name, or the default model if no name is given. Rejects with NotFoundError if no model is found.
+   */
   chooseModel(name: string | undefined): Promise<ServedModel>;
 
   /** Streams one answer. Rejects with ChatError, `assistant_unreachable`, or the signal's reason. */

@@ -1,7 +1,7 @@
 import { BerthError } from "../../base/errors.ts";
 import { ChatError } from "../../client/rest/chat-client.ts";
 
-/** Adds the next command to try to an error. */
+/** Adds a hint to an error: the command that the user can try next. */
 export function addChatHint(error: unknown, isConversation: boolean): unknown {
   if (!(error instanceof ChatError)) return error;
   const [message, hint] = describeChatError(error, isConversation);

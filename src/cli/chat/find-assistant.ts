@@ -6,11 +6,13 @@ import { isProcessRunning } from "../../base/running-process.ts";
 import { loadConfig } from "../../config/config.ts";
 
 export interface FindAssistantOptions {
-  /** The flag --assistant-url. */
+  /** The value of the flag --assistant-url. */
   readonly url?: string | undefined;
   /** The flag --port. */
   readonly port?: number | undefined;
-  /** The flag --data-dir: the directory of the server, or of an assistant without a server. */
+  /**
+   * The value of the flag --data-dir: the data directory of the server, or of an assistant that runs without a server.
+   */
   readonly dataDir?: string | undefined;
   readonly config?: string | undefined;
   readonly environment: Environment;
@@ -44,8 +46,8 @@ export function findAssistant(options: FindAssistantOptions): string {
 }
 
 /**
- * Reads the URL of the assistant that uses the data directory; undefined if none uses it, or if this user cannot read
- * it.
+ * Reads the URL of the assistant that uses the data directory. Undefined if no assistant uses it, or if this user
+ * cannot read the file with the URL.
  */
 function readRunningUrl(dataDir: string): string | undefined {
   try {

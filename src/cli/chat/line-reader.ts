@@ -5,9 +5,9 @@ import { Writable } from "node:stream";
 /** An action of the user at the prompt. */
 export type LineReaderEvent =
   | { readonly type: "line"; readonly text: string; readonly isPasted: boolean }
-  /** Ctrl-C. `hadText`: the line had text, which was discarded. */
+  /** The user pressed Ctrl-C. If the line contained text, `hadText` is true, and the text was discarded. */
   | { readonly type: "interrupt"; readonly hadText: boolean }
-  /** Ctrl-D, or the terminal was closed. */
+  /** The user pressed Ctrl-D or closed the terminal. */
   | { readonly type: "end" };
 
 export interface LineReaderOptions {
@@ -22,8 +22,9 @@ const PASTE_MARKS_ON = "\u001b[?2004h";
 const PASTE_MARKS_OFF = "\u001b[?2004l";
 
 /**
- * Reads lines at a terminal to which the caller writes answers between two lines. Input that the user types during an
- * answer is not echoed; it appears at the next prompt. Ctrl-C during an answer calls the listener of `onInterrupt`.
+ * Reads lines at a terminal. The caller may write to the same terminal between two lines, for example an answer. Input
+ * that the user types during an answer is not echoed; it appears at the next prompt. Ctrl-C during an answer calls the
+ * listener of `onInterrupt`.
  */
 export class LineReader implements Disposable {
   readonly #options: LineReaderOptions;

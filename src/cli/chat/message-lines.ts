@@ -1,8 +1,8 @@
 const FENCE = '"""';
 
 /**
- * Combines typed lines to messages. Each line is a message, except that a line that ends with a backslash continues in the
- * next one, and that `"""` begins and ends a message of several lines. Pasted lines are one message.
+ * Combines typed lines into messages. Usually each line is one message. A backslash at the end of a line continues the
+ * message on the next line. `"""` begins and ends a message of several lines. Pasted lines are one message.
  */
 export class MessageLines {
   readonly #lines: string[] = [];

@@ -5,8 +5,9 @@ import { UsageError } from "../cli-errors.ts";
 const INPUT_BYTES_MAX = 4 * 1024 * 1024;
 
 /**
- * Returns the message followed by standard input, or undefined if the user will type it. Throws UsageError, with `example` as
- * its hint, if there is neither.
+ * Returns the message, followed by the text of standard input. At a terminal, standard input is not read, and the
+ * result is undefined if there is no message: the user will type it. Throws UsageError, with `example` as its hint, if
+ * both texts are empty.
  */
 export async function readMessage(
   cli: Cli,

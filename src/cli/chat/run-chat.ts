@@ -45,12 +45,12 @@ export async function runChat(cli: Cli, options: RunChatOptions): Promise<void> 
   await new ChatSession({ cli, backend, reader, settings, model }).run();
 }
 
-/** Returns a prompt at a terminal that is not read otherwise, or undefined if there is no terminal. */
+/** Returns a prompt at a terminal that no other code reads, or undefined if there is no terminal. */
 export function createTerminalPrompter(cli: Cli): Prompter {
   return canPrompt(cli) ? (question, signal) => askDecision(cli, question, signal) : undefined;
 }
 
-/** Does the same as `askDecision` at a terminal from which a chat already reads. */
+/** Works like `askDecision`, but at a terminal from which a chat already reads. */
 async function askInChat(
   cli: Cli,
   reader: LineReader,
@@ -61,7 +61,7 @@ async function askInChat(
   signal.addEventListener("abort", giveUp, { once: true });
   try {
     await delay(prompt.holdMs, undefined, { signal }).catch(() => {});
-    // Earlier input was typed before the user could read the question.
+    // The user typed earlier input before the question was visible, so that input is no answer to it.
     reader.discardTyped();
     for (;;) {
       if (signal.aborted) return "overtaken";

@@ -30,9 +30,9 @@ export interface CallDecision {
 const DECLINE_MS_MAX = 3000;
 
 /**
- * Shows a parked call at the terminal, asks the user, and sends the decision to the companion. Ctrl-C, and the abort of the
- * signal during the question, decline the call. If another client decides first, this is printed, and the result of that
- * decision is returned. Rejects as `confirmCall` does.
+ * Shows a call that waits for confirmation at the terminal, asks the user, and sends the decision to the companion.
+ * Ctrl-C declines the call, and so does the signal if it aborts during the question. If another client decides first, a
+ * note says so, and the result of that decision is returned. Rejects with the errors of `confirmCall`.
  */
 export async function decideCall(
   cli: Cli,
@@ -60,8 +60,8 @@ export async function decideCall(
     return { result: end, isInterrupted };
   }
   if (decision === "overtaken") {
-    // Another client has decided about the call, so this request only fetches the result. If the call still waits after
-    // all, `false` is the safe decision.
+    // Another client has decided about the call, so this request only fetches the result. It sends `false`, which is
+    // the safe decision if the call should still wait.
     const end = await agent.confirm(callId, false, signal);
     if (endedAs !== undefined)
       cli.note(describeOutsideDecision(endedAs, parseCallDetail(end.detail).code));

@@ -3,7 +3,7 @@ import { Writable } from "node:stream";
 import { cleanText } from "../clean-output.ts";
 import type { Cli } from "../cli.ts";
 
-/** `interrupted`: Ctrl-C, Ctrl-D, or the terminal was closed. `overtaken`: the signal aborted. */
+/** `interrupted`: the user pressed Ctrl-C or Ctrl-D, or closed the terminal. `overtaken`: the signal aborted first. */
 export type DecisionOutcome = "approve" | "decline" | "interrupted" | "overtaken";
 
 export interface DecisionPrompt {
@@ -38,7 +38,7 @@ export function askDecision(
     const reader = createInterface({ input: cli.io.input, output, terminal: true });
     const holdTimer = setTimeout(
       () => {
-        // The text on the line was typed before the user could read the question.
+        // Discards the text on the line, which the user typed before the question was visible.
         reader.write("", { ctrl: true, name: "e" });
         reader.write("", { ctrl: true, name: "u" });
         isHeld = false;

@@ -5,8 +5,8 @@ import { sanitizeBlock, sanitizeLine } from "./untrusted-text.ts";
 const INDENT = "  ";
 const words = /[\p{L}\p{N}]+/gu;
 /**
- * The minimum length of a word that is highlighted if it only shares its beginning with a word of the query, because
- * the index compares stems.
+ * The index compares word stems, so a word is also highlighted if only its beginning equals that of a word of the
+ * query. Such a word must have at least this length.
  */
 const STEM_LENGTH = 5;
 

@@ -7,7 +7,10 @@ import type { CandidateSource, CompletionCandidate } from "./complete-command-li
 /** The longest time that a user waits after pressing Tab. */
 const ANSWER_MS_MAX = 1500;
 
-/** Fetches names from the server or the companion. Resolves to none on any error, so that Tab prints no message. */
+/**
+ * Fetches names from the server or the companion. Resolves to an empty list on any error, so that Tab prints no
+ * message.
+ */
 export async function fetchCandidates(
   cli: Cli,
   source: CandidateSource,

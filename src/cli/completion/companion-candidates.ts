@@ -13,7 +13,10 @@ export type CompanionSource = Extract<
   { type: "tool-apps" | "tools" | "parked-calls" | "providers" }
 >;
 
-/** Lists candidates from a running companion; pressing Tab starts none. Rejects if there is no session bus. */
+/**
+ * Lists candidates from a companion that already runs: pressing Tab must not start one. Rejects if there is no session
+ * bus.
+ */
 export async function listCompanionCandidates(
   cli: Cli,
   source: CompanionSource,

@@ -12,7 +12,10 @@ import { type DeployBaseline, finishDeploy, readBaseline } from "./finish-deploy
 import { listFolder, packFolder } from "./pack-folder.ts";
 import { resolvePort } from "./resolve-port.ts";
 
-/** Uploads a folder and follows its deploy. An argument that is no folder is the name of an app to deploy again. */
+/**
+ * Uploads a folder and follows its deploy. An argument that is no folder is taken as the name of an existing app, which
+ * is deployed again.
+ */
 export async function deployFolder(
   cli: Cli,
   word: string | undefined,
@@ -55,7 +58,7 @@ export async function deployFolder(
   return finishDeploy(cli, client, name, write, baseline, flags);
 }
 
-/** Has the server build the newest state of the source of an existing app. */
+/** Makes the server build the newest state of the source of an existing app. */
 async function redeployApp(cli: Cli, word: string, flags: DeployFlags): Promise<void> {
   const name = /^[a-z0-9-]+$|^apps?\//.test(word) ? parseAppName(word) : undefined;
   const client = await cli.connect();

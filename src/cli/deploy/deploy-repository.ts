@@ -6,7 +6,7 @@ import type { DeployFlags } from "./deploy-flags.ts";
 import { appNameFromRepository } from "./derive-app-name.ts";
 import { finishDeploy, readBaseline } from "./finish-deploy.ts";
 
-/** Has the server build an existing or a new app from a repository. */
+/** Makes the server build an app from a repository. The app may exist already or be new. */
 export async function deployRepository(
   cli: Cli,
   named: string | undefined,

@@ -3,7 +3,10 @@ import { UsageError } from "../cli-errors.ts";
 
 const LENGTH_MAX = 63;
 
-/** Derives the name of an app from the name of a folder or repository. Throws UsageError if none remains. */
+/**
+ * Derives the name of an app from the name of a folder or repository. Throws UsageError if no allowed characters
+ * remain.
+ */
 export function toAppName(text: string): string {
   const name = text
     .toLowerCase()

@@ -22,8 +22,8 @@ export interface FollowDeployOptions {
 }
 
 /**
- * Shows the log of the build, then the rollout, until the app is Ready. Throws as `waitForAppReady` does; if the
- * build has failed, the hint names its log.
+ * Shows the log of the build, then the rollout, until the app is Ready. Throws the errors of `waitForAppReady`. If the
+ * build has failed, the hint of the error names the log of the build.
  */
 export async function followDeploy(
   cli: Cli,
@@ -77,7 +77,10 @@ async function showBuilds(
   }
 }
 
-/** Requests the next change before the caller reads the builds, so that none is missed; it may never be awaited. */
+/**
+ * Requests the next change before the caller reads the builds, so that no change is missed. The caller may drop the
+ * promise: its rejection is handled here.
+ */
 function requestNext<T>(changes: AsyncIterator<T>): Promise<IteratorResult<T>> {
   const next = changes.next();
   next.catch(() => {});

@@ -9,7 +9,7 @@ const LIMITS = { bytesMax: 16 * 1024 ** 3, filesMax: 1_000_000 } as const;
 /** The progress is redrawn after each further percent. */
 const STEP_FRACTION = 0.01;
 
-/** Lists the files of a folder that are sent to be built. Throws as `listSource` does. */
+/** Lists those files of a folder that are uploaded for a build. Throws the errors of `listSource`. */
 export async function listFolder(
   dir: string,
   dockerfile: string | undefined,
@@ -19,8 +19,8 @@ export async function listFolder(
 }
 
 /**
- * Yields the folder as a gzipped archive, which is created while the caller reads it, and shows a progress bar
- * with `label` on a terminal. Throws as `packSource` does.
+ * Yields the folder as a gzipped archive, which is created while the caller reads it. On a terminal it shows a progress
+ * bar with `label`. Throws the errors of `packSource`.
  */
 export async function* packFolder(
   cli: Cli,

@@ -9,9 +9,9 @@ import type { DeployFlags } from "./deploy-flags.ts";
 import type { DeployBaseline } from "./finish-deploy.ts";
 
 /**
- * Resolves to the port on which the app listens: that of --port, of the existing app, of the Dockerfile (the
- * generated one for a source without its own), or the user's answer. An app for which none of these names a port is a
- * worker, and the result is null. Throws as `chooseDockerfile` does for a source that cannot be built.
+ * Resolves to the port on which the app listens. The first of these that gives a port counts: --port, the existing app,
+ * the Dockerfile, the user's answer. A source without a Dockerfile uses the generated one. If no port is found, the app
+ * is a worker, and the result is null. Throws the errors of `chooseDockerfile` for a source that cannot be built.
  */
 export async function resolvePort(
   cli: Cli,

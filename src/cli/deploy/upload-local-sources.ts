@@ -11,8 +11,9 @@ import { readBaseline } from "./finish-deploy.ts";
 import { listFolder, packFolder } from "./pack-folder.ts";
 
 /**
- * Uploads the folders of `source.local` and returns the manifests with their archives instead, because the
- * server reads no folders for clients of its API. With `isDryRun` it only computes the digests of the archives.
+ * Uploads the folders that manifests name in `source.local`, because the server reads no folders for clients of its
+ * API. Returns the manifests with the uploaded archives as their sources. With `isDryRun` it only computes the digests
+ * of the archives.
  */
 export async function uploadLocalSources(
   cli: Cli,

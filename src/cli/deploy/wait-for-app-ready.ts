@@ -8,8 +8,8 @@ import { formatDurationMs } from "../format-time.ts";
 import { ProgressLines } from "../output/progress-lines.ts";
 
 /**
- * Waits until the app is Ready in this generation. On a terminal it shows each change of the app's message,
- * and a bar for a pull. Throws BerthError `wrong_state` with the reason if the app failed, and `timeout`.
+ * Waits until the app is Ready in this generation. On a terminal it shows each change of the app's message, and a bar
+ * for a pull. Throws BerthError `wrong_state` with the reason if the app has failed, and `timeout` if the time is over.
  */
 export async function waitForAppReady(
   cli: Cli,
@@ -90,7 +90,7 @@ async function showProgress(
       if (change.reset || change.type === "status") await showChange();
     }
   } catch {
-    // `waitForAppReady` reports failures of the app; this function is only a display.
+    // `waitForAppReady` reports failures of the app; this function only displays progress.
   } finally {
     lines.end();
   }

@@ -116,7 +116,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
   );
 }
 
-/** Uses plain HTTP, because the command line does not import the server's runtime. */
+/** Uses Node's HTTP client, because the command line does not import the server's client of the container engine. */
 function requestEngine(host: string, path: string): Promise<Record<string, unknown>> {
   return new Promise((resolve, reject) => {
     const target = host.startsWith("unix://")

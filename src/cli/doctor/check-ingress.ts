@@ -112,7 +112,7 @@ async function checkIngressPort(flag: string, port: number): Promise<DoctorFindi
       return createFinding(check, "fail", `cannot listen on ${port}: ${getErrorMessage(error)}`);
     const holder = findPortHolder(port);
     const text = `${port} is taken${holder === undefined ? "" : ` by ${holder}`}`;
-    // The engine's docker-proxy listens on the ports of containers, Berth's own Caddy included.
+    // If docker-proxy listens, the port belongs to a container, which may be Berth's own Caddy.
     return holder?.startsWith("docker-proxy") === true
       ? createFinding(
           check,

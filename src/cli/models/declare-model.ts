@@ -23,7 +23,10 @@ export type ModelArgument =
   /** A URL or the path of a file, which becomes the source of a Model. */
   | { readonly type: "source"; readonly source: string };
 
-/** Parses the argument. A page of a hub, `https://HOST/org/name`, stays an id, for the server to resolve. Pure. */
+/**
+ * Parses the argument. The URL of a page of a hub, `https://HOST/org/name`, is kept as an id, which the server
+ * resolves. Pure.
+ */
 export function parseModelArgument(word: string, workingDirectory: string): ModelArgument {
   const isUrl = /^[a-z][a-z0-9+.-]*:\/\//i.test(word);
   const isPage = /^https:\/\/[^/]+\/[^/]+\/[^/?#]+$/i.test(word) && !/\.gguf$/i.test(word);
@@ -80,7 +83,7 @@ export async function declareModel(
   return { name, hasChanged: results[0]?.action !== "unchanged" };
 }
 
-/** Resolves to the name of the Model, and to the spec of one that does not exist yet. */
+/** Resolves to the name of the Model. If the Model does not exist yet, the result also contains its spec. */
 async function resolveModel(
   client: Client,
   word: ModelArgument,
@@ -135,7 +138,7 @@ async function fetchManifest(client: Client, name: string): Promise<ModelManifes
   }
 }
 
-/** Throws UsageError if these fields would replace a model that may be in use by another one. */
+/** Throws UsageError if these fields would replace the model by another one: the present model may be in use. */
 function assertSameModel(
   { metadata, spec }: ModelManifest,
   wanted: Pick<ModelSpec, "source" | "file" | "quantization">,
@@ -150,7 +153,7 @@ function assertSameModel(
   }
 }
 
-/** Derives the name of a Model from the name of its file. Throws UsageError if none remains. */
+/** Derives the name of a Model from the name of its file. Throws UsageError if no allowed characters remain. */
 function nameFromSource(source: string): string {
   const path = URL.parse(source)?.pathname ?? source;
   const name = basename(path)

@@ -23,9 +23,9 @@ export interface FollowOptions {
 }
 
 /**
- * Shows the progress of a model until it is on disk or in memory. Throws BerthError `wrong_state` with the reason
- * if it has failed, `insufficient_memory` if it waits for memory that others use, `timeout`, and the signal's
- * abort.
+ * Shows the progress of a model until it is on disk or in memory. Throws BerthError `wrong_state` with the reason if
+ * the model has failed, `insufficient_memory` if it waits for memory that other models use, `timeout` if the time is
+ * over, and the signal's reason when it aborts.
  */
 export async function followModel(
   cli: Cli,

@@ -50,13 +50,13 @@ function formatProgressLine(text: string, fraction: number, columns: number): st
 export interface ProgressLinesOptions {
   readonly write: (text: string) => void;
   readonly dim: (text: string) => string;
-  /** The width of the terminal; undefined: unknown. */
+  /** The width of the terminal; undefined if it is unknown. */
   readonly columns: () => number | undefined;
 }
 
 /**
- * Prints lines on a terminal. The next line overwrites one with progress; any other line stays. The caller calls
- * `end`, so that later output begins on a new line.
+ * Prints lines on a terminal. The next line overwrites a line that shows progress; any other line stays. The caller
+ * calls `end`, so that later output begins on a new line.
  */
 export class ProgressLines {
   readonly #options: ProgressLinesOptions;

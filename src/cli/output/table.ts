@@ -15,7 +15,7 @@ export interface Column<T> {
 }
 
 export interface TableOptions {
-  /** Columns of the terminal; undefined: no limit. */
+  /** The width of the terminal in columns; undefined if there is no limit. */
   readonly width?: number | undefined;
   /** The minimum widths of the columns; updated in place, so that later tables align with this one. */
   readonly columnWidthsMin?: number[];
@@ -87,7 +87,8 @@ function shrinkColumns<T>(
       ...widths.filter((_, index) => index !== widest && columns[index]?.canShrink === true),
     );
     const width = widths[widest] ?? 0;
-    // Shrink it to the next widest at most, so that two long columns shrink evenly.
+    // Shrinks the widest column no further than to the width of the second widest, so that two long columns shrink
+    // evenly.
     widths[widest] = Math.max(
       SHRUNK_WIDTH_MIN,
       width - excess,

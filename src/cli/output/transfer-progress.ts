@@ -33,7 +33,8 @@ const GAP = "  ";
 
 /**
  * Formats a line such as `small [########----------------] 34 % 1.2 GiB of 3.5 GiB 45.3 MiB/s 52s left`, shortened if
- * needed. Which parts it has depends on their reserved widths, so that the bar keeps its width while the numbers change.
+ * needed. The reserved widths of the parts decide which parts are shown, so that the bar keeps its width while the
+ * numbers change.
  */
 export function formatTransferLine(transfer: TransferState, columns: number): string {
   const texts = transferTexts(transfer);
@@ -154,7 +155,7 @@ export class TransferProgress {
     write(`${dim(toSingleLine(text))}\n`);
   }
 
-  /** Ends the line, or erases it with `shouldErase`. */
+  /** Ends the line; with `shouldErase` it erases the line instead. */
   end(shouldErase = false): void {
     if (this.#isOpen) this.#options.write(shouldErase ? "\r\u001b[K" : "\n");
     this.#isOpen = false;

@@ -2,8 +2,9 @@ import { Document, isScalar, Scalar, visit } from "yaml";
 import { hasUnsafeCharacters } from "../clean-output.ts";
 
 /**
- * Formats YAML for editing and applying again: without anchors, and without folded lines. Text with characters that the
- * terminal gets as escapes is quoted, so that the escapes mean the same text.
+ * Formats YAML for editing and applying again: without anchors, and without folded lines. The terminal shows unsafe
+ * characters as escapes. Text with such characters is quoted, because in quoted YAML the escapes stand for the same
+ * characters.
  */
 export function toYaml(document: unknown): string {
   const yaml = new Document(document, { aliasDuplicateObjects: false });

@@ -22,11 +22,14 @@ import {
 } from "./server-facts.ts";
 
 const APPS_READY_MS_MAX = 60_000;
-/** While the ingress forwards no requests, no app becomes Ready, so this shorter wait only lets other errors appear. */
+/**
+ * If the ingress forwards no requests, no app becomes Ready. This shorter wait only gives other errors the time to
+ * appear.
+ */
 const UNROUTED_READY_MS_MAX = 3_000;
 const POLL_MS = 200;
 const ENGINE_POLLS_MAX = 15;
-/** Caddy starts in half a second; a container of it on a busy machine takes seconds. */
+/** Caddy starts in half a second. In a container, on a busy machine, it takes seconds. */
 const INGRESS_POLLS_MAX = 25;
 /** The assistant opens its ledger first, which takes longer for a long ledger. */
 const DAEMON_POLLS_MAX = 25;
@@ -199,7 +202,10 @@ function appsText(cli: Cli, apps: readonly AppItem[]): string {
   return table;
 }
 
-/** Returns the bound address as HTTPS if its port has a certificate; the address through the ingress is another one. */
+/**
+ * Returns the address of the API as HTTPS if its port has a certificate. Undefined if it has none: `api_url` is then
+ * the address through the ingress.
+ */
 function findTlsUrl({ api, api_url: url }: ReadyFile): string | undefined {
   return url === api.replace(/^http:/, "https:") ? url : undefined;
 }
@@ -220,7 +226,10 @@ function loginText(ready: ReadyFile, password: string | undefined, cli: Cli): st
   return lines;
 }
 
-/** The command line finds a server by the environment: one started with --data-dir needs an exported variable. */
+/**
+ * The command line finds a server through the environment. For a server that was started with --data-dir, the user must
+ * export the directory as a variable.
+ */
 function dataDirStep({ io }: Cli, { data_dir: dataDir }: ReadyFile): [string, string][] {
   const { environment, workingDirectory } = io;
   const defaultDataDir = loadConfig({ flags: {}, environment, workingDirectory }).dataDir;

@@ -60,7 +60,7 @@ const actions: readonly AppAction[] = [
     verb: "retry",
     summary: "retry a failed app now",
     description:
-      "Retries an app that has failed, waits for its next attempt, or was reverted. Ends the quarantine of a spec that failed before.",
+      "Tries an app again at once if it has failed, was reverted, or is waiting for its next attempt. A spec that is in quarantine, because it failed before, is tried again too.",
     done: "is retried",
     already: "is already being retried",
     example: "retry hello, and wait for the result",

@@ -52,7 +52,10 @@ export function addConfirm(program: Command, cli: Cli): void {
   });
 }
 
-/** Derives the mode from the arguments; a number is the id of a call. Throws UsageError if they contradict. */
+/**
+ * Derives the mode from the arguments; a number is the id of a call. Throws UsageError if the arguments contradict each
+ * other.
+ */
 function parseMode(
   cli: Cli,
   word: string | undefined,

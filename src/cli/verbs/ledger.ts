@@ -203,7 +203,7 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
         .command("checkpoint")
         .summary("print the newest signed checkpoint, to keep elsewhere")
         .description(
-          "Prints the signed size and root of the ledger. A copy on another machine lets you check later that the ledger still contains its present entries. With --from it also prints, as JSON, a proof that the ledger continues the one that had that size.",
+          "Prints the signed size and root of the ledger. A copy on another machine lets you check later that the ledger still contains its present entries. With --from SIZE it also prints, as JSON, a proof that the ledger has only grown since it had that size.",
         )
         .option("--from <size>", "earlier size of the ledger", integerBetween(0, SEQ_MAX)),
     ),
@@ -238,8 +238,9 @@ function addCommonOptions(command: Command): Command {
 }
 
 /**
- * Returns the data directory of the companion with --user, else of the assistant: one that the user names, that of the
- * server that the command line talks to, or the usual one. --data-dir may also name a server's data directory.
+ * Returns the data directory of the ledger. With --user it is that of the companion. Otherwise it is that of the
+ * assistant: the directory that the user names, the one of the server that the command line talks to, or the default
+ * one. --data-dir may also name a server's data directory.
  */
 async function findLedgerDir(cli: Cli, flags: CommonFlags): Promise<string> {
   const { environment, workingDirectory } = cli.io;

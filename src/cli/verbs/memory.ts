@@ -52,7 +52,7 @@ function addGet(memory: Command, cli: Cli): void {
       const value = await context.memoryGet(app, key, signal);
       if (flags.json === true) return cli.print(sanitizeJson({ v: 1, app, key, value }));
       if (cli.io.outputIsTerminal) return cli.print(sanitizeText(value));
-      // Bytes, so that a pipe gets the value as it is.
+      // Writes bytes, so that a pipe receives the value unchanged.
       await cli.io.write(Buffer.from(value.endsWith("\n") ? value : `${value}\n`));
     });
   });

@@ -6,7 +6,10 @@ import { askSecret, canPrompt } from "../prompt.ts";
 
 /** The longest key that the companion accepts. */
 const KEY_BYTES_MAX = 16 * 1024;
-/** The limit of the input: more than a key may have, so that a file without a key gets an error that says so. */
+/**
+ * The largest input that is read. It exceeds KEY_BYTES_MAX, so that a file that contains no key is reported as a key
+ * that is too long.
+ */
 const INPUT_BYTES_MAX = 1024 * 1024;
 
 export function addRemoteKey(remote: Command, cli: Cli): void {

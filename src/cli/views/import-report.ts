@@ -122,7 +122,7 @@ function formatSecretCommands(result: ComposeImport): string[] {
   );
 }
 
-/** Lists what clients outside of the machine's apps reach, or says that they reach nothing. */
+/** Lists the addresses and ports that clients outside of this machine can reach, or reports that there are none. */
 function formatPublicPlaces({ apps, likelyPublic }: ComposeImport): string[] {
   const rows = apps.flatMap(({ manifest, publicPlaces }) =>
     publicPlaces.map((item) => ({ app: manifest.metadata.name, ...item })),

@@ -8,7 +8,7 @@ import { finishedStatuses } from "./overlay-wire.ts";
 
 export interface OverlayRequest {
   readonly prompt: string;
-  /** agent: one turn with tools and context. chat: a conversation without them. */
+  /** `agent`: one turn with tools and context. `chat`: a conversation without tools and context. */
   readonly lane: "agent" | "chat";
   readonly myStuff: boolean;
   /** The model to use; undefined means the companion's default. */

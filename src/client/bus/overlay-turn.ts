@@ -7,7 +7,10 @@ export type OverlayEvent =
   | { readonly type: "confirmation"; readonly spec: unknown }
   | { readonly type: "finished"; readonly status: FinishedStatus; readonly detail: unknown };
 
-/** The events of one query. Events that arrive before the query's id is known, which is the answer of Ask, are kept. */
+/**
+ * The events of one query. The query's id becomes known with the answer of the method Ask. Events that arrive earlier
+ * are kept until then.
+ */
 export class OverlayTurn implements Disposable {
   #queryId: bigint | undefined;
   readonly #earlyEvents: { readonly queryId: bigint; readonly event: OverlayEvent }[] = [];

@@ -46,7 +46,7 @@ export class RemoteClient {
 
   /**
    * Sets a provider's key to the text that the companion reads from `keyFd`. The connection must be able to pass file
-   * descriptors; it closes `keyFd` afterwards.
+   * descriptors, and it closes `keyFd` afterwards.
    */
   async setKeyFd(id: string, keyFd: number, signal: AbortSignal): Promise<void> {
     await this.#remote.call("SetKeyFd", "sh", [id, keyFd], { signal, timeoutMs: ANSWER_MS_MAX });

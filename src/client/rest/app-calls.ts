@@ -26,7 +26,9 @@ import {
 } from "./transport.ts";
 
 export interface WriteOptions {
-  /** Wait until the app is Ready with this write. If the app fails, the call throws ApiError 409. */
+  /**
+   * True: the server responds once the app is Ready with this write. If the app fails, the call throws ApiError 409.
+   */
   readonly wait?: boolean;
   /** The longest time that the server waits, such as 60s (the default); at most 4m. */
   readonly timeout?: string;

@@ -26,8 +26,9 @@ export type Prompter =
   | undefined;
 
 /**
- * Shows the question of a query, asks the user, and sends the answer to the companion. Without a terminal the answer is no, and
- * a hint is printed. If another client answers first, its answer counts. Rejects as OverlayClient does.
+ * Shows the question of a query, asks the user, and sends the answer to the companion. Without a terminal the answer is
+ * no, and a hint is printed. If another client answers first, that answer counts. Rejects with the errors of
+ * OverlayClient.
  */
 export async function answerQuestion(
   cli: Cli,

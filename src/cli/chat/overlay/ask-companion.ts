@@ -14,8 +14,8 @@ import { runTurn, type TurnRecord } from "./run-turn.ts";
 import { formatSource } from "./show-consent-question.ts";
 
 /**
- * Sends one question. Prints the answer on standard output and other information on standard error, or all of it as JSON. Sets
- * the exit code. Rejects as OverlayClient does.
+ * Sends one question. Prints the answer on standard output and other information on standard error, or everything as
+ * one JSON document. Sets the exit code. Rejects with the errors of OverlayClient.
  */
 export async function askCompanion(
   cli: Cli,

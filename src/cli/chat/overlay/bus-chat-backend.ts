@@ -9,7 +9,7 @@ import { type ChatBackend, isRemote } from "../chat-backend.ts";
 import type { Prompter } from "./answer-question.ts";
 import { runTurn } from "./run-turn.ts";
 
-/** A request contains at most 256 earlier messages, and the new message. */
+/** A request contains at most 256 earlier messages in addition to the new one. */
 const MESSAGES_MAX = 257;
 
 /** A chat with the companion over the session bus, in the chat lane. The user is asked for consent during a turn. */
@@ -29,7 +29,7 @@ export function createBusChatBackend(
           const ids = parseModelIds(await remote.listModels(provider, signal));
           found.push(...ids.map((id) => toServedModel(sanitizeLine(`remote:${provider}:${id}`))));
         } catch (error) {
-          // A provider that does not answer must not hide the models of the others.
+          // A provider that does not answer must not hide the models of the other providers.
           if (!(error instanceof BerthError)) throw error;
           cli.note(`${sanitizeLine(provider)}: ${sanitizeLine(getErrorMessage(error))}`);
         }

@@ -14,12 +14,13 @@ export interface TurnRecord {
   detail?: unknown;
 }
 
-/** The longest wait for the companion after Ctrl-C. The query ends with the connection in any case. */
+/** The longest wait for the companion after Ctrl-C. The companion ends the query anyway when the connection closes. */
 const CANCEL_MS_MAX = 3000;
 
 /**
- * Sends a query to the companion and yields its events, with questions to the user. Rejects with ChatError for a failed turn, as
- * OverlayClient does, and with the signal's reason. If the caller stops early, the query is cancelled.
+ * Sends a query to the companion and yields its events; some events are questions to the user. Rejects with ChatError
+ * if the turn fails, with the errors of OverlayClient, and with the signal's reason. If the caller stops early, the
+ * query is cancelled.
  */
 export async function* runTurn(
   cli: Cli,
@@ -50,7 +51,7 @@ export async function* runTurn(
       }
     }
   } catch (error) {
-    // A companion that has ended must not be started again to cancel a query that it does not know.
+    // A call would start a companion that has exited, and the new companion would not know the query to cancel.
     isOver ||= !isAbortError(error);
     throw error;
   } finally {

@@ -104,7 +104,10 @@ const berthProgram = join(packageRoot, "bin/berth");
 
 const ANSWER_MS_MAX = 5_000;
 
-/** Makes the session bus reload its services, because not every bus watches its folders. Never rejects. */
+/**
+ * Makes the session bus reload its service files, because not every bus notices new files in their folders. Never
+ * rejects.
+ */
 async function reloadBus(io: CliIo): Promise<void> {
   const address = sessionBusAddress(io.environment);
   if (address === undefined) return;

@@ -29,7 +29,10 @@ WantedBy=default.target
 `;
 }
 
-/** Returns a service file with which the first call of the name starts the unit, or without systemd the program. */
+/**
+ * Returns a bus service file. Because of it, the first call of the bus name starts the unit, or the program itself if
+ * there is no systemd.
+ */
 export function formatBusService(name: string, argv: readonly string[]): string {
   return `${GENERATED_MARK}
 [D-BUS Service]
@@ -56,7 +59,10 @@ function quoteServiceWord(word: string): string {
   return `'${escaped.replaceAll("'", `'"'"'`)}'`;
 }
 
-/** Returns the program that a unit of `unitText` starts, or undefined if it is not found. */
+/**
+ * Returns the program, with its arguments, that a unit of `formatUnit` starts; undefined if the unit has no ExecStart
+ * line.
+ */
 export function parseExecStart(unit: string): readonly string[] | undefined {
   const line = unit.split("\n").find((text) => text.startsWith("ExecStart="));
   if (line === undefined) return undefined;

@@ -12,8 +12,8 @@ import { sanitizeLine } from "../untrusted-text.ts";
 const SIGN_IN_MS_MAX = 6 * 60_000;
 
 /**
- * Begins a sign-in, shows the URL, and waits for the result. Rejects as RemoteClient does, with `timeout` if the companion
- * sends no result, and with `assistant_unreachable` if it ends meanwhile.
+ * Begins a sign-in, shows the URL, and waits for the result. Rejects with the errors of RemoteClient, with `timeout` if
+ * the companion sends no result, and with `assistant_unreachable` if the companion exits meanwhile.
  */
 export async function signIn(
   remote: RemoteClient,
