@@ -280,7 +280,7 @@ describe("rollback", () => {
     ]);
   });
 
-  it("is refused without a stable revision, and the error suggests an earlier revision that was never stable or is quarantined", async () => {
+  it("is refused if there is no stable revision; the error suggests an earlier revision that was never stable or is quarantined", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80 });
     revision(1, "bb:1", "quarantined");
     expect(readErrorBody(await post("web/rollback"))).toContain("berth rollback web --to 1");
@@ -379,7 +379,7 @@ describe("rollback", () => {
     expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "bbb" });
   });
 
-  it("no longer pins the commit when the app gets another source, through the API or a manifest", async () => {
+  it("keeps no commit pinned once the app gets another source, through the API or a manifest", async () => {
     const git = { url: "https://example.org/a.git" };
     putApp(api.store, "web", { port: 80, source: { git } });
     const hold = { [SOURCE_REVISION_ANNOTATION]: "aaa" };
@@ -436,7 +436,7 @@ describe("rollback", () => {
     expect(readErrorBody(unknown)).toContain("does not know the source of its image");
   });
 
-  it("lists revisions, newest first, and marks the one that was attempted last", async () => {
+  it("the list of revisions begins with the newest, and marks the one that was attempted last", async () => {
     const { uid } = putApp(api.store, "web");
     revision(1, "bb:1", "stable");
     revision(2, "bb:2", "stable");

@@ -21,7 +21,7 @@ describe("the address of a client behind proxies", () => {
   });
 });
 
-it("passwords are limited for a client that invents a new text in X-Forwarded-For each time", async () => {
+it("the limit of password attempts applies to a client that sends another text in X-Forwarded-For with each attempt", async () => {
   await using api = await openTestApi({ trustedProxies: ["10.0.0.1"] });
   await ensurePassword(api.store, "correct horse");
   const login = (forwarded: string) =>

@@ -14,7 +14,7 @@ const login = (api: TestApi, password: string, remoteAddress: string, forwardedF
   });
 
 describe("the client of a request", () => {
-  it("is what the nearest trusted proxy reports, so that one client does not lock another one out", async () => {
+  it("is the address that the nearest trusted proxy reports, so that one client does not lock another one out", async () => {
     await using api = await openTestApi({ trustedProxies: ["10.1.0.0/16", "127.0.0.1"] });
     for (let count = 0; count < 5; count += 1)
       await login(api, "wrong", "127.0.0.1", `spoofed-${count}, 203.0.113.9, 10.1.2.3`);
@@ -22,7 +22,7 @@ describe("the client of a request", () => {
     expect((await login(api, "wrong", "127.0.0.1", "203.0.113.8")).statusCode).toBe(401);
   });
 
-  it("is the sender itself if there is no trusted proxy, whatever its headers claim", async () => {
+  it("is the sender itself if there is no trusted proxy, whatever the headers claim", async () => {
     await using api = await openTestApi({ trustedProxies: ["10.1.0.0/16"] });
     for (let count = 0; count < 5; count += 1)
       await login(api, "wrong", "203.0.113.9", `198.51.100.${count}`);
@@ -57,7 +57,7 @@ describe("createProxyCheck", () => {
     expect(others.map((address) => isProxy(address, 1))).toEqual(others.map(() => false));
   });
 
-  it("trusts the ingress as the sender, and not as a name in a header", () => {
+  it("trusts the ingress if it sends the request itself, but not if a header only names it", () => {
     const isProxy = createProxyCheck([]);
     expect([isProxy("ingress", 0), isProxy("ingress", 1)]).toEqual([true, false]);
   });

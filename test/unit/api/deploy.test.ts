@@ -322,7 +322,7 @@ const deployTo = (payload: object) =>
   api.request({ method: "POST", url: "/api/apps/web/deploy", payload });
 
 describe("an app that is created without an image", () => {
-  it("gets its image from the first deploy, and keeps one from then on", async () => {
+  it("gets its image from the first deploy, and cannot lose the image afterwards", async () => {
     expect((await create({ env: { A: "b" } })).statusCode).toBe(201);
     expect(api.store.get("App", "web")?.spec).toEqual({ env: { A: "b" } });
     const empty = await deployTo({});

@@ -37,7 +37,7 @@ async function echoedId(header: string) {
 }
 
 describe("parameters", () => {
-  it("that no operation has are an invalid request, in every operation", async () => {
+  it("that an operation does not declare are refused as an invalid request, by every operation", async () => {
     const document: { paths: Record<string, Record<string, object>> } = (
       await api.request({ url: "/api/openapi.json" })
     ).json();
@@ -106,7 +106,7 @@ describe("bodies", () => {
     );
   });
 
-  it("have the code of a request that does not match its schema, or of a spec that is not valid", async () => {
+  it("are refused as an invalid request if they do not match the schema, and as an invalid spec if the spec is wrong", async () => {
     expect(await codeOf("/api/auth/login", { password: 1 })).toBe("invalid_request");
     expect(await codeOf("/api/apps/web/rollback", { revision: "x" })).toBe("invalid_request");
     expect(await codeOf("/api/webhooks", { url: "http://a.test", evnts: [] })).toBe(
@@ -325,7 +325,7 @@ describe("requests that are not valid HTTP", () => {
     expect(answer).toContain('{"error":"the request needs one Host header"}');
   });
 
-  it("do not include HTTP 1.0 without a Host header, and an unknown Expect header, which Berth accepts", async () => {
+  it("a request of HTTP 1.0 without a Host header is accepted, and so is one with an unknown Expect header", async () => {
     expect(await send("GET /api/health HTTP/1.0\r\n\r\n")).toContain(" 200 OK");
     const expecting =
       "GET /api/health HTTP/1.1\r\nHost: x\r\nExpect: x\r\nConnection: close\r\n\r\n";

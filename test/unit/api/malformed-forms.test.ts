@@ -58,7 +58,7 @@ describe("a malformed form returns 400, and no part of it is stored", () => {
     expectNothingKept();
   });
 
-  it("even a valid form stores no archive in a dry run", async () => {
+  it("a dry run of a valid form stores no archive either", async () => {
     expect((await send(whole, form, "?dry_run=true")).statusCode).toBe(200);
     expectNothingKept();
     expect((await send(whole)).statusCode).toBe(202);

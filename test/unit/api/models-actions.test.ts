@@ -385,7 +385,7 @@ describe("deletion", () => {
 });
 
 describe("scopes", () => {
-  it("allow showing models but not changing them with the scope read", async () => {
+  it("allow a token of scope read to show models, but not to change them", async () => {
     putModel(api.store, "small");
     const headers = { authorization: `Bearer ${api.token("read")}` };
     const call = async (method: "GET" | "POST" | "DELETE", url: string, payload?: object) =>

@@ -40,7 +40,7 @@ const operation = (method: string, path: string) => {
 const operations = () => Object.values(document.paths).flatMap((path) => Object.values(path));
 
 describe("the OpenAPI document", () => {
-  it("names each operation once, describes it, and has the shape of its errors", () => {
+  it("names each operation once, describes it, and declares the shape of its errors", () => {
     const all = operations();
     expect(all.length).toBeGreaterThan(60);
     expect(new Set(all.map(({ operationId }) => operationId)).size).toBe(all.length);
@@ -84,7 +84,7 @@ describe("the OpenAPI document", () => {
     });
   });
 
-  it("has maps with the schema of their values and the pattern of their keys", () => {
+  it("describes maps with the schema of their values and the pattern of their keys", () => {
     const { AppSpec, SecretSpec } = document.components.schemas;
     expect(AppSpec?.properties?.["env"]).toMatchObject({
       additionalProperties: { anyOf: expect.any(Array) },

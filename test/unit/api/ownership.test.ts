@@ -84,7 +84,7 @@ describe("a domain of another app", () => {
     expect(api.store.get("App", "second")?.spec.domain).toBeUndefined();
   });
 
-  it("is refused if it is the domain of the API, and an app that has it keeps its other changes", async () => {
+  it("the domain of the API is refused too, but an app that already has this domain accepts other changes", async () => {
     const domain = "berth.example.org";
     await using other = await openTestApi({ apiDomain: domain });
     putApp(other.store, "had", { image: "bb:1", port: 80, domain });
@@ -110,7 +110,7 @@ describe("a domain of another app", () => {
     expect((await other.request(change)).statusCode).toBe(202);
   });
 
-  it("is refused also if it is the default domain of that app", async () => {
+  it("is refused even if it is only the default domain of the other app", async () => {
     const response = await patch("first", { domain: "second.example.test" });
     expect(response.statusCode).toBe(409);
     expect(readErrorBody(response)).toContain('"second"');
@@ -119,7 +119,7 @@ describe("a domain of another app", () => {
     expect((await patch("second", { domain: "shop.example.org" })).statusCode).toBe(202);
   });
 
-  it("can be shared by path, can move between apps in one apply, and does not block other changes", async () => {
+  it("can be shared by path, can move to another app in one apply, and does not block other changes", async () => {
     const shared = { domain: "shop.example.org", ingress: { pathPrefix: "/api" } };
     expect((await patch("second", shared)).statusCode).toBe(202);
     expect((await patch("second", { ingress: { pathPrefix: null } })).statusCode).toBe(409);
@@ -149,7 +149,7 @@ const imported = (name: string, project: string, image: string) => ({
 const force = (...manifests: object[]) => post("/api/apply?force=true", { manifests });
 
 describe("an app that an import or a template made", () => {
-  it("is taken over by another import only with force, one app at a time", async () => {
+  it("is replaced by another import only with force, one app at a time", async () => {
     expect(
       (await apply(imported("db", "blog", "mysql:8"), imported("web", "blog", "w:1"))).statusCode,
     ).toBe(200);

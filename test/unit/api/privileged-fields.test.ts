@@ -360,7 +360,7 @@ describe("a token of scope write cannot take over an app that mounts a folder of
     ).toBe(200);
   });
 
-  it("by reading a Secret that it uses into an app or a request of its own", async () => {
+  it("by using a Secret of that app in an app or a request of its own", async () => {
     await send("admin", "POST", "/api/secrets", { name: "reach-password", data: { value: "s" } });
     const env = { STOLEN: { secret: "reach-password" } };
     const named = ['secret "reach-password"', "use it"];
@@ -384,7 +384,7 @@ describe("a token of scope write cannot take over an app that mounts a folder of
     expect(findDifferences(await send("write", "POST", "/api/apply", model), ...named)).toEqual([]);
   });
 
-  it("while a version with the folder still serves, or would be the target of a revert", async () => {
+  it("while a version with the folder still serves requests, or a revert would restore such a version", async () => {
     const { spec, metadata } = api.store.get("App", "reach") ?? {};
     if (!spec || !metadata) throw new Error("there is no app");
     const { number } = api.store.revisions.ensure({
@@ -475,8 +475,8 @@ describe("the data directory", () => {
 const create = (hostPath: string, name = "web") =>
   send("write", "POST", "/api/apps", { name, image: "bb:1", ...mount(hostPath) });
 
-describe("the processes of the machine", () => {
-  it("are mounted by no one, and lead to no other folder", async () => {
+describe("a path that leads through /proc", () => {
+  it("cannot be mounted, even by an administrator", async () => {
     const link = join(machine, "cwd");
     symlinkSync("/proc/self/cwd", link);
     for (const hostPath of ["/proc", "/proc/1/root/srv", "/proc/self/cwd", link, "/dev/fd/0"]) {
@@ -499,8 +499,8 @@ const build = (local: string) =>
     spec: { source: { local } },
   });
 
-describe("a folder of the machine that a trusted file builds", () => {
-  it("is not the data directory, nor around or in it", () => {
+describe("a folder of the machine from which a trusted file builds an app", () => {
+  it("must neither contain the data directory nor be inside it", () => {
     symlinkSync(api.dataDir, join(machine, "link"));
     for (const local of [
       "/",
@@ -518,7 +518,7 @@ describe("a folder of the machine that a trusted file builds", () => {
 });
 
 describe("host_path_allow", () => {
-  it("lets a token of scope write mount the folder and what is in it, and keep the app", async () => {
+  it("lets a token of scope write mount the folder or a folder in it, and change and delete the app afterwards", async () => {
     expect((await create(allowed)).statusCode).toBe(201);
     expect((await send("write", "PATCH", "/api/apps/web", { image: "bb:2" })).statusCode).toBe(202);
     expect((await send("write", "DELETE", "/api/apps/web")).statusCode).toBe(202);
@@ -535,7 +535,7 @@ describe("host_path_allow", () => {
     expect(findDifferences(await create(join(allowed, "absent")), "does not exist")).toEqual([]);
   });
 
-  it("refuses a path below a folder that an app writes to, since the app could replace it by a link", async () => {
+  it("refuses a path below a folder that an app can write to, because the app could replace the path by a link", async () => {
     expect((await create(allowed, "writer")).statusCode).toBe(201);
     expect(
       findDifferences(await create(join(allowed, "sub")), "which an app can write to"),

@@ -58,10 +58,10 @@ const planted = {
   healthCheck: { command: ["sh", "-c", "x"] },
 };
 
-describe("an app with fields of a token of scope write", () => {
+describe("an app with fields that a token of scope write has set", () => {
   beforeEach(() => succeed("write", "POST", "/api/apps", { name: "web", ...planted }));
 
-  it("gets no mount from an administrator who has not checked them, and keeps running", async () => {
+  it("gets no mount from an administrator who has not checked these fields, and keeps running", async () => {
     const response = await send("admin", "PATCH", "/api/apps/web?force=true", mount);
     expect(response.statusCode).toBe(409);
     expect(response.headers["x-error-code"]).toBe("conflict");
@@ -75,20 +75,20 @@ describe("an app with fields of a token of scope write", () => {
     );
   });
 
-  it("gets no mount from a trusted file that leaves some of them as they are", () => {
+  it("gets no mount from a trusted file that leaves some of these fields unchanged", () => {
     const { image, command } = planted;
     expect(() => applyFile("admin", { image, command, ...mount })).toThrow("spec.env.NODE_OPTIONS");
     expect(api.store.get("App", "web")?.metadata.managers["file:web.yaml"]).toBeUndefined();
   });
 
-  it("gets a mount with a write that sets all of them, to the same or to other values", async () => {
+  it("gets a mount with a write that sets all of these fields, to the same or to other values", async () => {
     const { healthCheck, ...others } = planted;
     const spec = { ...others, command: ["serve"], healthCheck, ...mount };
     await succeed("admin", "PATCH", "/api/apps/web", spec);
     expect(api.store.get("App", "web")?.spec.volumes).toHaveLength(1);
   });
 
-  it("gets a mount after an administrator has removed or confirmed them", async () => {
+  it("gets a mount after an administrator has removed or confirmed these fields", async () => {
     const { image, env } = planted;
     const removal = { command: null, healthCheck: null };
     await succeed("admin", "PATCH", "/api/apps/web", { image, env, ...removal });
@@ -96,7 +96,7 @@ describe("an app with fields of a token of scope write", () => {
     expect(api.store.get("App", "web")?.spec.volumes).toHaveLength(1);
   });
 
-  it("needs the check again if the token changes a field after it", async () => {
+  it("must be checked again if the token changes a field after the check", async () => {
     await succeed("admin", "PATCH", "/api/apps/web", planted);
     await succeed("write", "PATCH", "/api/apps/web", { user: "0" });
     await succeed("write", "PATCH", "/api/apps/web", { env: { FINE: "1" }, replicas: 2 });
@@ -106,7 +106,7 @@ describe("an app with fields of a token of scope write", () => {
     expect(readErrorBody(response)).not.toContain("replicas");
   });
 
-  it("needs the check after an administrator went back to a version of the token", async () => {
+  it("must be checked again after an administrator rolled back to a version that the token has written", async () => {
     const app = api.store.get("App", "web");
     const { number } = api.store.revisions.ensure({
       app: "web",
@@ -143,7 +143,7 @@ it("an app of an administrator gets a mount after a rollback to the administrato
   expect(api.store.get("App", "web")?.spec.command).toEqual(["a"]);
 });
 
-it("an app gets no mount while an app of the token has a path of its host", async () => {
+it("an app gets no mount while an app that a token of scope write has created serves a path of the same host", async () => {
   await succeed("admin", "POST", "/api/apps", { name: "web", image: "bb:1", port: 80 });
   const trap = { name: "trap", image: "evil:1", port: 80, domain: "web.example.test" };
   await succeed("write", "POST", "/api/apps", { ...trap, ingress: { pathPrefix: "/login" } });
@@ -203,7 +203,7 @@ describe("an app that shares a Secret with an app that has a mount", () => {
   });
 
   it.each([{ command: ["printenv"] }, { image: "evil:1" }, { env: { X: "1" } }])(
-    "does not change what it runs for a token of scope write: %o",
+    "a token of scope write cannot change what it runs: %o",
     async (patch) => {
       const response = await send("write", "PATCH", "/api/apps/open", patch);
       expect(response.statusCode).toBe(403);
@@ -211,7 +211,7 @@ describe("an app that shares a Secret with an app that has a mount", () => {
     },
   );
 
-  it("can be scaled, and changed without the Secret", async () => {
+  it("can be scaled by a token of scope write, and changed by it if the change removes the Secret", async () => {
     await succeed("write", "PATCH", "/api/apps/open", { replicas: 2 });
     await succeed("write", "PATCH", "/api/apps/open", { env: null, image: "other:1" });
     expect(api.store.get("App", "open")?.spec).toEqual({ image: "other:1", replicas: 2 });
@@ -220,7 +220,7 @@ describe("an app that shares a Secret with an app that has a mount", () => {
 
 const spec = (app: object) => ({ ...webTemplate.spec, app });
 
-describe("a template of a token of scope write", () => {
+describe("a template that a token of scope write has created", () => {
   it("gives an administrator no app that uses a Secret of an app with a mount", async () => {
     await succeed("admin", "POST", "/api/secrets", { name: "db", data: { value: "s" } });
     const db = { name: "db", image: "bb:1", env: { PASSWORD: { secret: "db" } }, ...mount };

@@ -64,7 +64,7 @@ test("berth build generates the Dockerfile for the given language and base image
   expect((await run("site", "--print-dockerfile", "--language", "cobol")).code).toBe(2);
 });
 
-test("berth build suggests the next step without a flag, in an empty folder and in a missing folder", async () => {
+test("berth build suggests the next step if it has no flag, if the folder is empty, and if the folder is missing", async () => {
   const bare = await run("site");
   expect(bare).toMatchObject({ code: 2, errors: expect.stringContaining("`berth deploy site`") });
   await mkdir(join(dir, "empty"));

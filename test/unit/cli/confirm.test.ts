@@ -52,7 +52,7 @@ describe("the list of waiting calls", () => {
     expect(output).toBe("17\tNotes: Keep a note\n:none\n");
   });
 
-  it("is an error if the answer does not have the form of this version's companion", async () => {
+  it("causes an error if the companion's answer has the form of another version", async () => {
     bus.methods = { ListParked: () => ['[{"call_id": "17"}]'] };
     expect(await run(["confirm", "--list"])).toMatchObject({
       code: 1,

@@ -163,7 +163,7 @@ it("berth import reports errors in the command line", async () => {
   expect((await run("wordpress.yaml --secrets plain")).code).toBe(2);
 });
 
-it("berth import calls mounts unsafe that reach the engine, or files outside of the project", async () => {
+it("berth import reports mounts as unsafe if they reach the engine, or files outside of the project", async () => {
   mkdirSync(join(folder, "inside"));
   symlinkSync("/", join(folder, "disk"));
   const mounts = [

@@ -244,7 +244,7 @@ describe("a key", () => {
 });
 
 describe("consent", () => {
-  it("is changed, revocations before grants", async () => {
+  it("is changed; revocations are sent before grants", async () => {
     const { code, output } = await run(["consent", "prompt", "files", "on", "mail", "off"]);
     expect(code).toBe(0);
     expect(consentChanges()).toEqual([
@@ -336,7 +336,7 @@ describe("a sign-in", () => {
       .toBe("https://a.example/wanted\n");
   });
 
-  it("ends when the companion ends", async () => {
+  it("ends when the companion exits", async () => {
     afterUrl(() => bus.emit("NameOwnerChanged", "dev.assistant.Remoted", ":1.2", ""));
     const { code, errors } = await run(["login", "openrouter"]);
     expect([code, errors]).toEqual([1, expect.stringContaining("the companion ended")]);

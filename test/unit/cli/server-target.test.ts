@@ -106,7 +106,7 @@ describe("the server that a command uses", () => {
     expect(target({}, { dataDir: join(folder, "data") }).origin).toBe("local");
   });
 
-  it("is missing, and the error suggests commands to try", async () => {
+  it("if no server is found, the error suggests commands to try", async () => {
     const result = await runCommandLine(["get", "apps"], {
       environment: { HOME: folder, BERTH_DATA_DIR: join(folder, "data") },
     });

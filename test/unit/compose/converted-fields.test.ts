@@ -387,7 +387,7 @@ test("--public gives a service a domain, and the list of public places names the
   );
 });
 
-test("an import without a public app names the likely one", () => {
+test("an import without a public app names the app that is likely to be public", () => {
   const text = `services:
   db: { image: "postgres:17" }
   worker: { image: "example/worker:1", depends_on: [db] }

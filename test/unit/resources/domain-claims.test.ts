@@ -98,7 +98,7 @@ describe("a domain of two Apps", () => {
     expect(losers(leaving, app("b", 2, { domain }))).toEqual([]);
   });
 
-  it("does not reserve the other domains of the App that lost", () => {
+  it("does not reserve further domains for the App that does not get it", () => {
     const both = app("b", 2, { domain, ingress: { domains: ["y.test"] } });
     expect(losers(app("a", 1, { domain }), both, app("c", 3, { domain: "y.test" }))).toEqual(["b"]);
   });
@@ -114,7 +114,7 @@ describe("a domain of two Apps", () => {
 });
 
 describe("the domain of the API", () => {
-  it("belongs to no App, with any path or as a redirect, and says so", () => {
+  it("belongs to no App, with any path or as a redirect, and the message explains this", () => {
     const domain = "berth.localhost";
     expect(losers(app("a", 1, { domain }), app("b", 2, { domain: "b.test" }))).toEqual(["a"]);
     expect(losers(app("berth", 1))).toEqual(["berth"]);

@@ -273,7 +273,7 @@ describe("parseManifests", () => {
       expect(errors.length).toBeLessThanOrEqual(50);
     });
 
-    it("may have a thousand documents", () => {
+    it("is parsed without errors if it has a thousand valid documents", () => {
       const text = Array.from({ length: 1000 }, (_, index) => app(`a${index}`)).join("---\n");
       const { documents, errors } = parseManifests(text);
       expect(errors).toEqual([]);

@@ -104,7 +104,7 @@ describe("apply: an app that an import, a template or a file made", () => {
     expect(store.get("App", "db")?.spec).toEqual({ image: "mysql:9", replicas: 2 });
   });
 
-  it("is taken over as a whole if the request names the app for this", () => {
+  it("is taken over as a whole if the request names it as an app to take over", () => {
     const { store } = open();
     store.apply(
       app(

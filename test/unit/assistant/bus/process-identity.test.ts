@@ -121,7 +121,7 @@ describe("the identity of a process", () => {
     expect(await startedAtMs(60_000)).toBe(true);
   });
 
-  test("does not use start times if the uptime of the machine is another one", async () => {
+  test("ignores the start time if it does not fit the uptime of the machine", async () => {
     const times = new ConnectionTimes(() => 1_000);
     times.startRecording();
     const own = new ProcessFiles();

@@ -30,7 +30,7 @@ describe("the capacity for queries", () => {
     expect(harness.inference.running).toBe(4);
   });
 
-  test("is reserved for a connection without a query, which runs next even if another connection has used the rest", async () => {
+  test("has a place for a connection without a query, whose query also runs next, even if another connection uses all other places", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
     for (let at = 0; at < 20; at += 1) harness.overlay.ask(askRequest(), defaultCaller);
@@ -48,7 +48,7 @@ describe("the capacity for queries", () => {
     );
   });
 
-  test("is not used by a query while it waits for the user", async () => {
+  test("is not used by a query that waits for the user", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
     for (let at = 0; at < 4; at += 1) await harness.ask({ modelHint: REMOTE_MODEL });

@@ -34,7 +34,7 @@ describe("an answer to a question", () => {
     harness.overlay.respond(id, true, defaultCaller, 1);
     await harness.settle();
     expect(harness.spec(id)).toMatchObject({ kind: "call", question: 2 });
-    // Two frontends show the first question, and the second one answers it after the first one has.
+    // Two frontends show the first question. The second frontend answers after the first frontend has answered.
     for (const number of [1, 0, 3])
       expect(
         getRefusal(() => harness.overlay.respond(id, true, createCaller(":1.30"), number)),
@@ -176,7 +176,7 @@ describe("the question for consent", () => {
     expect(harness.inference.requests).toEqual([]);
   });
 
-  test("is repeated for the same address, and fails for another address", async () => {
+  test("is asked again if the address is the same, and the query fails if the address has changed", async () => {
     const harness = createOverlayHarness();
     harness.pass = async () => oneCallPassOutcome;
     const id = await harness.ask(remote);

@@ -243,7 +243,7 @@ describe("requests in progress at a provider", () => {
     expect(there).toEqual(["unauthorized"]);
   });
 
-  test("continue if the removal of their key failed because the ledger could not record it", async () => {
+  test("continue if the key could not be removed because the ledger did not record the removal", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.setKey("openrouter", "sk-1", userCaller);
     const ended = endings(harness, "openrouter");

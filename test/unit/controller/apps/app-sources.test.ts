@@ -208,7 +208,7 @@ test("a build that a kill of Berth has interrupted is repeated, while the previo
   expect(harness.builds.asked).toEqual(["commit1", "commit2", "commit2"]);
 });
 
-test("while another source is being resolved, the status reports that and not the earlier failure", async () => {
+test("while another source is being resolved, the status reports the resolution and not the earlier failure", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(harness);
   harness.builds.scripts.set("bad", { failure });
@@ -264,7 +264,7 @@ test("an image counts as built even if Berth was killed before it recorded the b
   expect(harness.condition("web", "Built")).toMatchObject({ status: "True", reason: "Succeeded" });
 });
 
-test("a followed branch that was deleted is a condition, and the app stays Ready", async () => {
+test("the deletion of a followed branch is reported as a condition, and the app stays Ready", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(harness);
   const resolved = {

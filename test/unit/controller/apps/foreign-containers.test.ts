@@ -2,7 +2,10 @@ import { expect, test } from "vitest";
 import type { ContainerSpec } from "../../../../src/controller/runtime/port.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
-/** Containers with Berth's labels and other settings, made by another program on an engine in memory. */
+/**
+ * In these tests, another program has made containers on an engine in memory. They have Berth's labels, but settings
+ * that Berth would not choose.
+ */
 
 const web = { image: "web:1", port: 80, env: { GREETING: "hi" } } as const;
 
@@ -80,7 +83,7 @@ test.each(changes)(
   },
 );
 
-test("what the image sets for its containers is no difference", async () => {
+test("settings that containers inherit from the image do not count as a difference", async () => {
   await using harness = new ControlPlaneHarness({
     images: {
       "web:1": {

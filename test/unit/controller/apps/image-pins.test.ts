@@ -127,7 +127,7 @@ test("an image that was pruned is pulled by its digest", async () => {
   expect(harness.isReady("web")).toBe(true);
 });
 
-test("an image that was pruned and is in no registry is not replaced by another one of its name", async () => {
+test("an image that was pruned and is in no registry is not replaced by another image of the same name", async () => {
   await using harness = await start({ ...web, image: "web:1", replicas: 2 });
   const [first] = idsOf(harness);
   await harness.clock.advance(30_000);
@@ -152,7 +152,7 @@ test("an image that only the engine has is used, and the status says so", async 
   expect(harness.app("web")?.status?.memory.image).toMatchObject({ isEngineOnly: true });
 });
 
-test("a registry that cannot be reached fails a deploy, whose old version keeps serving, but no restart", async () => {
+test("while the registry cannot be reached, a deploy fails and its old version keeps serving, but a restart succeeds", async () => {
   const registry = { isUp: true };
   await using harness = await start(web, {
     beforeCall({ name }) {

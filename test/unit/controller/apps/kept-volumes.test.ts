@@ -27,14 +27,14 @@ const offers = () =>
 const OFFER =
   /"old" has left a volume "data".*-v berth-0123abcd-old-data:\/from:ro -v berth-0123abcd-new-data:\/to/;
 
-test("a new app is offered the volume that a deleted one has left under the same name", async () => {
+test("a new app is offered the volume of a deleted app if the volume has the same name", async () => {
   await remove();
   harness.apply("new", spec);
   await harness.waitUntilReady("new");
   expect(offers()).toEqual([expect.stringMatching(OFFER)]);
 });
 
-test("an existing app is offered the volume of an app that is deleted later and was its predecessor", async () => {
+test("an app that exists already is offered the volume of its predecessor when the predecessor is deleted", async () => {
   harness.apply("new", spec);
   await harness.waitUntilReady("new");
   expect(offers()).toEqual([]);
@@ -42,7 +42,7 @@ test("an existing app is offered the volume of an app that is deleted later and 
   expect(offers()).toEqual([expect.stringMatching(OFFER)]);
 });
 
-test("no app is offered a volume with another name, or one that was deleted with its app or still has its app", async () => {
+test("no app is offered a volume that has another name, was deleted together with its app, or still belongs to an app", async () => {
   harness.apply("new", spec);
   await harness.waitUntilReady("new");
   await remove(true);

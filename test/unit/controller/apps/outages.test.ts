@@ -107,7 +107,7 @@ test("a git server that cannot be reached is a failure after the deadline too", 
   expect(harness.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("a build without space is stalled at once, and starts when there is room", async () => {
+test("a build that lacks disk space is stalled at once, and starts when there is enough space", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.builds.isDiskFull = true;
   harness.apply("web", sourceApp);

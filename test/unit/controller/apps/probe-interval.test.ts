@@ -11,7 +11,7 @@ test("the delay between probes is 50 ms at first, and then a twentieth of the ti
   expect(delays).toEqual([50, 50, 300, 600, 1_000]);
 });
 
-test("a health check that runs a command is repeated less often, since each run starts a process", () => {
+test("a health check that runs a command is repeated less often, because each run starts a process", () => {
   const command = { ...healthCheck, probe: { type: "command", command: ["true"] } as const };
   const delays = [0, 300, 1_000, 5_000].map((watchedMs) =>
     getStartupInterval(command, { watchedMs, starting: 1 }),

@@ -107,7 +107,7 @@ describe("after the switch to a new version", () => {
     await harness.waitUntilReady("web", 1_000);
   });
 
-  test("a window that is longer than the progress deadline is waited for, and not reconciled in a loop", async () => {
+  test("Berth waits for a window that is longer than the progress deadline, without reconciling in a loop", async () => {
     const rollout = { observe: "1m", progressDeadline: "5s" };
     await using harness = await serving({ ...web, rollout });
     harness.apply("web", { ...web, image: "web:2", rollout });
@@ -370,7 +370,7 @@ describe("there is no observation window", () => {
     expect(harness.isReady("web")).toBe(true);
   });
 
-  test("for a restart in a window, which goes on with the same previous version", async () => {
+  test("for a restart in a window: the running window continues with the same previous version", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");

@@ -20,7 +20,10 @@ async function stable(harness: ControlPlaneHarness): Promise<void> {
   await harness.clock.advance(15_000);
 }
 
-/** Simulates an outage of this duration of a service that the app needs, and returns the container starts meanwhile. */
+/**
+ * Simulates an outage of a service that the app needs. Returns the number of container starts during these
+ * milliseconds.
+ */
 async function outage(harness: ControlPlaneHarness, ms: number): Promise<number> {
   const countStarts = () => harness.runtime.calls.byName.get("startContainer") ?? 0;
   setBehaviour(harness, dies);

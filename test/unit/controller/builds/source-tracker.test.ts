@@ -186,7 +186,7 @@ describe("the polling interval of a source", () => {
     expect(held.store.events.list({ limit: 10 }).map(({ count }) => count)).toEqual([1, 1]);
   });
 
-  test("reports a branch that was deleted until it is back", async () => {
+  test("reports that the branch was deleted, until the branch exists again", async () => {
     const app = await resolved("web", git({ interval: "1m" }));
     woken = [];
     remote.set("web", new BerthError("git_not_found", "there is no branch main"));

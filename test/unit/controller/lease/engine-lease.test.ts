@@ -13,7 +13,10 @@ class Machines {
   readonly clock = new VirtualClock();
   readonly engine = new FakeEngine(this.clock, {});
 
-  /** Starts a process on a data directory. `skewMs`: its clock differs from the engine's. */
+  /**
+   * Starts a process on a data directory. `skewMs` is the difference between the clock of the process and that of the
+   * engine.
+   */
   start(holderId: string, options: { skewMs?: number; dieAfter?: number } = {}) {
     const time = new ProcessClock(this.clock);
     const skew = { ms: options.skewMs ?? 0 };

@@ -64,7 +64,7 @@ describe("two servers with one identity on one engine", () => {
     expect(first.listContainers("web").map(({ spec }) => spec.image)).toEqual(["web:2"]);
   });
 
-  it("restart at once on the same data directory, although the other one waits", async () => {
+  it("let the first restart at once on its data directory, although the second waits for the lease", async () => {
     second.boot();
     await second.clock.advance(10_000);
     await first.kill();

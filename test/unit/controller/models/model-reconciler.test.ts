@@ -101,7 +101,7 @@ describe("the steps of a Model", () => {
     expect(harness.models.resident.get("small")?.path).not.toBe(before);
   });
 
-  test("are empty in the plan of a Model in its desired state", async () => {
+  test("are missing in the plan of a Model that is in its desired state", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     const signal = new AbortController().signal;
@@ -176,7 +176,7 @@ describe("failures of the steps of a Model", () => {
     expect(count("resolve")).toBe(4);
   });
 
-  test("the next try is as late as the hub requests", async () => {
+  test("the next try waits as long as the hub requests", async () => {
     harness.models.resolveErrors.push(
       new BerthError("hub_unreachable", "too many requests", { details: { retryAfterMs: 90_000 } }),
     );
@@ -334,7 +334,7 @@ test("a source without a commit is resolved again after its digest has changed",
   expect(count("resolve")).toBeLessThan(7);
 });
 
-test("a model name that another pinned model still has is not claimed", async () => {
+test("a Model does not claim a name under which another pinned model is still loaded", async () => {
   harness.applyModel("one", { source, running: true });
   await harness.waitForModelPhase("one", "running");
   harness.models.downloadMs = 3_600_000;

@@ -145,7 +145,7 @@ describe("the files of a model in a plan", () => {
 });
 
 describe("the memory steps of a plan", () => {
-  test("keep a model loaded that is in its desired state", () => {
+  test("keep a model in its desired state loaded", () => {
     expect(plan({})).toEqual(nothing);
     expect(plan({ assistant: observeAssistant(undefined) }, stopped)).toEqual(nothing);
   });
@@ -194,7 +194,7 @@ describe("the memory steps of a plan", () => {
     ]);
   });
 
-  test("unload a model that should not run in any state, but not other pinned models", () => {
+  test("unload a model that should not run, whatever its state, but no other pinned model", () => {
     const steps = [["unloadModel", "the spec sets running: false"]];
     for (const model of [resident, failed])
       expect(plan({ assistant: observeAssistant(model) }, stopped)).toEqual({

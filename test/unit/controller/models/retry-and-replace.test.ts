@@ -242,7 +242,7 @@ const isOut = () =>
   harness.clock.until(() => harness.models.resident.size === 0, 60_000, "it is out of memory");
 
 describe("a model without a Model resource is unloaded", () => {
-  test("after a restore of a store without it", async () => {
+  test("after the restore of a store that lacks the Model", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     const model = harness.models.resident.get("small");

@@ -35,7 +35,7 @@ describe("a container that the engine can never start again", () => {
     expect(stateOf("exited", "id already in use")).toBe("dead");
   });
 
-  it("is not one that is running, or one that may start with a retry", () => {
+  it("is neither a running container nor one that a retry may start", () => {
     expect(stateOf("running", leftover)).toBe("running");
     expect(stateOf("exited", "")).toBe("exited");
     expect(stateOf("exited", "exec: no such file")).toBe("exited");
@@ -232,7 +232,7 @@ describe("an error of the engine", () => {
     },
   );
 
-  it("that is a bug of Berth is not reported as an unreachable engine", () => {
+  it("that a bug of Berth has caused is not reported as an unreachable engine", () => {
     expect(toEngineError(new TypeError("x is undefined"), "list the containers").code).toBe(
       "internal",
     );

@@ -59,7 +59,7 @@ async function* noContext(): AsyncGenerator<Uint8Array> {
   yield Buffer.alloc(1);
 }
 
-test("a registry that never answers ends a pull after two minutes, and not the engine's connection", async () => {
+test("if a registry never answers, the pull fails after two minutes, and the error names the registry and not the engine", async () => {
   await using engine = await startEngine(undefined);
   const pull = engine.runtime.pullImage("registry.test/a:1", undefined, () => {}, signal);
   const outcome = pull.catch((error: unknown) => error);

@@ -106,7 +106,7 @@ describe("the content of spec files", () => {
     expect(harness.app("web").spec).toMatchObject({ image: "nginx:2", running: false });
   });
 
-  it("is reported without the fields that another manager has overridden with force", async () => {
+  it("is reported with the fields that another manager has overridden with force", async () => {
     await harness.write({ "web.yaml": appText("web") });
     await harness.scan();
     harness.store.apply({
@@ -242,7 +242,7 @@ describe("a spec file that is not valid", () => {
     expect(harness.resourceNames).toEqual(["App/good"]);
   });
 
-  it("may be a dangling link; its content is applied again when its target is back", async () => {
+  it("can be a dangling link: its content is applied again when the target of the link is back", async () => {
     await harness.write({ "../real.yaml": appText("web"), "other.yaml": appText("other") });
     await symlink("../real.yaml", join(harness.folder, "web.yaml"));
     await harness.scan();
@@ -289,7 +289,7 @@ describe("two spec files that declare the same resource", () => {
     expect(harness.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("do not swap when an editor saves the first file by unlinking it", async () => {
+  it("keep their roles when an editor saves the first file by deleting and writing it", async () => {
     await harness.write({ "a.yaml": appText("web", "from-a") });
     await harness.scan();
     await harness.write({ "b.yaml": appText("web", "from-b") });
@@ -430,7 +430,7 @@ describe("an app of a file that conflicts with other apps", () => {
     });
   });
 
-  it("takes the domain over from the app that it replaces in its file", async () => {
+  it("gets the domain of the app that it replaces in the same file", async () => {
     await harness.write({ "a.yaml": appText("one", "nginx", port(claim)) });
     await harness.scan();
     await harness.write({ "a.yaml": appText("two", "nginx", port(claim)) });

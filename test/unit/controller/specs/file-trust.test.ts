@@ -48,7 +48,7 @@ describe("a spec file", () => {
     expect(harness.resourceNames).toEqual(["App/other", "App/plain"]);
   });
 
-  it("from a repository may not mount a folder, name a local source or change what mounts one", async () => {
+  it("from a repository may not mount a folder, and may not name a local source", async () => {
     await harness.write({
       "repo/.berth-git.json": "{}",
       "repo/web.yaml": reaching("web"),
@@ -100,13 +100,13 @@ describe("findFileAuthority", () => {
     expect(scope("a.yaml", "none")).toBe("write");
   });
 
-  it("does not trust a folder around the specs folder that others can write to", async () => {
+  it("does not trust any file if others can write to a folder that contains the specs folder", async () => {
     await chmod(root, 0o770);
     expect(scope("a.yaml")).toBe("write");
     expect(scope("a.yaml", "all")).toBe("admin");
   });
 
-  it("does not trust what another user owns", () => {
+  it("does not trust a file that another user owns", () => {
     const own = process.getuid?.() ?? 0;
     expect(scope("a.yaml", "folder", own + 1)).toBe(own === 0 ? "admin" : "write");
   });
@@ -120,7 +120,7 @@ describe("findFileAuthority", () => {
     expect(scope("b.yaml")).toBe("write");
   });
 
-  it("does not trust a file that is gone, or links that lead in a circle", async () => {
+  it("does not trust a missing file, or links that lead in a circle", async () => {
     await symlink("loop.yaml", join(folder, "loop.yaml"));
     expect([scope("absent.yaml"), scope("loop.yaml")]).toEqual(["write", "write"]);
   });

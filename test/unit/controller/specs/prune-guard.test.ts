@@ -85,7 +85,7 @@ describe("decidePrune", () => {
     expect(soon.recheckAt).toBe(START + CONFIRM_AFTER_MS);
   });
 
-  it("starts the two phases again if the file was back in between", () => {
+  it("starts the two phases again if the file existed again in between", () => {
     const declared = [app("a"), app("b")];
     const gone = decidePrune(input({ declared, files: present([app("b")]) }));
     const back = decidePrune(
@@ -131,7 +131,7 @@ describe("decidePrune", () => {
     expect(second.missingSince.get("App/a a.yaml")).toBe(START);
   });
 
-  it("holds the deletion of resources that an invalid file mentions", () => {
+  it("waits for approval to delete resources that an invalid file mentions", () => {
     const files = new Map([
       ["moved.yaml", broken("name: a")],
       ["b.yaml", lists("b")],
@@ -141,13 +141,13 @@ describe("decidePrune", () => {
     expect(second.held[0]?.reason).toBe("moved.yaml is invalid and mentions it");
   });
 
-  it("holds all deletions while the folder is empty", () => {
+  it("waits for approval of all deletions while the folder is empty", () => {
     const { second } = secondDecision({ declared: [app("a")], isEmpty: true });
     expect(second.prune).toEqual([]);
     expect(second.held).toEqual([{ ...app("a"), reason: "the folder is empty" }]);
   });
 
-  it("holds the deletion of resources whose files a mounted file system hides", () => {
+  it("waits for approval to delete resources whose files a mounted file system hides", () => {
     const { second } = secondDecision({
       declared: [app("a"), app("b")],
       files: present([app("b")]),

@@ -114,7 +114,7 @@ describe("deleting a spec file", () => {
 });
 
 describe("a spec file that is being written", () => {
-  it("may be empty for a moment without a deletion", async () => {
+  it("causes no deletion if it is empty for a moment", async () => {
     await apps(2);
     await harness.write({ "a0.yaml": "" });
     await harness.scan();
@@ -134,7 +134,7 @@ describe("a spec file that is being written", () => {
     expect(harness.fileState("a0.yaml")).toBe("applied");
   });
 
-  it("may end early, between two documents, without a deletion", async () => {
+  it("causes no deletion if it ends early, between two documents", async () => {
     const whole = joinDocuments(appText("one"), appText("two"), appText("three"));
     await harness.write({ "all.yaml": whole });
     await harness.scan();
@@ -146,7 +146,7 @@ describe("a spec file that is being written", () => {
     expect(harness.resourceNames).toHaveLength(3);
   });
 
-  it("may be replaced by a rename, as editors do it, without a deletion", async () => {
+  it("causes no deletion if a rename replaces it, as editors do", async () => {
     await apps(2);
     await harness.write({ "a0.yaml.tmp": appText("a0", "nginx:2") });
     await harness.scan();
@@ -169,7 +169,7 @@ describe("a rename of a spec file", () => {
     expect(harness.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("may include a change of the file, and may be split over two scans", async () => {
+  it("keeps the resource even if the file also changes and one scan finds neither file", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.scan();
@@ -204,7 +204,7 @@ describe("a rename of a spec file", () => {
     expect(harness.declaringManager("a0")).toBe("file:renamed.yaml");
   });
 
-  it("of a document to another file keeps its resource, whichever name sorts first", async () => {
+  it("is not needed to move a document to another file: its resource is kept, whichever file name sorts first", async () => {
     await harness.write({
       "a.yaml": joinDocuments(appText("one"), appText("two")),
       "b.yaml": appText("three"),
@@ -220,7 +220,7 @@ describe("a rename of a spec file", () => {
     expect(harness.declaringManager("three")).toBe("file:a.yaml");
   });
 
-  it("that breaks the file keeps the resources that it mentions, until the user confirms", async () => {
+  it("that makes the file invalid keeps the resources that the file mentions, until the user confirms their deletion", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.write({ "renamed.yaml": appText("a0", "nginx", "  prot: 80\n") });
@@ -233,7 +233,7 @@ describe("a rename of a spec file", () => {
     expect(harness.declaringManager("a0")).toBe("file:renamed.yaml");
   });
 
-  it("to a file that the store refuses does not delete the resources that it declares", async () => {
+  it("to a file that the store refuses does not delete the resources that the new file declares", async () => {
     await harness.write({ "a.yaml": appText("a"), "b.yaml": appText("b") });
     await harness.scan();
     await harness.remove("a.yaml");
@@ -292,7 +292,7 @@ describe("many deletions of spec files at once", () => {
     expect(harness.pending).toHaveLength(4);
   });
 
-  it("are no longer held when the files are back", async () => {
+  it("no longer need a confirmation when the files are back", async () => {
     await apps(5);
     await harness.remove("a0.yaml", "a1.yaml", "a2.yaml");
     await harness.scanTwice();
@@ -302,7 +302,7 @@ describe("many deletions of spec files at once", () => {
     expect(harness.resourceNames).toHaveLength(5);
   });
 
-  it("are not held if they are a small part of all resources", async () => {
+  it("need no confirmation if they are a small part of all resources", async () => {
     await apps(10);
     await harness.remove("a0.yaml", "a1.yaml", "a2.yaml");
     await harness.scanTwice();
@@ -332,7 +332,7 @@ describe("a missing specs folder", () => {
     expect(harness.image("a0")).toBe("nginx:2");
   });
 
-  it("begins the two phases again when it is back", async () => {
+  it("starts the two phases of a deletion again when the folder is back", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.scan();
@@ -344,7 +344,7 @@ describe("a missing specs folder", () => {
     expect(harness.resourceNames).toHaveLength(2);
   });
 
-  it("may be a folder that cannot be read", async () => {
+  it("the resources of a specs folder that cannot be read are kept", async () => {
     await apps(2);
     await rename(harness.folder, join(harness.root, "away"));
     await symlink("specs", harness.folder);
@@ -353,7 +353,7 @@ describe("a missing specs folder", () => {
     expect(harness.resourceNames).toHaveLength(2);
   });
 
-  it("may be an empty folder, as after an unmount; its deletions need a confirmation", async () => {
+  it("an empty specs folder, as after an unmount, deletes its resources only after a confirmation", async () => {
     await apps(2);
     await harness.remove("a0.yaml", "a1.yaml");
     await harness.scanTwice();
@@ -372,7 +372,7 @@ describe("a missing specs folder", () => {
     expect(harness.specs.report()).toMatchObject({ state: "watching", message: null, files: [] });
   });
 
-  it("may be a subfolder: the resources of a subfolder that cannot be read are kept", async () => {
+  it("the resources of a subfolder that cannot be read are kept", async () => {
     await harness.write({ "team/a.yaml": appText("a"), "b.yaml": appText("b") });
     await harness.scan();
     await harness.move("team", "../team");
@@ -382,7 +382,7 @@ describe("a missing specs folder", () => {
     expect(harness.pending).toEqual([]);
   });
 
-  it("may be a subfolder that a mounted file system hides", async () => {
+  it("the resources of a subfolder that another file system hides are kept until a confirmation", async () => {
     const mounted = mkdtempSync("/dev/shm/berth-specs-");
     try {
       await writeFile(join(mounted, "a.yaml"), appText("a"));
@@ -418,7 +418,7 @@ describe("a specs folder behind a link", () => {
     expect(harness.image("a")).toBe("v2");
   });
 
-  it("may be a Kubernetes config map, whose files all change in one step", async () => {
+  it("is followed if it is a Kubernetes config map, whose files all change in one step", async () => {
     await harness.write({ "..1/a.yaml": appText("a", "v1"), "..1/b.yaml": appText("b", "v1") });
     await symlink("..1", join(harness.folder, "..data"));
     for (const name of ["a.yaml", "b.yaml"])

@@ -126,7 +126,7 @@ describe("scanFolder", () => {
     expect([...scan.unknown]).toEqual([["loop", "its links lead in a circle"]]);
   });
 
-  it("does not follow a link to a folder around it, nor to a folder with very many files", async () => {
+  it("follows no link to a folder that contains the specs folder, and no link to a folder with very many files", async () => {
     const large = join(root, "large");
     await mkdir(join(large, "sub"), { recursive: true });
     const names = Array.from({ length: 10_001 }, (_, index) => join(large, "sub", `${index}`));

@@ -231,7 +231,7 @@ describe("a model whose template has no tools", () => {
     });
   });
 
-  test("gets another known format instead of an unknown one", () => {
+  test("gets its tools in the system message too if its format of tool calls is unknown", () => {
     const { template } = getFamily("chatMl");
     const other = template.replaceAll('<tool_call>\\n{"name": "', "<tool_call>\\n<function=");
     expect(other).not.toBe(template);

@@ -338,7 +338,7 @@ describe("the list of local and remote models", () => {
     expect(await routed.model("tiny")).toMatchObject({ id: "tiny", contextTokens: 9000 });
   });
 
-  test("contains the models of one side if the other side fails", async () => {
+  test("contains the local models if the providers cannot be listed, and the remote models if the local ones cannot", async () => {
     const { local, remote, routed } = harness({ best: ["tiny", "remote:a:b"] });
     remote.known = [info("remote:a:b")];
     const ids = async () => (await routed.models()).map(({ id }) => id);

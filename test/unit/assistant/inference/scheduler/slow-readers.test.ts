@@ -35,7 +35,7 @@ describe("a client that does not read its events", () => {
     expect(slow.text).toBe(answer.join(""));
   });
 
-  it("takes part in every step again when it reads", async () => {
+  it("takes part in every step again once it reads again", async () => {
     const long = Array.from({ length: 1_500 }, () => "a ");
     harness = new SchedulerHarness({
       sequences: 1,

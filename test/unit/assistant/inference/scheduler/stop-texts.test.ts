@@ -9,7 +9,7 @@ describe("the filter for stop texts", () => {
     expect(stops.flush()).toBe("");
   });
 
-  it("holds back text that could become a stop text, and emits it when it does not", () => {
+  it("holds back text that could become a stop text, and emits that text if it does not become one", () => {
     const stops = new StopTexts(["\n\nUser:"]);
     expect(stops.push("Yes.\n")).toEqual({ text: "Yes.", stopped: false });
     expect(stops.push("\nUs")).toEqual({ text: "", stopped: false });

@@ -13,7 +13,7 @@ const schemas = {
   validate: async () => [],
 };
 
-test("an answer with a schema whose document was cut off by a stop text fails with an error that explains this", async () => {
+test("an answer with a schema fails if a stop text has cut off its document, and the error explains this", async () => {
   await using harness = await createServiceHarness({ schemas });
   const request = {
     ...plainRequest,

@@ -13,7 +13,7 @@ test("each model admits a limited number of concurrent and queued requests, inde
   expect(() => capacity.acquire("a", 2)).toThrow("Try again in a moment");
 });
 
-test("a caller that is refused because of a full queue gets the time of the next try", () => {
+test("a caller that is refused because of a full queue learns after what time to try again", () => {
   const capacity = new ModelCapacity({ queueMax: 0 });
   capacity.acquire("a", 1);
   let refused: unknown;

@@ -372,7 +372,7 @@ describe("the address of the system instance", () => {
   });
 });
 
-test("a prompt of another kind in addition to a chat is refused before the ledger is written", async () => {
+test("a request with a chat and also a prompt of another kind is refused before the ledger is written", async () => {
   const ledger = new ListLedger();
   const chat = { kind: "chat", messages: [], tools: [], variables: {} } as const;
   for (const prompts of [

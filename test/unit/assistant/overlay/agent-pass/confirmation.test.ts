@@ -133,7 +133,7 @@ describe("a call that needs confirmation, in the agent pass", () => {
     expect(outcome.results[0]?.text).toContain("no such note");
   });
 
-  it("may be answered by another frontend before the turn asks its user", async () => {
+  it("may be confirmed by another frontend before the turn asks its own user", async () => {
     const harness = await AgentPassHarness.open([create, noToolAnswer]);
     harness.agentHarness.agent.subscribe({
       confirmationRequested: (callId) => {

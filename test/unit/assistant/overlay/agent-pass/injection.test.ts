@@ -50,7 +50,7 @@ describe("a tool result with malicious instructions", () => {
     expect(harness.agentHarness.app.received).toHaveLength(1);
   });
 
-  it("has the same consequences in a failure with the app's own message", async () => {
+  it("has the same consequences if the malicious text is the app's message about a failure", async () => {
     const harness = await AgentPassHarness.open([
       ["list", {}],
       ["star", { title: "a" }],

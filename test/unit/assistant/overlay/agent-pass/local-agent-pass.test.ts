@@ -107,7 +107,7 @@ describe("the agent pass", () => {
     expect(harness.inference.requests).toHaveLength(4);
   });
 
-  it("shows the model calls that were refused without a question, and continues", async () => {
+  it("reports each call that was refused without a question to the model, and continues", async () => {
     const harness = await AgentPassHarness.open([
       ["create", { title: "a" }],
       ["list", {}],

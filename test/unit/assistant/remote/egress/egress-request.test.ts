@@ -198,7 +198,7 @@ describe("retries of a request to a provider", () => {
     expect(harness.http.calls).toHaveLength(3);
   });
 
-  test("happen after 250 and 500 ms, give or take a quarter", async () => {
+  test("happen after 250 and 500 ms, each delay varied by at most a quarter", async () => {
     for (const [random, first, second] of [
       [0, 188, 375],
       [1, 313, 625],
@@ -347,7 +347,7 @@ describe("request parameters that providers support differently", () => {
     expect(JSON.stringify(harness.http.calls[2]?.body)).toBe(second);
   });
 
-  test("are not adapted twice, and not if the request does not contain them", async () => {
+  test("are adapted only once, and only if the request contains them", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [refused(400, "use max_completion_tokens")];
     expect((await harness.run(limited)).error).toMatchObject({ status: 400 });

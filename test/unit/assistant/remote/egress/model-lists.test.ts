@@ -97,7 +97,7 @@ describe("the lists of models of all providers", () => {
     expect(await idsOf(harness)).toEqual(["remote:acme:big"]);
   });
 
-  test("omit a provider from its first failure on", async () => {
+  test("omit a provider after its first failure", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [list("big"), refused(500)];
     expect(await idsOf(harness)).toEqual(["remote:acme:big"]);

@@ -192,7 +192,7 @@ it("the client stops waiting for a TLS handshake that never begins", async () =>
   const [socket] = await once(server, "connection");
   left.abort(new Error("gone"));
   await expect(waiting).rejects.toThrow("gone");
-  // The client has closed its end, and the server closes the other one.
+  // The client has closed its end of the connection, and the server then closes the other end.
   if (!socket.destroyed) await once(socket.resume(), "close");
   server.close();
   expect(harness.clock.pending).toBe(0);

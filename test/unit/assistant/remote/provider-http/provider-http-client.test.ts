@@ -48,7 +48,7 @@ it("the client repeats a request only once, even if every idle connection was cl
   expect(await harness.text()).toContain("[DONE]");
 });
 
-it("the client does not repeat a request after a byte of an answer, or after a second", async () => {
+it("the client does not repeat a request after it has received a byte of the answer, or after one second", async () => {
   await using harness = await ProviderHarness.start();
   await harness.text();
   harness.provider.next({ type: "raw", bytes: "HTTP/1.1 2", afterwards: "cut" });

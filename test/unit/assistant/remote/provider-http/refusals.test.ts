@@ -39,7 +39,7 @@ it.each([
   expect(error.message).toMatch(/^the provider acme .*\. It says: the reason is this$/);
 });
 
-it("a refusal keeps the connection for the next request", async () => {
+it("the connection stays open for the next request after a refusal", async () => {
   await using own = await ProviderHarness.start();
   own.provider.next(refusal(429, "slowly"), refusal(500, "broken"));
   await catchAssistantError(own.open());
@@ -181,7 +181,7 @@ describe("the provider's key, when the provider answers with an error", () => {
   });
 
   it.each(["line\nbreak", "sp ace", "ümlaut", "", "nul\u0000"])(
-    "must not be %j",
+    "is rejected without a request if it is %j",
     async (bearer) => {
       const before = harness.provider.requests.length;
 

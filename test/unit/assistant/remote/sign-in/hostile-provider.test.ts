@@ -85,7 +85,7 @@ describe("a callback that does not belong to the sign-in", () => {
     expect(await ends({ iss: "https://evil.example" })).toBe("issuer_mismatch");
   });
 
-  it("is not one without an issuer, if the server does not announce that it sends the issuer", async () => {
+  it("a callback without an issuer is accepted if the server does not announce that it sends the issuer", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: undefined })).toBe("ok");
   });
@@ -179,7 +179,7 @@ describe("a token endpoint of a hostile provider", () => {
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that returns an endless session gets a session with a limit", async () => {
+  it("that returns a session of endless duration gets a session with an upper limit", async () => {
     provider.tokens = (usual) => ({ ...usual, expires_in: 1e300 });
     expect(await ends()).toBe("ok");
     expect(new Date(harness.session.expiresAtMs ?? 0).getFullYear()).toBeLessThan(2100);
@@ -250,7 +250,7 @@ describe("the metadata of a hostile provider", () => {
     expect(harness.ends).toEqual([]);
   });
 
-  it("that lead to a client with a secret are refused", async () => {
+  it("that require a client with a secret are refused", async () => {
     provider.instead.set("/register", (response) =>
       response.writeHead(201, { "content-type": "application/json" }).end(
         JSON.stringify({

@@ -90,7 +90,7 @@ describe("signing in at OpenRouter", () => {
 });
 
 describe("the listener for the callback of a sign-in", () => {
-  it("serves pages without scripts that are not cached and do not reveal their address", async () => {
+  it("serves pages that have no scripts, are not cached, and do not reveal their address", async () => {
     await using harness = newWorld();
     const back = await server.authorize(await harness.signIns.begin("openrouter"));
     const { headers, text } = await sendRawRequest(back);
@@ -211,7 +211,7 @@ describe("the end of a sign-in at OpenRouter", () => {
     expect(harness.ends).toEqual([]);
   });
 
-  it("happens only after a session that is being stored", async () => {
+  it("waits until a session that is being stored has been stored", async () => {
     await using harness = newWorld();
     harness.beforeKeeping = async () => {
       harness.signIns.cancel("openrouter");

@@ -152,7 +152,7 @@ describe("the size of string grammars", () => {
     }
   });
 
-  test("grows by a rule per character for a pattern with a length", () => {
+  test("grows by one rule per character if a pattern is combined with a maximum length", () => {
     const language = stringLanguage({
       patterns: [toStringPattern("pattern", "^[a-z0-9]+(-[a-z0-9]+)*$")],
       maxLength: 63,
@@ -163,7 +163,7 @@ describe("the size of string grammars", () => {
     expect(language?.accepts(JSON.stringify("a".repeat(64)))).toBe(false);
   });
 
-  test("allows a sampler to follow a few stacks of the parser at a time", () => {
+  test("is small enough that a sampler follows only a few parser stacks at a time", () => {
     for (const source of ["foo", "^(a|ab)(c|bcd)$", "(a|b)*abb", "\\d{3,}x"]) {
       const language = stringLanguage({ patterns: [toStringPattern("pattern", source)] });
       for (const text of language?.samples(20, 9) ?? []) language?.accepts(text);
