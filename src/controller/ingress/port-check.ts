@@ -28,7 +28,7 @@ export async function assertPortsFree(
 export function portTakenError(port: number, flag: string): BerthError {
   return new BerthError(
     "port_taken",
-    `port ${port} is used by another program: choose another with ${flag}`,
+    `port ${port} is used by another program: choose another port with ${flag}`,
   );
 }
 
