@@ -1,6 +1,7 @@
 import { posix, relative, resolve } from "node:path";
 import { isInsidePath } from "../resources/field-checks.ts";
 import { type ComposeNode, getValue, isNull, listEntries, type Scalar } from "./compose-tree.ts";
+import { describeReach, REACH_HINT } from "./describe-reach.ts";
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
@@ -35,7 +36,11 @@ export function convertBuild(conversion: ServiceConversion, node: ComposeNode): 
   } else {
     const path = relative(conversion.options.specFolder, resolve(folder, text));
     conversion.spec.source = { local: path === "" ? "." : path };
-    if (context && path.startsWith("..")) {
+    const reach = describeReach(conversion, resolve(folder, text), true);
+    if (reach !== undefined) {
+      conversion.addUnhandledFinding("unsafe", context ?? node, reach, REACH_HINT);
+      conversion.markHandled(context);
+    } else if (context && path.startsWith("..")) {
       conversion.addNote(
         context,
         `the source is ${path}, outside the folder of the spec file`,

@@ -7,6 +7,7 @@ import {
   listItems,
   type Scalar,
 } from "./compose-tree.ts";
+import { describeReach, REACH_HINT } from "./describe-reach.ts";
 import { parseEnvFile } from "./env-file.ts";
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
@@ -106,6 +107,8 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
       );
     return;
   }
+  const reach = describeReach(conversion, absolute, true);
+  if (reach !== undefined) conversion.addUnhandledFinding("unsafe", path, reach, REACH_HINT);
   const read = parseEnvFile(content.text, conversion.project.variables, isRaw);
   const at = (line: number): Scalar => ({
     kind: "scalar",

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type ComposeNode, collectScalars, getValue, isNull } from "./compose-tree.ts";
 import { getSecretName } from "./convert-environment.ts";
-import { describeReach, REACH_HINT } from "./reach-of-mounts.ts";
+import { describeReach, REACH_HINT } from "./describe-reach.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Converts `secrets` and `configs`: those that are files of the machine become mounts, and all others are reported. */

@@ -2,9 +2,9 @@ import { posix } from "node:path";
 import type { Volume } from "../resources/app-spec.ts";
 import { toDnsLabel } from "./assign-app-names.ts";
 import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compose-tree.ts";
+import { describeReach, REACH_HINT } from "./describe-reach.ts";
 import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
 import { getComposeProjectName } from "./project-name.ts";
-import { describeReach, REACH_HINT } from "./reach-of-mounts.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Mount options that are ignored, because they have no effect on Linux or Berth applies them anyway. */

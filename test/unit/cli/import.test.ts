@@ -176,8 +176,10 @@ it("berth import reports mounts as unsafe if they reach the engine, or files out
     "/run/user/1000/podman/podman.sock:/p",
     "bound:/d",
   ];
+  writeFileSync(join(folder, "../berth-outside.env"), "KEY=secret");
   const compose = {
     services: {
+      build: { build: "..", env_file: ["../berth-outside.env"] },
       a: { image: "bb:1", volumes: mounts, configs: [{ source: "shadow", target: "/x" }] },
     },
     volumes: { bound: { driver_opts: { type: "none", o: "bind", device: "/srv" } } },
@@ -189,10 +191,13 @@ it("berth import reports mounts as unsafe if they reach the engine, or files out
   expect(readdirSync(folder)).not.toContain("specs");
   const { findings }: { findings: { level: string; key: string }[] } = JSON.parse(refused.output);
   expect(findings.filter(({ level }) => level === "unsafe").map(({ key }) => key)).toEqual([
+    "services.build.build",
+    "services.build.env_file[0]",
     ...[2, 3, 4, 5, 6, 7].map((index) => `services.a.volumes[${index}]`),
     "services.a.configs[0]",
   ]);
   expect((await run("-o specs --accept unsafe")).code).toBe(0);
+  rmSync(join(folder, "../berth-outside.env"));
 });
 
 it("berth import writes an app that is less safe than the file requests only with --accept unsafe", async () => {

@@ -7,11 +7,11 @@ const engineSocket = /(^|\/)(docker|podman|containerd|crio)\.sock$/;
 const harmlessFiles: ReadonlySet<string> = new Set(["/etc/localtime", "/etc/timezone"]);
 
 export const REACH_HINT =
-  "if you trust the service with it: --accept unsafe; Berth does not create the path";
+  "if you trust the service with it: --accept unsafe; Berth creates no such path";
 
 /**
- * Returns why a mount gives an app more of the machine than the files of its project; undefined for a path in the
- * project's folder. Links count as what they lead to.
+ * Returns why a mount, a build or a file of variables gives an app more of the machine than the files of its project;
+ * undefined for a path in the project's folder. Links count as what they lead to.
  */
 export function describeReach(
   conversion: ServiceConversion,
