@@ -3,7 +3,7 @@ import type { SessionBus } from "../src/dbus/port.ts";
 import { TestSessionBus } from "../test/support/test-session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
-/** The number of alternating rounds. They alternate so that other load of the machine affects both connections. */
+/** The number of rounds. The connections alternate, so other load of the machine affects both in the same way. */
 const TURNS = 200;
 const CALLS = 100;
 

@@ -27,7 +27,7 @@ const GROWTH_BYTES_MAX = 2 ** 20;
  * processes. Then measures the memory of the surface over many turns.
  */
 export async function benchCompanion(turns: number): Promise<Figure[]> {
-  // The files are in the working directory, because /tmp may not be on a disk.
+  // The files are in the working directory, because /tmp can be a file system in memory.
   mkdirSync(".berth", { recursive: true });
   const dir = mkdtempSync(resolve(".berth/bench-companion-"));
   const provider = fork(join(import.meta.dirname, "companion/provider.ts"), options);
@@ -53,7 +53,7 @@ export async function benchCompanion(turns: number): Promise<Figure[]> {
   }
 }
 
-/** Requests the state of the surface. The word "memory" makes it collect garbage before it answers. */
+/** Requests the state of the surface. If the word is "memory", the surface collects garbage before it answers. */
 type AskState = (word: "memory" | "state") => Promise<SurfaceState>;
 
 const options = { execArgv: ["--import", "tsx"] };
@@ -125,7 +125,9 @@ async function benchTurns(via: string, direct: string, state: AskState): Promise
   ];
 }
 
-/** Computes the surface's processor time per token and per turn. It depends less on other load than latency does. */
+/**
+ * Computes the surface's processor time per token and per turn. Other load affects processor time less than latency.
+ */
 async function measureTokenCpu(
   via: string,
   state: AskState,
@@ -189,7 +191,7 @@ function signed(value: number, digits: number): string {
   return `${value < 0 ? "" : "+"}${value.toFixed(digits)}`;
 }
 
-/** Returns the slope of the second numbers over the first by least squares. */
+/** Returns the slope of the least-squares line through the points. */
 function slope(points: readonly (readonly [number, number])[]): number {
   const mean = (place: 0 | 1) =>
     points.reduce((sum, point) => sum + point[place], 0) / points.length;

@@ -20,8 +20,9 @@ const LABELS = { "dev.berth.bench": "1" };
 type Marks = ReadonlyMap<string, number>;
 
 /**
- * Measures the time from the deploy call to the first answer of the new version through the ingress, divided by the time of
- * the engine to build, create and start the same source until its first answer. The previous version runs meanwhile.
+ * Measures the time from the deploy call to the first answer of the new version through the ingress, divided by the
+ * time that the engine alone needs to build, create and start the same source until its first answer. The previous
+ * version runs meanwhile.
  */
 export async function benchDeploy(engine: BenchEngine): Promise<Figure> {
   await ensureTestImages(engine.host);

@@ -1,5 +1,6 @@
-// Downloads one file with Berth's built code in its own process, like curl: `WARM URL SIZE SHA256 DIR PARTS`. The file WARM is
-// downloaded first as a warm-up. Prints the duration of the call in milliseconds.
+// Downloads one file with Berth's built code in a process of its own, because curl also runs in one. The arguments are
+// WARM URL SIZE SHA256 DIR PARTS. The file WARM is downloaded first as a warm-up. Prints the duration of the call in
+// milliseconds.
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { systemClock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/logger.ts";

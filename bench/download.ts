@@ -25,9 +25,9 @@ interface Served {
 }
 
 /**
- * Compares downloads from a local Caddy with Berth and with curl in alternating rounds. Berth hashes the file and flushes it;
- * the file of curl is flushed with `sync` and not hashed. All files are in the working directory, because /tmp may not be on
- * a disk.
+ * Compares downloads from a local Caddy with Berth and with curl in alternating rounds. Berth hashes the file and
+ * flushes it; the file of curl is flushed with `sync` and not hashed. All files are in the working directory, because
+ * /tmp can be a file system in memory.
  */
 export async function benchDownload(): Promise<Figure[]> {
   mkdirSync(".berth", { recursive: true });

@@ -18,8 +18,9 @@ const ROUNDS = 5;
 const ROUND_MS = 3_000;
 const DEPLOYS = 20;
 /**
- * The CPU time of a plain Caddy of the same version, divided by that of the ingress, at 16 connections: for an app
- * that Caddy looks up in the table (the aim is higher before Caddy 2.7), and for an app with a direct route.
+ * The aims for the CPU time of a plain Caddy of the same version, divided by that of the ingress, at 16 connections.
+ * The first two are for an app that Caddy looks up in the route table, with an old Caddy and with Caddy 2.7 or later.
+ * The last one is for an app with a direct route.
  */
 const TABLE_AIM = 0.72;
 const TABLE_AIM_OF_NEWER = 0.66;
@@ -54,7 +55,8 @@ export async function benchIngress(engine: BenchEngine): Promise<Figure[]> {
 
 /**
  * Compares requests through the ingress with requests to the container, and with a Caddy that only forwards them, in
- * alternating rounds: answers per second, and the CPU time of Caddy for each answer, which a busy machine changes less.
+ * alternating rounds. Measures answers per second, and Caddy's CPU time for each answer. Other load affects the CPU
+ * time less.
  */
 async function throughput(engine: BenchEngine, server: BenchServer): Promise<Figure[]> {
   const through = { address: "127.0.0.1", port: server.ingressPort, name: NAME };
@@ -128,7 +130,7 @@ async function compareCpu(
   };
 }
 
-/** Compares the CPU time of kamal-proxy, if it is installed. */
+/** Compares the CPU time of kamal-proxy, if that is installed, with the CPU time of a plain Caddy. */
 async function compareKamal(upstream: string, plain: MeasuredProxy): Promise<Figure[]> {
   await using proxy = await KamalProxy.start();
   if (!proxy) return [];
@@ -140,7 +142,7 @@ async function compareKamal(upstream: string, plain: MeasuredProxy): Promise<Fig
 }
 
 /**
- * Makes Caddy load a configuration: writes an app with this path prefix that does not run. Returns when the
+ * Makes Caddy load a configuration by writing the spec of a stopped app with this path prefix. Returns when the
  * configuration is loaded.
  */
 async function loadConfiguration(server: BenchServer, path: string): Promise<void> {
@@ -190,7 +192,7 @@ async function addressOf(engine: BenchEngine, server: BenchServer): Promise<stri
   return network.IPAddress;
 }
 
-/** Sends requests while versions are built, started and replaced; every second version never gets ready. */
+/** Sends requests while Berth builds, starts and replaces versions. Every second version never becomes ready. */
 async function deploysUnderLoad(server: BenchServer): Promise<Figure> {
   const where = { port: server.ingressPort, host: NAME };
   await using load = new TrafficLoad(where, { visitors: 4 });

@@ -9,7 +9,7 @@ import { freePorts } from "../test/support/free-port.ts";
 
 const START_LIMIT_MS = 15_000;
 
-/** The proxy of Kamal, for comparison, if the program `kamal-proxy` is on the search path. */
+/** Runs the proxy of Kamal for comparison, if the program `kamal-proxy` is on the search path. */
 export class KamalProxy implements AsyncDisposable {
   readonly port: number;
   readonly pid: number;
@@ -31,7 +31,8 @@ export class KamalProxy implements AsyncDisposable {
     const child = spawn(
       "kamal-proxy",
       ["run", `--http-port=${port}`, `--https-port=${securePort}`],
-      // The proxy has its own session of processes, as Berth's Caddy has.
+      // The proxy has its own session of processes, as Berth's Caddy has, because the scheduler shares cores by
+      // session.
       { stdio: "ignore", detached: true, env: environment(dir) },
     );
     const proxy = new KamalProxy(port, child, dir);

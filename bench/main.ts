@@ -25,10 +25,10 @@ import { benchUpload } from "./upload.ts";
  * `npm run build` and a container engine; `deploy` and `ingress` need the program `caddy`, and `ingress` also measures
  * `kamal-proxy`, if it is installed.
  *
- * Arguments select benchmarks: create, save, deploy, ingress, upload, list and apps, and without an engine ledger, agent, bus,
- * companion, grammar, inference, search, download and start. ledger=1000000 sets the number of verified entries, search=20000 the
- * number of passages, companion=2000 the number of turns, and inference=tiny selects one model. soak=600 (seconds) only runs
- * if it is named.
+ * Arguments select benchmarks. These need an engine: create, save, deploy, ingress, upload, list and apps. These do
+ * not: ledger, agent, bus, companion, grammar, inference, search, download and start. ledger=1000000 sets the number of
+ * verified entries, search=20000 the number of passages, companion=2000 the number of turns, and inference=tiny selects
+ * one model. soak=600 (seconds) only runs if it is named.
  */
 
 const wanted = new Map(
@@ -65,7 +65,7 @@ try {
     await benchWithEngine();
   }
 } finally {
-  // Figures from before a failure are printed too.
+  // If a benchmark fails, the figures that precede the failure are printed nevertheless.
   printReport(figures);
 }
 

@@ -13,14 +13,16 @@ async function measureMs(words: readonly string[]): Promise<number> {
   return performance.now() - startedMs;
 }
 
-/** Measures how long `berth --version` takes, against an empty program of the same Node.js, in turn. */
+/**
+ * Compares the duration of `berth --version` with that of an empty program on the same Node.js, in alternating rounds.
+ */
 export async function benchProgramStart(): Promise<Figure> {
   const berth = [join(packageRoot, "bin/berth"), "--version"];
   const empty = ["--eval", ""];
   const times: { readonly berthMs: number; readonly emptyMs: number }[] = [];
   for (let count = 0; count <= RUNS; count += 1)
     times.push({ berthMs: await measureMs(berth), emptyMs: await measureMs(empty) });
-  // The first round reads the files from the disk.
+  // The first round is not counted, because it reads the files from the disk.
   const warm = times.slice(1);
   const berthMs = median(warm.map((time) => time.berthMs));
   const emptyMs = median(warm.map((time) => time.emptyMs));

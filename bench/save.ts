@@ -10,7 +10,10 @@ import { BenchServer } from "./server.ts";
 
 const SAVES = 40;
 
-/** Measures the time from saving a file to the first bytes of a call, seen by a relay on the engine's socket. */
+/**
+ * Measures the time from saving a file to the first bytes of a call to the engine. A relay on the engine's socket sees
+ * these bytes.
+ */
 export async function benchSave(engine: BenchEngine): Promise<Figure> {
   const socket = join(tmpdir(), `berth-bench-${process.pid}.sock`);
   let onCall: (at: number) => void = () => {};

@@ -6,8 +6,8 @@ import { measureSpeed } from "./search/speed.ts";
 import { measureTools } from "./search/tools.ts";
 
 /**
- * Measures the relevance of rankings on the machine's manual and on a set of tools, and the speed of a search in `passages`
- * passages. All files are in the working directory, because /tmp may not be on a disk.
+ * Measures the relevance of rankings on the machine's manual and on a set of tools, and the speed of a search in
+ * `passages` passages. All files are in the working directory, because /tmp can be a file system in memory.
  */
 export async function benchSearch(passages: number): Promise<Figure[]> {
   mkdirSync(".berth", { recursive: true });

@@ -6,8 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * Serves a file, with ranges, to connections of different speeds: the second of each four gets `slowBytesPerSecond`, the
- * others `bytesPerSecond`.
+ * Serves a file, with ranges, to connections of different speeds. Of every four connections, the second gets
+ * `slowBytesPerSecond`, and the other three get `bytesPerSecond`.
  */
 export async function startUnevenServer(options: {
   readonly file: string;

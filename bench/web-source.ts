@@ -35,8 +35,8 @@ export function webSource(body: string, program = webServer(body)): Buffer {
 }
 
 /**
- * Deploys the web server with POST /api/deploy. Returns when Berth has answered, or with `wait` when the version is
- * Ready.
+ * Deploys the web server with POST /api/deploy. Returns when Berth has answered. If `wait` is true, Berth answers when
+ * the version is Ready.
  */
 export async function deployWeb(
   server: BenchServer,
@@ -68,7 +68,7 @@ export async function deployFailing(
   name: string,
   program: string,
 ): Promise<void> {
-  // Berth does not try the same failed version twice.
+  // Berth does not try a failed version again, so each call deploys a different one.
   const unique = `${program}// ${Math.random()}\n`;
   const options = { wait: true, observe: "5s", program: unique };
   const error = await deployWeb(server, name, "", options).catch((thrown: unknown) => thrown);

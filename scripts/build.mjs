@@ -1,5 +1,5 @@
-// npm run build: bundles the sources into dist/, and writes the OpenAPI document there and the JSON Schemas of spec files
-// for editors. It is idempotent.
+// npm run build: bundles the sources into dist/, and writes the OpenAPI document into it. It also writes the JSON
+// Schemas of spec files, which editors read. It is idempotent.
 //
 // Berth and most packages become few files, because Node.js needs about half a millisecond to load each one, and the
 // server has more than two thousand: `berth --version` would take three times as long.
@@ -10,21 +10,22 @@ import { build } from "esbuild";
 
 const root = path.resolve(import.meta.dirname, "..");
 
-/** These packages stay in node_modules. */
+/** These packages are not bundled. They are loaded from node_modules. */
 const EXTERNAL = [
-  // They contain compiled code.
+  // These packages contain compiled code.
   "better-sqlite3",
   "koffi",
   "node-llama-cpp",
-  // It serves files next to its modules.
+  // This package serves files that are next to its modules.
   "@fastify/swagger-ui",
-  // A module loads parts that this package does not export, and there must be one copy of its classes.
+  // Berth loads modules of this package that the package does not export, and there must be one copy of its classes.
   "dbus-next",
 ];
 
 /**
- * Leaves parts of dockerode out: Berth has its own sessions of BuildKit, and refuses ssh:// addresses. They would load
- * more than a hundred modules, compiled code among them, and read files next to their own.
+ * Omits the parts of dockerode for BuildKit sessions and SSH, because Berth has its own BuildKit sessions and refuses
+ * ssh:// addresses. These parts would load more than a hundred modules, some with compiled code, and read files next to
+ * their modules.
  */
 const withoutUnusedDockerode = {
   name: "without-unused-dockerode",

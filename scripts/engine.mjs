@@ -344,7 +344,7 @@ function firewall(action, { range, outbound }) {
   }
 }
 
-/** Returns the process of a pid file if it is a dockerd with this pid file. */
+/** Returns the process id in a pid file, if that process is a dockerd that was started with this pid file. */
 async function pidOf(pidFile) {
   try {
     const pid = Number((await readFile(pidFile, "utf8")).trim());

@@ -75,8 +75,8 @@ function lastLines({ error, stdout, stderr }) {
 }
 
 /**
- * Returns a digest of everything that determines the content of node_modules: the lock file and the machine.
- * Compiled code works with every Node.js (Node-API).
+ * Returns a digest of everything that determines the content of node_modules: the lock file and the machine. The
+ * version of Node.js has no influence, because compiled packages use Node-API.
  */
 function lockDigest() {
   return createHash("sha256")
@@ -86,7 +86,8 @@ function lockDigest() {
 }
 
 /**
- * Returns true if the user ran npm by hand. npm's own record of the installation is then newer than the lock file.
+ * Returns true if npm's own record of the installation is newer than the lock file, which is the case if the user ran
+ * npm by hand.
  */
 function upToDateWithoutStamp() {
   const record = path.join(modules, ".package-lock.json");
@@ -101,7 +102,10 @@ function readText(file) {
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 
-/** Returns the time of the newest change of a file or in a folder. A deletion changes the folder. */
+/**
+ * Returns the time of the newest change of a file or in a folder. Folders are included, because a deletion changes only
+ * the time of its folder.
+ */
 function newestTime(file) {
   const state = statSync(file);
   if (!state.isDirectory()) return state.mtimeMs;

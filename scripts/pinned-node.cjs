@@ -28,8 +28,8 @@ class NodeError extends Error {
 }
 
 /**
- * Returns true for versions in `engines` of package.json; a test compares the two. better-sqlite3 needs version 10 of
- * Node-API, and crashes with 22.13, which lacks it.
+ * Returns true for the versions that `engines` of package.json allows; a test compares this function with it.
+ * better-sqlite3 needs version 10 of Node-API, and crashes with 22.13, which lacks it.
  */
 function isFit(version) {
   const parts = (version || process.versions.node).split(".").map(Number);
@@ -37,8 +37,8 @@ function isFit(version) {
 }
 
 /**
- * Resolves immediately if this Node.js is supported. Otherwise the script runs again on the pinned one, this process
- * forwards signals and exits with the same status, and the promise stays pending.
+ * Resolves immediately if this Node.js is supported. Otherwise the script runs again in a child process on the pinned
+ * Node.js. This process then forwards signals to the child, exits with its status, and never settles the promise.
  */
 function ensure() {
   if (isFit()) return Promise.resolve();
@@ -128,7 +128,10 @@ function npmCommand() {
   return { command: process.execPath, args: [cli], env: withDebianModules(cli) };
 }
 
-/** Only Debian's own Node.js finds the modules of Debian's npm without this path. */
+/**
+ * Adds the folders of Debian's modules to NODE_PATH. Without them, only Debian's own Node.js finds the modules of
+ * Debian's npm.
+ */
 function withDebianModules(cli) {
   const folder = "/usr/share/nodejs";
   if (!cli.startsWith(folder + "/")) return process.env;
@@ -137,8 +140,9 @@ function withDebianModules(cli) {
 }
 
 /**
- * Returns the folder for pinned versions. It is data and not a cache, since the units of `berth assistant install` refer
- * to the program. It follows the rules of Berth's other folders (src/base/assistant-paths.ts); BERTH_NODE_DIR overrides it.
+ * Returns the folder for pinned versions. The folder is data and not a cache, because the units of `berth assistant
+ * install` refer to the program. Its path follows the rules of Berth's other folders (src/base/assistant-paths.ts);
+ * BERTH_NODE_DIR overrides it.
  */
 function nodeDir() {
   if (process.env.BERTH_NODE_DIR) return path.resolve(process.env.BERTH_NODE_DIR);

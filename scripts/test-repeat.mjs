@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// npm run test:repeat -- [RUNS] [VITEST ARGUMENT...]: runs the whole suite until RUNS runs in a row (5) were green
-// on this commit, each concurrently with two processes that each keep a core busy. Every run adds a line to
+// npm run test:repeat -- [RUNS] [VITEST ARGUMENT...]: runs the whole suite until RUNS runs in a row (default: 5) were
+// green on this commit, each concurrently with two processes that each keep a core busy. Every run adds a line to
 // .berth/test-runs.jsonl, so that an interrupted call can be resumed: runs of the same clean commit count, and a
 // failure resets the count.
 import { spawn, spawnSync } from "node:child_process";

@@ -87,7 +87,7 @@ async function ownHost() {
   return host;
 }
 
-/** Returns the arguments for vitest: all projects but `peers` unless projects are named, and the sampled files. */
+/** Returns the arguments for vitest: the named projects, or all but `peers` if none is named, and the sampled files. */
 function vitestArguments(given, seed) {
   const { values, tokens } = parseArgs({
     args: given,

@@ -92,7 +92,8 @@ function usualSockets() {
 }
 
 /**
- * Throws if the socket exists but is not accessible. The user then lacks a group, and another engine would not help.
+ * Throws if the socket exists but is not accessible. In this case, the user lacks membership in a group, and a second
+ * engine would not help.
  */
 async function refuseForbidden(socket) {
   try {

@@ -2,9 +2,9 @@ import { createServer, type IncomingMessage } from "node:http";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 
 /**
- * A provider in its own process that answers at once with `max_tokens` words. Each word is sent in its own event and
- * its own turn of the event loop, `pace_ms` after the word before. A word is the time at which it was sent, in
- * nanoseconds of the machine's monotonic clock.
+ * A provider that runs in its own process. It answers at once with `max_tokens` words. Each word is sent in its own
+ * event and its own turn of the event loop, `pace_ms` after the previous word. The text of a word is the time at which
+ * it was sent, in nanoseconds of the machine's monotonic clock.
  */
 const server = createServer((request, response) => {
   void (async () => {

@@ -14,8 +14,8 @@ import { ScriptedProviderDirectory } from "../../test/support/provider/scripted-
 import { ScriptedService } from "../../test/support/scripted-service.ts";
 
 /**
- * The companion's HTTP surface with all parts that handle a request to a provider, in its own process:
- * `surface.ts <ledger directory> <provider's origin>`. Reports its URL, and its state on request.
+ * The program `surface.ts <ledger directory> <provider's origin>` runs the companion's HTTP surface in its own process,
+ * with all parts that handle a request to a provider. It reports its URL at the start, and its state on request.
  */
 const [dir = "", origin = ""] = process.argv.slice(2);
 const [clock, logger] = [systemClock, silentLogger];

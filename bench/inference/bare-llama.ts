@@ -3,7 +3,7 @@ import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
 /**
  * The floor of the inference benchmark: the library alone in its own process, with the same threads and batches as
- * Berth, but without scheduler and HTTP. It is called over IPC.
+ * Berth, but without scheduler and HTTP. The benchmark calls this process over IPC.
  */
 
 export interface BareRun {

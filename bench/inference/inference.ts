@@ -247,7 +247,7 @@ function computeSpeed(
   return { firstMs: firstTokenMs, perSecond: ((tokens - 1) * 1000) / restMs };
 }
 
-/** Runs `task` once `count` background streams have each produced text. */
+/** Runs `task` as soon as each of `count` background streams has produced text. */
 async function withBackgroundLoad<T>(
   url: string,
   count: number,
