@@ -4,7 +4,7 @@ import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import { type AgentHarness, userCaller } from "./agent-harness.ts";
 import { findOrderViolation } from "./call-entry-order.ts";
 
-/** The state of a call that a simple model of the agent expects. */
+/** The state that a call must have according to a simple model of the agent. */
 interface ExpectedCall {
   state: "parked" | "ended";
   code: string;

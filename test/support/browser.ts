@@ -1,4 +1,7 @@
-/** A minimal browser for signing in: cookies for each origin, it follows redirects on request, and fills in forms. */
+/**
+ * A minimal browser for signing in. It keeps the cookies of each origin, follows redirects on request, and fills in
+ * forms.
+ */
 export class Browser {
   readonly #cookies = new Map<string, Map<string, string>>();
 

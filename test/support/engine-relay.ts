@@ -12,7 +12,7 @@ import { finished } from "node:stream/promises";
 
 /**
  * The moment at which the relay interferes with one request that changes the engine:
- * - before: calls `act` before the engine gets the request, which never arrives
+ * - before: calls `act` instead of forwarding the request, which never reaches the engine
  * - unanswered: calls `act` when the engine has executed the request, before Berth gets the response
  * - lost: the engine executes the request, and the response is cut off; Berth keeps running
  */
@@ -20,8 +20,8 @@ export type RelayMoment = "before" | "unanswered" | "lost";
 
 export interface RelayTrap {
   /**
-   * The number of the request that springs the trap. Requests that change the engine are counted from 1 since the
-   * trap was set.
+   * The number of the request with which the relay interferes. Requests that change the engine are counted from 1,
+   * beginning when the trap was set.
    */
   readonly at: number;
   readonly moment: RelayMoment;
@@ -71,7 +71,7 @@ export class EngineRelay implements AsyncDisposable {
     return this.#hasFired;
   }
 
-  /** The changing requests since the trap was set, such as `POST /containers/create`. */
+  /** The requests since the trap was set that change the engine, such as `POST /containers/create`. */
   get seen(): readonly string[] {
     return this.#seen;
   }

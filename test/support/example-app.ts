@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 
 const examples = new URL("../../examples/", import.meta.url);
 
-/** One of the programs in `examples/`, started as a user would. */
+/** One of the programs in `examples/`, started as a user starts it. */
 export class ExampleApp implements AsyncDisposable {
   readonly stderr: string[] = [];
   readonly #child: ChildProcess;

@@ -21,7 +21,7 @@ export class FakeApp implements ScriptedApp {
   tools: readonly ScriptedTool[];
   isAlive = true;
   isConnected = false;
-  /** Returns the app's answer to a call. If it is undefined, each tool returns its scripted answer. */
+  /** Returns the app's answer to a call. If this function is undefined, each tool returns its scripted answer. */
   respond: ((name: string, args: JsonObject) => ScriptedAnswer) | undefined;
 
   readonly #death = new AbortController();

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 
-/** The changes of a commit by path. A text or bytes are a plain file, and null removes the file. */
+/** The changes of a commit by path. Text or bytes are the content of a plain file, and null removes the file. */
 export type FileChange =
   | string
   | Buffer

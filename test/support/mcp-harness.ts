@@ -68,7 +68,7 @@ export class McpHarness implements AsyncDisposable {
   }
 }
 
-/** Returns the ToolAppError of the rejection; throws if there is none. */
+/** Returns the ToolAppError with which the call rejects. Throws if the call resolves, or rejects with another error. */
 export async function getToolAppError(work: Promise<unknown>): Promise<ToolAppError> {
   const error: unknown = await work.then(
     () => new Error("it succeeded"),

@@ -287,7 +287,7 @@ export class OverlayHarness implements AsyncDisposable {
     return needed?.kind === "needed" ? needed.spec : undefined;
   }
 
-  /** The last message of the model request for the answer. */
+  /** The last message of the request with which the overlay asks the model for the answer. */
   get lastQuestion(): string {
     const prompt = this.inference.requests.at(-1)?.prompts[0];
     return prompt?.kind === "chat" ? (prompt.messages.at(-1)?.content ?? "") : "";

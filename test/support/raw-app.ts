@@ -21,7 +21,7 @@ export interface RawPeer {
 }
 
 /**
- * Returns the app's reaction to a message. If it is undefined, the app reacts as a correct app of an older MCP
+ * Returns the app's reaction to a message. If the script is undefined, the app reacts as a correct app of an older MCP
  * revision.
  */
 export type RawScript = (message: RawMessage, peer: RawPeer) => "handled" | undefined;

@@ -18,7 +18,7 @@ export const LOCAL_MODEL = "tiny";
 
 export interface RemoteCompanionHarnessOptions {
   /**
-   * Returns the reply to a chat request to a local or a remote model. If it is undefined, the reply repeats the
+   * Returns the reply to a chat request to a local or a remote model. If the script is undefined, the reply repeats the
    * prompt.
    */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;

@@ -117,7 +117,9 @@ export class SpecsGitHarness implements AsyncDisposable {
     return JSON.parse(await this.read(`${folder}/.berth-git.json`));
   }
 
-  /** Scans the watched folder twice, the second time when missing resources are confirmed. */
+  /**
+   * Scans the watched folder twice. At the second scan, enough time has passed to confirm that resources are missing.
+   */
   async scanTwice(): Promise<void> {
     await this.#specs.rescan();
     await this.clock.advance(1_000);

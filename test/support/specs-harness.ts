@@ -55,7 +55,7 @@ export class SpecsHarness implements AsyncDisposable {
     return this.#specs.rescan();
   }
 
-  /** Scans the folder twice, the second time when missing resources are confirmed. */
+  /** Scans the folder twice. At the second scan, enough time has passed to confirm that resources are missing. */
   async scanTwice(): Promise<void> {
     await this.scan();
     await this.wait(1000);

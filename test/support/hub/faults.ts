@@ -9,7 +9,7 @@ export type Misbehaviour =
   | { readonly type: "slow"; readonly bytesPerSecond: number }
   /** The server answers range requests with 200 and the whole file. */
   | { readonly type: "no-ranges" }
-  /** Content-Length is `byBytes` too large, so that the connection ends early, or too small. */
+  /** Content-Length is wrong by `byBytes`. If it is too large, the connection ends early. */
   | { readonly type: "wrong-length"; readonly byBytes: number }
   /** One bit of the byte at this position of the body is flipped. */
   | { readonly type: "flip"; readonly atByte: number }

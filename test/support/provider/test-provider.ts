@@ -24,7 +24,7 @@ export interface TestProviderOptions {
   /** If set, a request without this key is answered with 401. */
   readonly key?: string;
   readonly models?: readonly string[];
-  /** Returns the response to a request. If it is undefined, the well-behaved provider's response is sent. */
+  /** Returns the response to a request. If the script is undefined, the well-behaved provider's response is sent. */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
 }
 
@@ -141,7 +141,7 @@ export class TestProvider implements AsyncDisposable {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Resolves once `isSo` returns true. It is checked after each request, answer and connection. */
+  /** Resolves when `isSo` returns true. `isSo` is called after each request, answer and connection. */
   async until(isSo: (provider: TestProvider) => boolean): Promise<void> {
     while (!isSo(this)) await once(this.#changes, "change");
   }
