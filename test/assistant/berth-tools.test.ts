@@ -12,7 +12,7 @@ import { openTestApi, putApp } from "../support/api-harness.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
 
-test("the built program serves Berth's tools on demand, and exits with the process that started it", async () => {
+test("the built program serves Berth's tools on demand, and exits when the process that started it exits", async () => {
   await using api = await openTestApi();
   putApp(api.store, "web");
   const folder = mkdtempSync(join(tmpdir(), "berth-tools-"));

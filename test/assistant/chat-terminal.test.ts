@@ -28,7 +28,7 @@ test("a chat at a terminal shows the input and the answer, accepts a paste, and 
   expect(stdout.match(/"inference\.generate"/g)).toHaveLength(2);
 });
 
-test("finds the assistant by its data directory, and writes only the answer to a pipe", async () => {
+test("`berth chat` finds the assistant by its data directory, and writes only the answer to a pipe", async () => {
   await using daemon = await AssistantProcess.start(["--engine", "stub"]);
   const found = await berth(["chat", "Well then", "--data-dir", daemon.dataDir]);
   expect(found).toMatchObject({ code: 0, stderr: "" });

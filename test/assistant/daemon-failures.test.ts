@@ -226,7 +226,7 @@ describe("models that cannot be loaded", () => {
 });
 
 describe("the ledger", () => {
-  test("a full disk refuses every request with 503 until there is space again", async () => {
+  test("refuses every request with 503 while the disk is full", async () => {
     const mount = await mkdtemp(join(tmpdir(), "berth-full-"));
     await run("mount", ["-t", "tmpfs", "-o", "size=64m", "tmpfs", mount]);
     try {

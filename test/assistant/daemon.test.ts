@@ -104,7 +104,7 @@ describe("a model file, from the command line to an answer", () => {
     expect(tail.stdout).not.toContain("Who are you?");
   });
 
-  test("writes its facts to a file, listens on loopback only, and exits on SIGTERM", async () => {
+  test("writes its address and process id to a file, listens on loopback only, and exits on SIGTERM", async () => {
     await using daemon = await AssistantProcess.start(["--engine", "stub"]);
     const said: unknown = JSON.parse(
       await readFile(join(daemon.dataDir, "run/assistant.json"), "utf8"),

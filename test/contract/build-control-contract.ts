@@ -16,7 +16,7 @@ export interface BuildControlHarness extends AsyncDisposable {
   readonly builds: BuildControl;
   /** Starts a build that runs until it is cancelled. Returns its number when its log contains a line. */
   startEndlessBuild(): Promise<number>;
-  /** Runs a build to its end, and returns its number. The log of the build contains a line. */
+  /** Runs a build to its end, and returns its number. The log of the build contains at least one line. */
   runBuild(): Promise<number>;
   /** Returns the state of a build in the store. */
   stateOf(id: number): string | undefined;
@@ -24,7 +24,7 @@ export interface BuildControlHarness extends AsyncDisposable {
   follow(app: string, url: string, ref: string): void;
 }
 
-/** Checks the behaviour that the API relies on, of any BuildControl. */
+/** Checks, for any BuildControl, the behaviour that the API relies on. */
 export function buildControlContract(
   adapter: string,
   capabilities: BuildControlCapabilities,
@@ -54,14 +54,14 @@ export function buildControlContract(
       await expect(harness.builds.cancel(id + 100)).rejects.toEqual(notFound);
     });
 
-    it("leaves a finished build alone", async () => {
+    it("does not change a finished build", async () => {
       await using harness = await open();
       const id = await harness.runBuild();
       expect(await harness.builds.cancel(id)).toBe(false);
       expect(harness.stateOf(id)).toBe("succeeded");
     });
 
-    it("yields the log of a finished build, whether it follows or not, and rejects for an unknown build", async () => {
+    it("yields the log of a finished build to any reader, and rejects for an unknown build", async () => {
       await using harness = await open();
       const id = await harness.runBuild();
       const lines = await read(harness.builds, id, { follow: false });
@@ -119,7 +119,7 @@ export function buildControlContract(
     });
 
     it.runIf(capabilities.findsFollowers)(
-      "names the Apps of a branch that was pushed",
+      "returns the names of the Apps that follow a pushed branch",
       async () => {
         await using harness = await open();
         const url = "https://git.example.org/team/app.git";

@@ -3,18 +3,21 @@ import type { ControlPlane } from "../../src/controller/port.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { ModelSpec } from "../../src/resources/model-spec.ts";
 
-/** The parts of the contract's environment in addition to the control plane. Its specs follow no repository. */
+/**
+ * The parts of the contract's environment in addition to the control plane. The control plane reads no specs from a
+ * repository.
+ */
 export interface ControlPlaneHarness extends AsyncDisposable {
   readonly control: ControlPlane;
   /** Writes the desired state. */
   apply(name: string, spec: AppSpec): void;
   applyModel(name: string, spec: ModelSpec): void;
-  /** The spec of a Model whose source exists until `loseSource`. */
+  /** The spec of a Model whose source exists until `loseSource` is called. */
   readonly model: ModelSpec;
   loseSource(): void;
 }
 
-/** Checks the behaviour that the API relies on, of any ControlPlane. */
+/** Checks, for any ControlPlane, the behaviour that the API relies on. */
 export function controlPlaneContract(
   adapter: string,
   open: () => Promise<ControlPlaneHarness>,
@@ -39,7 +42,7 @@ export function controlPlaneContract(
       });
     });
 
-    it("has no problem with its data directory", () => {
+    it("reports no problem with its data directory", () => {
       expect(control.diskProblem()).toBeNull();
     });
 

@@ -140,7 +140,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(two);
     });
 
-    it("removes a route, even if it is missing", async () => {
+    it("removes a route, and has no effect if there is none", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       await ingress.table.remove(app);
@@ -158,7 +158,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(second)).toBe(two);
     });
 
-    it("ends with the targets of one of several concurrent writes", async () => {
+    it("keeps the targets of exactly one of several concurrent writes", async () => {
       const app = await begin();
       await Promise.all(
         Array.from({ length: 20 }, (_, index) =>

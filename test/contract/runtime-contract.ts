@@ -190,7 +190,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.removeLease(other, 1, signal);
       });
 
-      it("gives a term to exactly one of several processes that create it at once", async () => {
+      it("gives a term to exactly one of several processes that create it concurrently", async () => {
         await begin();
         const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
         await Promise.allSettled(
@@ -346,7 +346,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.listContainers({ instance: "00000000" }, signal)).toEqual([]);
       });
 
-      it("starts a container, even twice, and lists it as running", async () => {
+      it("starts a container, has no effect if it already runs, and lists it as running", async () => {
         await begin();
         const id = await run("runs");
         await runtime.startContainer(id, signal);
@@ -854,7 +854,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    it("rejects with the reason of an aborted signal, and does nothing", async () => {
+    it("rejects with the reason of an aborted signal, and has no effect", async () => {
       await begin();
       const reason = new Error("the process ends");
       const aborted = AbortSignal.abort(reason);

@@ -15,7 +15,7 @@ export interface SessionBusHarness extends AsyncDisposable {
 const REMOTE = "dev.assistant.Remote1";
 const remote = { destination: REMOTE, path: "/dev/assistant/Remote1", interface: REMOTE };
 
-/** Checks the behaviour that clients rely on, of any SessionBus. */
+/** Checks, for any SessionBus, the behaviour that clients rely on. */
 export function sessionBusContract(adapter: string, open: () => Promise<SessionBusHarness>): void {
   describe(`the session bus: ${adapter}`, () => {
     let harness: SessionBusHarness;

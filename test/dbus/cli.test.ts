@@ -48,7 +48,7 @@ describe("the built command line on a real bus", () => {
     expect(agent.notes.size).toBe(0);
   });
 
-  it("passes the provenance on, and exits with the outcome of the call", async () => {
+  it("passes the provenance to the companion, and exits with a code for the outcome of the call", async () => {
     const words = ["call", NOTES, "add_note", "title=Milk", "--yes", "--provenance", "file:a"];
     expect((await berth(words)).code).toBe(0);
     expect(agent.requests[0]?.options).toEqual({
@@ -132,7 +132,7 @@ describe("at a real terminal", () => {
     expect(await person.ended).toBe(4);
   });
 
-  it("Ctrl-C declines, during the question and before it", async () => {
+  it("Ctrl-C declines the call, during the question and before it", async () => {
     for (const wait of [/Run it\? \[y\/N\] /, /Arguments:/]) {
       using person = screen("call", NOTES, "add_note", "title=Milk");
       await person.until(wait);

@@ -4,8 +4,8 @@ import { Screen } from "../support/screen.ts";
 import { ToolHarness } from "../support/tool-harness.ts";
 
 /**
- * A scenario with the built command line: the real companion with the notes app, a published MCP server and Berth's
- * own tools, and behind these the real API and reconcilers on an engine in memory. The tests run in order, and each
+ * A scenario with the built command line: the real companion with the notes app, a published MCP server and Berth's own
+ * tools. Berth's tools call the real API, whose reconcilers use an engine in memory. The tests run in order, and each
  * builds on those before it.
  */
 
@@ -57,7 +57,7 @@ const chip = /Run it\? \[y\/N\] /;
 const modal = /or press Enter to decline: /;
 
 describe("tools of apps", () => {
-  it("are listed: Berth's own, those of the notes app, and those behind the bridge", async () => {
+  it("are listed for Berth itself, the notes app and the MCP server", async () => {
     const { code, stdout, stderr } = await berth("tools");
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toMatch(/^dev\.berth\.apps +list_apps +read +no /m);
@@ -105,7 +105,7 @@ describe("tools of apps", () => {
     expect(await listNotes()).toEqual([]);
   });
 
-  it("are undone one after the other, and one is skipped", async () => {
+  it("have calls that are undone one after the other, except for a call that is skipped", async () => {
     expect((await berth("undo")).stdout).toMatch(/delete_note by restore_note .*; 1 more can/);
     expect(await listNotes()).toMatchObject([{ title: "Milk" }]);
     const more = await asUser(NOTES, "create_note", "title=Eggs", "body=", "--yes", "--json");

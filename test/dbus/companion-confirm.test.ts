@@ -4,12 +4,12 @@ import { FaultHarness } from "../support/fault-harness.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** The number of parked calls, each of which two connections answer at once. */
+/** The number of parked calls, each of which two connections answer at the same time. */
 const ROUNDS = Number(process.env["BERTH_CONFIRM_BUS_ROUNDS"] ?? 200);
 const LIMIT_MS = 120_000 + ROUNDS * 100;
 
 it(
-  "if two connections answer at once, each call has one dispatch, and both get the same result",
+  "if two connections answer at the same time, each call is dispatched once, and both get the same result",
   async () => {
     await using harness = await FaultHarness.open();
     await harness.companion.start();

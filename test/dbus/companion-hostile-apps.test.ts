@@ -127,7 +127,7 @@ function readResourceUse(pid: number) {
 }
 
 it(
-  "apps that hang, die, answer late, write 50 MB, change and flood at once do not affect others",
+  "apps that hang, die, answer late, write 50 MB, change and flood at the same time do not affect others",
   async () => {
     await using harness = await FaultHarness.open({
       environment: COLLECTING,

@@ -114,7 +114,7 @@ describe("a desktop client", () => {
     expect(String(found)).toContain("create_note");
   });
 
-  it("reads without a question if the provenance is user", async () => {
+  it("runs a tool that only reads without a question if the provenance is user", async () => {
     expect(await listNoteIds()).toEqual([]);
     const graph = await requestCall(MEMORY, "read_graph", {}, ["user"]);
     expect(graph.disposition).toBe("executed");

@@ -30,7 +30,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await rm(dir, { recursive: true });
-  // The transport closes received descriptors in another thread, so the test waits for that.
+  // The transport closes received descriptors in another thread, so the test waits until they are closed.
   await vi.waitFor(() => {
     if (openDescriptors() > openBefore) throw new Error("descriptors were left open");
   }, WAIT_OPTIONS);
@@ -171,7 +171,7 @@ describe("sending and receiving", () => {
     calls.close(fd);
   });
 
-  test("code that awaits received data continues without other events", async () => {
+  test("code that awaits received data continues even if no other event occurs", async () => {
     const { here, nextLine: _ } = startProcess("echo");
     const calls = await loadSocketCalls();
     using peer = new SocketPeer(new FdTransport(calls, here)).start();
@@ -343,7 +343,7 @@ describe("connecting", () => {
     closeSync(fd);
   });
 
-  test("a full backlog is retried until the signal aborts", async () => {
+  test("connecting to a socket with a full backlog is retried until the signal aborts", async () => {
     const busy = path.join(dir, "busy");
     const listening = listenWithoutAccepting(busy, 0);
     const first = await openFdTransport(busy, forever);

@@ -88,7 +88,7 @@ describe("install", () => {
     ).toContain("unchanged:");
   });
 
-  test("a bus that does not watch its folders is reloaded each time", async () => {
+  test("a bus that does not watch its folders is reloaded at each install", async () => {
     await using bus = await TestSessionBus.start();
     const reloads: string[] = [];
     const openSessionBus = async (address: string, signal: AbortSignal) => {

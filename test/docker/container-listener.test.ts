@@ -26,8 +26,8 @@ const never = new AbortController().signal;
 /** The program of a container that sends a question to the model in its environment, and prints the answer. */
 const ask = `
 const { OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL } = process.env;
-// Node 20's fetch sometimes loses a request whose connection is reset at once, and then nothing keeps the process
-// alive.
+// Node 20's fetch sometimes loses a request whose connection is reset at once, and the process then exits, because
+// nothing else keeps it alive.
 const hold = setTimeout(() => {}, 60000);
 fetch(OPENAI_BASE_URL + "/chat/completions", {
   method: "POST",

@@ -130,7 +130,7 @@ describe("a container on Docker", () => {
       memoryBytes: 16 * 2 ** 20,
     });
     await output(id, 1);
-    // The engine may learn of the missing memory a moment after the exit.
+    // The engine can report the lack of memory a moment after the exit.
     await expect
       .poll(async () => (await runtime.listContainers({ instance }, signal))[0])
       .toMatchObject({ state: "exited", oomKilled: true });

@@ -103,7 +103,7 @@ async function build(
   return imageId;
 }
 
-/** Runs a container of the image on a port that is not its default. */
+/** Runs a container of the image with another PORT than the program's default. */
 async function run(Image: string) {
   const container = await docker.createContainer({
     Image,

@@ -89,7 +89,7 @@ test("whoami: two replicas answer with the app's name", async () => {
   expect(await (await fetch(String(url))).text()).toBe("Name: who\n");
 });
 
-test("miniflux: its database comes up first, and it logs in with the generated password", async () => {
+test("miniflux starts after its database, and logs in to it with the generated password", async () => {
   await using berth = await startBerth();
   berth.create("miniflux", "news", {});
   await berth.ready("news");
@@ -153,7 +153,7 @@ async function startBerth() {
     async [Symbol.asyncDispose]() {
       await manager[Symbol.asyncDispose]();
       await runtime[Symbol.asyncDispose]();
-      // The container is removed now, because removing an image that a container uses only removes its tag.
+      // The container is removed first: removing an image that a container uses would only remove the image's tag.
       await sweep(dockerClient(), `${INSTANCE}=${store.instanceId}`);
       await store[Symbol.asyncDispose]();
       rmSync(dataDir, { recursive: true });

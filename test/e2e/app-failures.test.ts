@@ -96,7 +96,7 @@ test("an image that cannot be pulled is reported as unknown, or as denied until 
   ])
     expect(text).not.toContain(REGISTRY_USER.password);
 
-  // The image was pulled for this app alone, so it is removed with it.
+  // The image was pulled for this app alone, so Berth removes it together with the app.
   await client.apps.delete("private");
   await client.apps.waitDeleted("private", { timeoutMs: 30_000 });
   await expect(berth.docker.getImage(image).inspect()).rejects.toMatchObject({ statusCode: 404 });

@@ -29,7 +29,7 @@ test("the ready line equals run/berth.json, and SIGTERM leaves the apps running"
   const app = await berth.app("stays");
   const { id } = await berth.container("stays");
 
-  // Open connections, idle or with event streams, do not delay the end.
+  // Open connections, idle or with event streams, do not delay the server's exit.
   const leaving = new AbortController();
   const events = berth.client.events.watch({ signal: leaving.signal });
   const ended = (async () => {
@@ -252,7 +252,7 @@ test("BERTH_PASSWORD sets the password, and is never printed", async () => {
   expect(berth.output).not.toContain("shown only this once");
 });
 
-test("without an engine the server starts, reports it, and continues when there is one", async () => {
+test("the server starts without an engine, reports this, and works as soon as an engine is available", async () => {
   await using berth = await BerthProcess.open({
     dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
   });

@@ -114,7 +114,7 @@ test("a repository is built and served, updated by its hook, and pinned by a rol
   expect(berth.output).not.toContain("open sesame");
 });
 
-test("an archive in a form, with its config after it, becomes an app", async () => {
+test("an archive that a form sends before its config is deployed as an app", async () => {
   await using berth = await open();
   await berth.write("../src/Dockerfile", dockerfile("posted"));
   const tgz = execFileSync("tar", ["-czf", "-", "-C", join(berth.root, "src"), "."]);

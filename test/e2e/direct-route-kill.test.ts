@@ -6,7 +6,10 @@ import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { trace } from "../support/tracer.ts";
 import { TrafficLoad, visit } from "../support/traffic.ts";
 
-/** The last moment of a switch, with the real server, a real Caddy and requests that never stop. Needs strace. */
+/**
+ * Tests a kill at the last moment of a switch, with the real server, a real Caddy and requests that never stop. Needs
+ * strace.
+ */
 
 const HOST = "web.localhost";
 const web = {
@@ -16,7 +19,7 @@ const web = {
   rollout: { drain: "1s", observe: "0s" },
 } as const;
 
-test("a kill after the write of the route table and before the removal of the marker costs no request", async () => {
+test("a kill after the write of the route table and before the removal of the marker loses no request", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   const table = join(berth.dataDir, "ingress/table");
@@ -25,7 +28,7 @@ test("a kill after the write of the route table and before the removal of the ma
   const findMarker = () =>
     readdirSync(direct, { recursive: true, encoding: "utf8" }).find((path) => path.endsWith(HOST));
   await berth.client.apps.create({ name: "web", ...web, env: { BODY: "one" } }, { wait: true });
-  // The options of another app change Caddy's configuration, from then on with a direct route to the first one.
+  // The options of another app change Caddy's configuration, which then contains a direct route to the first app.
   await berth.client.apps.create({ name: "other", ...web, ingress: { pathPrefix: "/in" } });
   const marker = join(direct, await berth.until("there is a direct route", findMarker));
   const at = { port: berth.ingressPort, host: HOST };

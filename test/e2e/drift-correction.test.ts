@@ -127,7 +127,7 @@ test("Berth corrects the same change only three times, until a retry", async () 
   expect((await berth.container("fought")).name).toBe(container.name);
 });
 
-test("a suspended app is left alone, and a stopped one stays stopped", async () => {
+test("Berth does not change a suspended app, and a stopped app stays stopped", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   await Promise.all(

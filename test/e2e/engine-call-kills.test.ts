@@ -10,8 +10,8 @@ import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 
 /**
  * Berth is killed, as by `kill -9`, at requests that change the engine, and started again. After any of these requests
- * it reaches the same final state; two versions never run at once, and nothing is left over. A run tries a sample of
- * the requests, BERTH_KILLS=all tries every one.
+ * it reaches the same final state; two versions never run at once, and nothing is left over. A run tests a sample of
+ * these requests; with BERTH_KILLS=all it tests every one.
  */
 
 const first = {

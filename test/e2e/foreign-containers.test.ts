@@ -37,7 +37,7 @@ async function recreate(berth: BerthProcess, app: string, change: Change): Promi
   return made.id;
 }
 
-/** Recreates the container while Berth leaves the app alone, and then lets Berth look at it. */
+/** Recreates the container while the app is suspended, and then lets Berth manage the app again. */
 async function replaceByHand(berth: BerthProcess, app: string, change: Change): Promise<string> {
   await berth.client.apps.patch(app, { suspend: true }, { wait: true });
   const id = await recreate(berth, app, change);
@@ -115,7 +115,7 @@ test("a container that another program has created with other settings is replac
   expect(`${described.stdout}${berth.output}`).not.toContain("secret-value");
 });
 
-test("an app with every field keeps its container when Berth is restarted, and one that was recreated without a change does too", async () => {
+test("an app with every field keeps an unchanged container when Berth is restarted, even a recreated one", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   const [hostPort = 0] = await freePorts(1);

@@ -15,7 +15,7 @@ async function makeImage(docker: Docker, name: string, body: string): Promise<vo
   await container.remove();
 }
 
-test("only a deploy of a moved tag brings the new image, not a crash or a removed container", async () => {
+test("a deploy uses the new image of a moved tag, but a crash or a removed container does not lead to it", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   await using registry = await startRegistry();

@@ -134,7 +134,7 @@ test("the next start removes the files of a start that was killed during its dow
   ]);
 });
 
-test("standard input, the exit code and signals pass through", async () => {
+test("standard input and signals reach the script, and its exit code reaches the caller", async () => {
   await using scene = await PinnedNodeHarness.open();
   await scene.writeProgram(`
     export function main() {

@@ -9,9 +9,9 @@ import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 import { TrafficLoad, visit } from "../support/traffic.ts";
 
 /**
- * Berth is killed, as by `kill -9`, at requests that change the engine while a new version is built and gets the
- * requests. Requests to the app never stop, and the final state is always the same. A run tries a sample of the
- * requests, BERTH_KILLS=all tries every one.
+ * Berth is killed, as by `kill -9`, at requests that change the engine, while a new version is built and replaces the
+ * old one. Visitors use the app all the time, and the final state is always the same. A run tests a sample of the
+ * engine requests; with BERTH_KILLS=all it tests every one.
  */
 
 const web = {

@@ -18,7 +18,7 @@ function written(write: AppWriteResult): AppDetails {
   return write.app;
 }
 
-test("a file in the folder becomes a container that answers, and follows the file until its deletion", async () => {
+test("a file becomes a container that answers, follows its changes, and is removed with the file", async () => {
   await using berth = await BerthProcess.open({
     specs: {
       "hello.yaml": [
@@ -71,7 +71,7 @@ test("API and CLI change an app that a file declares; changing the file's fields
   const { client } = berth;
   const first = await berth.waitForAppReady("hello");
 
-  // The file does not set the replicas, so the API may; scaling up replaces no container.
+  // The file does not set the replicas, so the API may set them; scaling up replaces no container.
   const scaled = written(await client.apps.patch("hello", { replicas: 2 }, { wait: true }));
   expect(scaled).toMatchObject({ ready: true, status: "running" });
   expect(scaled.containers.map(({ id }) => id)).toContain(first.containers[0]?.id);

@@ -50,7 +50,7 @@ test.concurrent("of two servers with copies of one data directory only the first
   expect(await idsOf(first, "web")).toEqual(before);
   expect(await first.containers("other")).toEqual([]);
 
-  // The kills hit the first server at any point of a lease renewal. It continues at once after each restart.
+  // The kills hit the first server at any point of a lease renewal. The server continues at once after each restart.
   for (let round = 0; round < 3; round += 1) {
     await first.kill();
     await first.start();
@@ -74,7 +74,7 @@ test.concurrent("of two servers with copies of one data directory only the first
   await second.until("old leases are gone", async () => (await leaseNames(second)).length === 1);
 }, 300_000);
 
-test.concurrent("a backup restored next to the original as a new instance runs without touching it", async ({
+test.concurrent("a backup restored next to the original as a new instance runs without changing the original", async ({
   onTestFailed,
 }) => {
   await using first = await BerthProcess.open({ onTestFailed });

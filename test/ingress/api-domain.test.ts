@@ -183,7 +183,7 @@ describe("the API under a domain", () => {
 });
 
 describe("the client of a request", () => {
-  it("is the sender, whatever the header claims, so that wrong passwords lock out only their sender", async () => {
+  it("is the sender and not the claim of a header, so wrong passwords lock out only their sender", async () => {
     const own = new Agent({ ca: agent.options.ca });
     const before = agent;
     agent = own;
@@ -221,9 +221,9 @@ describe("an app", () => {
 });
 
 describe("while Berth is stopped", () => {
-  it("Caddy answers with an error in the format of the API, and with the API when it is back", async () => {
+  it("Caddy answers with an error in the API's format, and forwards requests when the API is back", async () => {
     stop();
-    // Connections in progress go on.
+    // Stopping the server does not end connections in progress.
     api.server.server.closeAllConnections();
     const answer = await send("/api/health");
     expect([answer.status, answer.headers["x-error-code"], JSON.parse(answer.body)]).toEqual([
@@ -249,7 +249,7 @@ describe("a public name", () => {
     expect((await harness.get("berth.example.org")).status).toBe(307);
   });
 
-  it("is refused at the start without an ingress", async () => {
+  it("is refused at the start if there is no ingress", async () => {
     await harness.stopBerth();
     const options = { apiDomain: "berth.example.org", httpPort: undefined, httpsPort: undefined };
     await expect(harness.boot(options)).rejects.toThrow(

@@ -129,7 +129,8 @@ describe("a Berth that is killed", () => {
   it("between the writes of table and marker leaves the old version serving, and the next Berth switches", async () => {
     await addDirectApp(one.target);
     await harness.stopBerth();
-    // An object without markers writes the table, which leaves the same files as a kill between table and marker.
+    // A route table object that has no markers writes the same files as a Berth that is killed between table and
+    // marker.
     const folder = table();
     const direct = join(folder, "direct");
     const killed = new FolderRouteTable({ folder, clock: systemClock });

@@ -66,7 +66,7 @@ describe("a previously chosen container", () => {
 });
 
 describe("a previously chosen process", () => {
-  it("stays the mode if caddy is missing and no image is available", async () => {
+  it("remains the mode if caddy is missing and no image is available", async () => {
     const here = await open(false);
     here.store.settings.set("ingress.mode", "process");
     here.store.settings.set("ingress.ran", "process");

@@ -157,7 +157,7 @@ describe("a domain of two Apps", () => {
 });
 
 describe("a host that an App redirects", () => {
-  it("cannot have paths of another App, whose status has the reason", async () => {
+  it("cannot have paths of another App, and the status of that other App has the reason", async () => {
     await addApp("sender", { redirects: [{ from: "sent.test", to: "https://new.test" }] });
     harness.apply("below", { domain: "sent.test", ingress: { pathPrefix: "/api" } });
     expect(await harness.waitForVerdict("below", "DomainTaken")).toMatchObject({
@@ -168,7 +168,7 @@ describe("a host that an App redirects", () => {
 });
 
 describe("a path prefix", () => {
-  it("is passed on to the App, and other paths are not", async () => {
+  it("leads to the App, and other paths do not", async () => {
     const host = await addApp("prefixed", { pathPrefix: "/in" });
     expect((await harness.get(host, "/in/here?a=b")).body).toBe("one");
     expect(one.seen.at(-1)).toMatchObject({ url: "/in/here?a=b" });

@@ -33,12 +33,12 @@ async function addApp(name: string, ...targets: readonly string[]): Promise<stri
 }
 
 describe("a switch under load", () => {
-  it("loses none of 5,000 requests in 50 switches, and sends none to the old target after its return", async () => {
+  it("loses none of 5,000 requests in 50 switches, and sends none to the old target afterwards", async () => {
     const host = await addApp("loaded", one.target);
     const load = { sent: 0 };
     const failures: string[] = [];
     const late: string[] = [];
-    // The targets that may answer a new request. During a switch, these are the old and the new target.
+    // The targets that may answer a new request: during a switch, both the old and the new target.
     let allowed = new Set(["one"]);
     const client = async () => {
       while (load.sent < 5_000) {

@@ -210,7 +210,7 @@ describe("a ledger that cannot be written", () => {
     const { session, parked } = await prepareCalls(faults);
     const ballast = join(harness.dataDir, "ballast");
     fillDisk(ballast);
-    // The database files have free pages, so it takes some entries until the full disk matters.
+    // The database files have free pages, so the full disk has an effect only after some entries.
     let round = 0;
     const padded = "x".repeat(80);
     for (let end = ""; end !== "failed/ledger_unavailable"; round += 1) {
@@ -308,7 +308,7 @@ it(
       }
       const again = () => harness.request("look", `once-${index}-${tries++}`).then(describeAnswer);
       await expect.poll(again, { timeout: 30_000, interval: 50 }).toBe("executed/ok");
-      // The call whose confirmation failed with the ledger still waits. Confirming it later executes it once.
+      // The call whose confirmation failed because of the ledger still waits. Confirming it later executes it once.
       if (parked?.status.startsWith("confirm-") === true && describeAnswer(made) !== "executed/ok")
         expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe("executed/ok");
       for (let undo = await harness.client.undo(); undo?.status !== "nothing"; ) {

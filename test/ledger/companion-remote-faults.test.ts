@@ -176,7 +176,7 @@ describe("a ledger that cannot be written", () => {
     await harness.configureProvider();
     const underWay = await beginChat(harness);
     const ballast = join(harness.dataDir, "ballast");
-    // The database files have free pages, so it takes some entries until the full disk matters.
+    // The database files have free pages, so the full disk has an effect only after some entries.
     for (let round = 0, end = ""; end !== "ledger_unavailable"; round += 1) {
       fillDisk(ballast);
       const { code = "ok" } = await harness.chat(LOCAL_MODEL, `Fill ${round}`).result;

@@ -187,7 +187,7 @@ describe("a ledger that a companion wrote", () => {
     LIMIT_MS,
   );
 
-  it("detects an older copy of the database, and one of all files with a checkpoint that was kept elsewhere", async () => {
+  it("detects an older copy of the database, or of all files if a checkpoint was kept elsewhere", async () => {
     restore();
     const { old } = copies();
     cpSync(join(old, "ledger/ledger.db"), join(harness.dataDir, "ledger/ledger.db"));

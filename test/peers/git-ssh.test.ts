@@ -119,7 +119,7 @@ describe("invalid credentials", () => {
     expect(await bench.leftovers()).toEqual([]);
   });
 
-  test("include a missing credential, and a token for an ssh URL", async () => {
+  test("are refused: a missing credential, and a token for an ssh URL", async () => {
     await using bench = await GitHarness.make();
     const url = server.url("hello");
     expect((await captureBerthError(bench.git.resolve({ url }, "main", neverAborted))).code).toBe(
@@ -158,7 +158,7 @@ describe("a server that", () => {
     expect(gone.message).toContain("refused");
   });
 
-  test("has an ssh URL needs git; without it, the error suggests to install git", async () => {
+  test("has an ssh URL needs git; if git is missing, the error suggests installing it", async () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
     expect(error.code).toBe("git_unreachable");

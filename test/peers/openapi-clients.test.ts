@@ -29,7 +29,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Removes the parameter `wait`: no reconciler runs here, so that a request with it would wait until its time limit. */
+/** Removes the parameter `wait`. A request with it would wait until its time limit, because no reconciler runs here. */
 function removeWaits(document: string): string {
   return JSON.stringify(
     JSON.parse(document, (key, value: unknown) =>

@@ -7,8 +7,8 @@ import { sampleOf } from "../support/sampling.ts";
 
 /**
  * Berth is killed before and after engine calls of a scenario: create, scale, replace, stop, start, revert, delete.
- * After any call, the next start reaches the same final state. A run tries a sample of the calls, BERTH_KILLS=all tries
- * every one.
+ * After any call, the next start reaches the same final state. A run tests a sample of the calls; with BERTH_KILLS=all
+ * it tests every one.
  */
 
 const images = {

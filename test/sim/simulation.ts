@@ -13,7 +13,8 @@ import { SecondWriter } from "./second-writer.ts";
  * Runs the whole control plane once under random faults: random specs and edits, changes of containers by hand, an
  * engine that refuses, is slow, loses replies and events, or restarts, a data disk that is full at times, a second
  * Berth with the same identity, tags that move, containers that another program recreates, and Berth killed after
- * engine calls. Everything follows from the seed. After the faults, it must converge with a correct status for every App.
+ * engine calls. Everything follows from the seed. After the faults, the control plane must converge with a correct
+ * status for every App.
  */
 
 const IMAGES: Readonly<Record<string, FakeImage>> = {
@@ -30,7 +31,9 @@ const IMAGES: Readonly<Record<string, FakeImage>> = {
 };
 const NAMES = ["alpha", "beta", "gamma", "delta"];
 const FAULT_STEPS = 40;
-/** The time without faults at the end: longer than the longest back-off and the resync, with a rollout after them. */
+/**
+ * The time without faults at the end. It is longer than the longest back-off and the resync together with a rollout.
+ */
 const QUIET_MS = 20 * 60_000;
 
 export interface SimulationResult {
@@ -42,13 +45,13 @@ export interface SimulationResult {
 export async function simulate(seed: number): Promise<SimulationResult> {
   const dice = new Dice(seed);
   const problems: string[] = [];
-  // Every other seed has an ingress.
+  // Every second seed has an ingress.
   const ingress = seed % 2 === 0 ? "fake" : "off";
   await using harness = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
   const second = new SecondWriter(harness, seed, problems);
   // The full disk has its own random generator, so that it does not change the other faults of a seed.
   const diskDice = new Dice(seed + 104_729);
-  // Other programs have their own one for the same reason.
+  // Other programs have their own random generator for the same reason.
   const foreignDice = new Dice(seed + 15_485_863);
   let faulty = true;
   let killAfter: number | undefined;

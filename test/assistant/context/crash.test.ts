@@ -59,7 +59,7 @@ function assertIndexIsWhole(file: string): void {
 const text = (at: number, turn: number) =>
   `# Page ${at}\n\nturn${turn} ${"some words of a page that go on ".repeat(60)}`;
 
-it("leaves a consistent index when it is killed at any moment, and continues from there", async () => {
+it("an index stays consistent when its process is killed, and the next process continues with it", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   for (let turn = 0; turn < kills; turn += 1) {
     const files = Array.from({ length: 200 }, (_, at) => [`d${at % 7}/${at}.md`, text(at, turn)]);

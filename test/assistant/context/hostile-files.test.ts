@@ -40,7 +40,7 @@ it("deletes a file from the index when a private key is added to it", async () =
   await vi.waitFor(() => expect(containsBytes(context.dir, "zyxcanary")).toBe(false), WAIT_OPTIONS);
 });
 
-it("returns hits in files whose modification time is outside the range of dates", async () => {
+it("returns hits in files whose modification time is outside of the range of JavaScript dates", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, { "far.md": "# Far\n\nharbour", "early.md": "# Early\n\nharbour" });
   utimesSync(join(folder, "far.md"), 0, 9e12);
@@ -50,7 +50,7 @@ it("returns hits in files whose modification time is outside the range of dates"
   for (const { mtime } of await context.find("harbour")) expect(mtime).toMatch(/^\d{4}-\d\d-\d\dT/);
 });
 
-it("indexes a burst of changes in a source of many files in time", async () => {
+it("indexes a burst of changes in a source of many files within the time limit", async () => {
   const folder = temporaryFolder();
   const names = Array.from({ length: 3_000 }, (_, at) => `${at % 40}/${at}.txt`);
   writeFiles(folder, Object.fromEntries(names.map((name) => [name, `file ${name}`])));

@@ -153,7 +153,7 @@ describe("a search", () => {
 });
 
 describe("the ledger", () => {
-  it("records each search before it happens, under the name of its kind", async () => {
+  it("records each search before it runs, and the entry's name states the kind of search", async () => {
     const harness = await notes({ "a.txt": "text" });
     await harness.find("text");
     await harness.find("text", { isHybrid: true });

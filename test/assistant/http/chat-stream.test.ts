@@ -163,7 +163,7 @@ describe("a streamed chat", () => {
 });
 
 describe("an error of a stream", () => {
-  test("that occurs before the first delta is an HTTP status", async () => {
+  test("that occurs before the first delta is sent as an HTTP status", async () => {
     // oxlint-disable-next-line require-yield
     harness.service.script = function* () {
       throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
@@ -181,7 +181,7 @@ describe("an error of a stream", () => {
     });
   });
 
-  test("that occurs after acceptance is still an HTTP status if nothing was sent", async () => {
+  test("that occurs after acceptance is still sent as an HTTP status if nothing else was sent", async () => {
     harness.service.script = function* () {
       yield accepted;
       throw new AssistantError("context_length_exceeded", "9 tokens are more than 8", {
@@ -195,7 +195,7 @@ describe("an error of a stream", () => {
     ]);
   });
 
-  test("that occurs midway is the last event, which the openai client throws", async () => {
+  test("that occurs midway is sent as the last event, and the openai client throws it", async () => {
     harness.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
@@ -259,10 +259,10 @@ describe("a stream that waits", () => {
     expect(await stream.finalContent()).toBe("late");
   });
 
-  test("is refused with an HTTP status even after the wait", async () => {
+  test("that is refused after a wait still gets an HTTP status", async () => {
     // oxlint-disable-next-line require-yield
     harness.service.script = async function* () {
-      // The wait is longer than an accepted stream would stay without headers.
+      // The script waits longer than the server would delay the headers of an accepted stream.
       await new Promise((resolve) => setTimeout(resolve, 60));
       throw new AssistantError("queue_full", "there are 64 before you", { retryAfterSeconds: 3 });
     };

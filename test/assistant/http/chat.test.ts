@@ -41,7 +41,7 @@ describe("a chat as one document", () => {
     });
   });
 
-  test("passes on all parameters of the openai client", async () => {
+  test("passes all parameters of the openai client to the service", async () => {
     await harness.openai.chat.completions.create({
       model: "default",
       messages: [
@@ -128,7 +128,7 @@ describe("a chat as one document", () => {
     ]);
   });
 
-  test("passes on the parameters of other clients, and treats null as absent", async () => {
+  test("passes the parameters of other clients to the service, and treats null as absent", async () => {
     const response = await harness.post("/v1/chat/completions", {
       messages,
       model: null,

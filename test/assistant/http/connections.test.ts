@@ -74,7 +74,7 @@ describe("a client that disconnects", () => {
 });
 
 describe("a slow reader", () => {
-  test("stops the pull of events, and gets all of them when it continues", async () => {
+  test("pauses the production of events, and gets all of them when it continues", async () => {
     const word = "x".repeat(4_000);
     const count = 4_000;
     harness.service.script = async function* () {

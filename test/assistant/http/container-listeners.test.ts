@@ -165,7 +165,7 @@ const ownListener = (): ContainerListener => ({
 });
 
 describe("a listener on the endpoint's own address", () => {
-  test("adds its name to those of loopback until it is closed", async () => {
+  test("is also reachable by its name until it is closed", async () => {
     await listeners.replace([ownListener()]);
     expect((await call(own())).status).toBe(200);
     expect((await call({ ...own(), headers: ["host", "127.0.0.1"] })).status).toBe(200);
@@ -253,8 +253,8 @@ describe("a client in a container that disconnects", () => {
       `POST /v1/chat/completions HTTP/1.1\r\nhost: ${NAME}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
     await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
-    // Half-closing looks to the endpoint like the death of the client's process, whose end is in another network
-    // namespace.
+    // To the endpoint, a half-closed connection looks like the death of the client's process, which is in another
+    // network namespace.
     socket.end();
     await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
     socket.destroy();

@@ -116,7 +116,7 @@ test("other parameters are checked as on the other routes", async () => {
   ]);
 });
 
-test("an error names the text that caused it, and a ledger error is 503", async () => {
+test("an error names the text that caused it, and a ledger error has status 503", async () => {
   harness.service.embedder = () =>
     Promise.reject(new AssistantError("context_length_exceeded", "9 of 8", { param: "texts[3]" }));
   const long = await harness.post("/v1/embeddings", { input: ["a"] });

@@ -31,7 +31,7 @@ const routes = [
   ["/v1/embeddings", { input: "hi" }],
 ] as const;
 
-/** The last request that reached the local or the remote side. */
+/** Returns the last request that reached the local or the remote side. */
 function asked(): {
   readonly isRemote: boolean;
   readonly egress: unknown;

@@ -25,7 +25,7 @@ async function raw(lines: readonly string[], body: string | Buffer = "") {
   return { status: Number(head.split(" ")[1]), head: head.toLowerCase(), body: rest };
 }
 
-/** Returns a request body of this length: one message, whose text fills it up. */
+/** Returns a request body of this length, which the text of its only message fills. */
 function askOf(bytes: number): string {
   const empty = JSON.stringify({ messages: [{ role: "user", content: "" }] });
   return empty.replace('""', `"${"x".repeat(bytes - empty.length)}"`);
@@ -63,7 +63,7 @@ describe("the Host header", () => {
     }
   });
 
-  test("must occur exactly once, and the answer has the format of the other errors", async () => {
+  test("must occur exactly once; otherwise the error has the usual format", async () => {
     for (const lines of [
       ["GET /health HTTP/1.1"],
       ["GET /health HTTP/1.0"],
@@ -78,7 +78,7 @@ describe("the Host header", () => {
 
 describe("the Origin header", () => {
   test.each(["http://localhost:3000", "http://127.0.0.1", "https://[::1]:8443"])(
-    "%s is a page of this machine, which may read the answer",
+    "the page %s is on this machine and may read the answer",
     async (origin) => {
       const body = { messages: [{ role: "user", content: "hi" }], odd: 1 };
       for (const stream of [false, true]) {
@@ -94,7 +94,7 @@ describe("the Origin header", () => {
   );
 
   test.each(["https://example.com", "null", "http://localhost.example.com", "file://", "evil"])(
-    "%s is not a page of this machine, and its request has no effect",
+    "the page %s is not on this machine, and its request has no effect",
     async (origin) => {
       const response = await world.post(path, askOf(100), { origin });
       expect(response.status).toBe(403);

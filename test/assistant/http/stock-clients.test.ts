@@ -54,7 +54,7 @@ describe("a schema at response_format.schema", () => {
     additionalProperties: false,
   };
 
-  /** Instructor's mode JSON_SCHEMA and llama-server's examples use one `type`, and Together uses the other. */
+  /** Instructor's mode JSON_SCHEMA and llama-server's examples use the first type. Together uses the second. */
   test.each(["json_object", "json_schema"])("is enforced with type %s", async (type) => {
     const body = {
       model: "tiny",

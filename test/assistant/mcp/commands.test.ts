@@ -65,7 +65,7 @@ it("starts an app of Berth on demand, and only once for all callers", async () =
   expect(pids).toHaveLength(1);
 });
 
-it("restarts an app that crashed only on the next call", async () => {
+it("restarts a crashed app on the next call, and not earlier", async () => {
   await harness.call(APP, "create_note", { title: "a", body: "" }, true);
   const [pid = 0] = pids;
   process.kill(pid, "SIGKILL");
@@ -80,7 +80,7 @@ it("restarts an app that crashed only on the next call", async () => {
   expect(pids).toHaveLength(2);
 });
 
-it("stops the apps that it started when it ends, even an app that ignores SIGTERM", async () => {
+it("stops the apps that it started when it is disposed, even an app that ignores SIGTERM", async () => {
   await harness.call(APP, "list_notes", {}, true);
   const stubborn = getToolAppError(harness.call("org.example.Stubborn", "x", {}, true));
   await expect.poll(() => pids.length).toBe(2);

@@ -166,7 +166,7 @@ describe("the notes app", () => {
     expect(JSON.parse(await readFile(file, "utf8"))).toHaveLength(24);
   });
 
-  it("runs only once, and removes its socket when it exits", async () => {
+  it("refuses to start twice, and removes its socket when it exits", async () => {
     const app = await start();
     await expect(start()).rejects.toThrow("is running already");
     await app[Symbol.asyncDispose]();

@@ -70,7 +70,7 @@ export function agentBusContract(name: string, open: () => Promise<AgentPeer>): 
       });
     });
 
-    it("parks a write, and runs it once when it is confirmed", async () => {
+    it("runs a write only after it is confirmed, and only once", async () => {
       const { id, disposition, detail } = await request(peer.tools.write, { title: "Milk" });
       expect([disposition, detail]).toMatchObject(["confirm-chip", { code: "confirm" }]);
       const spec = {
@@ -156,7 +156,7 @@ export function agentBusContract(name: string, open: () => Promise<AgentPeer>): 
       });
     });
 
-    it("undoes the last call, and skips one on request", async () => {
+    it("undoes the last call, but not a call that the client has excluded with UndoSkip", async () => {
       expect(await undo()).toMatchObject({ v: 1, status: "nothing", call_id: null, remaining: 0 });
       const ids: BusValue[] = [];
       for (const title of ["Milk", "Eggs", "Salt"]) {

@@ -14,7 +14,7 @@ export interface EngineHarness extends AsyncDisposable {
   readonly engine: InferenceEngine;
   /** A model that generates text. */
   readonly file: ModelFile;
-  /** A model that embeds texts; may be the same file. */
+  /** A model that embeds texts; it can be the same file as `file`. */
   readonly embeddingFile: ModelFile;
   /** A file that cannot be loaded; undefined if the engine reads no files. */
   readonly damagedFile: ModelFile | undefined;

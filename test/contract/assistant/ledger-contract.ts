@@ -33,7 +33,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
       expect(entries().map(({ fields }) => fields)).toEqual(numbers.map((number) => ({ number })));
     });
 
-    test("an entry whose commit may wait keeps its place before later entries", async () => {
+    test("an entry whose commit may be delayed keeps its place before later entries", async () => {
       const { ledger, entries } = await open();
       await Promise.all([
         ledger.append({ ...search, fields: { number: 0 } }, { mayWait: true }),
@@ -42,7 +42,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
       expect(entries().map(({ fields }) => fields)).toEqual([{ number: 0 }, { number: 1 }]);
     });
 
-    test("an entry whose commit may wait is written although no later entry comes", async () => {
+    test("an entry whose commit may be delayed is written although no later entry comes", async () => {
       const { ledger, entries } = await open();
       await ledger.append(search, { mayWait: true });
       expect(entries()).toHaveLength(1);

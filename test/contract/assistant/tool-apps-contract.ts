@@ -64,7 +64,7 @@ function tool(name: string, answer: ScriptedAnswer): ScriptedTool {
   return { name, description: `Does ${name}.`, inputSchema: schema, answer };
 }
 
-/** Returns the ToolAppError of the rejection; throws if there is none. */
+/** Returns the ToolAppError with which the call rejects. Throws if the call resolves, or rejects with another error. */
 async function failure(work: Promise<unknown>): Promise<ToolAppError> {
   const error: unknown = await work.then(
     () => new Error("it succeeded"),

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { DownloadProgress, ModelFiles } from "../../../src/controller/models/files/port.ts";
 import type { ResolvedModel } from "../../../src/controller/models/hub/port.ts";
 
-/** The environment of the contract: models on the disk, and their hub with faults. */
+/** The environment of the contract: models on the disk, and a hub in which the test causes faults. */
 export interface FilesHarness extends AsyncDisposable {
   readonly files: ModelFiles;
   /** Returns a model that can be downloaded. Each name has different content. */

@@ -202,7 +202,7 @@ describe("chat", () => {
     expect(overlay.responses).toEqual([false]);
   });
 
-  it("keeps its own question open while another program's query asks, and asks that one afterwards", async () => {
+  it("keeps its own question open, and shows the question of another program's query afterwards", async () => {
     using person = screen("chat");
     await person.until(/> /);
     askQuestion(consentSpec());
@@ -220,7 +220,7 @@ describe("chat", () => {
     expect(overlay.responses).toEqual([true, false]);
   });
 
-  it("asks the question of another program's query, and keeps the text that is being typed", async () => {
+  it("asks the user a question of another program's query, and keeps the text that is being typed", async () => {
     using person = screen("chat");
     await person.until(/> /);
     person.type("half a quest");

@@ -81,7 +81,7 @@ it("the companion calls the connection that it has checked, even if the name has
   expect(window.received).toEqual([["ui.Summon", "a secret", {}]]);
 });
 
-it("the companion has no frontend once the bus is lost", async () => {
+it("the companion has no frontend after the bus is lost", async () => {
   await using bus = await TestSessionBus.start();
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
   const ui = new SessionBusUi(client, async (connection) => createCaller(connection));

@@ -251,7 +251,7 @@ describe("invalid input", () => {
   });
 
   it.each([0n, 1_000_000n, 2n ** 64n - 1n])(
-    "an answer to query %s, which does not exist, and its cancellation are rejected",
+    "an answer to the missing query %s is rejected, and so is a cancellation of that query",
     async (id) => {
       const name = "dev.assistant.Error.NotFound";
       expect((await client.getRefusal("Cancel", "t", id)).name).toBe(name);

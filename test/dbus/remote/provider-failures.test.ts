@@ -45,7 +45,7 @@ beforeAll(async () => {
     others.push(provider);
     await harness.frontend.call("Remote1", "AddProvider", "sss", id, "", provider.baseUrl);
   }
-  // No process listens at the provider "gone" any more.
+  // No process listens at the address of the provider "gone" any more.
   const gone = await TestProvider.start({ tls: true });
   await harness.frontend.call("Remote1", "AddProvider", "sss", "gone", "", gone.baseUrl);
   await gone[Symbol.asyncDispose]();
@@ -67,7 +67,7 @@ interface Outcome {
   readonly attempts: number;
 }
 
-/** Sends a request over all three ways to a provider at once, and returns the errors. */
+/** Sends a request over all three ways to a provider at the same time, and returns the errors. */
 async function getOutcome(provider: string): Promise<Outcome> {
   const model = `remote:${provider}:test-model`;
   const before = harness.entries("egress.send").length;
@@ -102,15 +102,18 @@ async function getOutcome(provider: string): Promise<Outcome> {
 }
 
 describe("a provider with connection problems", () => {
-  it.each(["expired", "renamed", "unknown", "gone"])("(%s) is unreachable", async (provider) => {
-    expect(await getOutcome(provider)).toEqual({
-      status: 502,
-      code: "unreachable",
-      list: UNREACHABLE,
-      attempts: 3,
-    });
-    for (const { requests } of others) expect(requests).toEqual([]);
-  });
+  it.each(["expired", "renamed", "unknown", "gone"])(
+    "is reported as unreachable: %s",
+    async (provider) => {
+      expect(await getOutcome(provider)).toEqual({
+        status: 502,
+        code: "unreachable",
+        list: UNREACHABLE,
+        attempts: 3,
+      });
+      for (const { requests } of others) expect(requests).toEqual([]);
+    },
+  );
 
   it("is used if its certificate is valid", async () => {
     const outcome = { status: 200, code: "ok", list: "answered", attempts: 1 };

@@ -34,7 +34,7 @@ beforeAll(async () => {
     script: findFaultyResponse,
     environment: COLLECTING,
   });
-  // This creates the objects that exist once, such as the first connections, before the test counts.
+  // This creates the objects that exist once, such as the first connections, before the test begins to count.
   await Promise.all(
     createSources().flatMap(({ openStreams: ask }) => ask("trickle").map(({ end }) => end())),
   );

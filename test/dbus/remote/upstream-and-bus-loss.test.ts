@@ -68,7 +68,7 @@ describe("the system instance", () => {
     expect(text).not.toContain(`"id":"${LOCAL_MODEL}"`);
     expect((await harness.countQueries()).active).toBe(1);
 
-    // The provider, as a fallback without consent, is not used, and no data is sent.
+    // The provider is not used as a fallback, because the user has not consented. No data is sent.
     await harness.frontend.call("Remote1", "SetConsent", "sb", "prompt", false);
     expect(await far.result).toMatchObject({ code: "consent_required" });
     const sent = harness.listChatRequests().length;

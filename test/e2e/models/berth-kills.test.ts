@@ -40,7 +40,7 @@ interface KillRun {
 
 const SEED = 20_260;
 
-test("when Berth is killed at any point of a download, it resumes without fetching stored bytes again, and a running model keeps answering", async () => {
+test("a download resumes without fetching stored bytes again after a kill of Berth, and a model keeps answering", async () => {
   const dice = new Dice(SEED);
   const [chat, small, ...tiny] = await Promise.all([
     ggufFile("tiny", { seed: 100 }),

@@ -264,7 +264,7 @@ describe("berth deploy", () => {
     expect((await run("deploy", "web", "--force", "--no-wait")).code).toBe(0);
   });
 
-  it("continues after Ctrl-C, and prints how to follow it", async () => {
+  it("exits on Ctrl-C while the deploy continues, and prints how to follow the build", async () => {
     files({ "shop/Dockerfile": "FROM x\nEXPOSE 80\n" });
     let isLeft = false;
     const { code, output, errors } = await runCommandLine(["deploy", "shop"], {

@@ -52,14 +52,14 @@ describe("verify", () => {
     ]);
   });
 
-  it("exits with 2 for an older copy, as the stored or a separately kept checkpoint shows", async () => {
+  it("exits with 2 if a stored or separately kept checkpoint shows that the ledger is an older copy", async () => {
     const dir = await ledgerOf(3);
     const old = readFileSync(join(dir, "ledger/ledger.db"));
     const oldCheckpoint = readFileSync(join(dir, "ledger/checkpoint"));
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     const kept = await run(dir, "checkpoint");
     expect(kept.code).toBe(0);
-    // The output is binary-safe, because the streams of the test pass on bytes unchanged.
+    // The output is binary-safe, because the streams of the test do not change bytes.
     writeFileSync(join(dir, "kept.txt"), kept.output);
     expect((await run(dir, "verify", "--against", "kept.txt")).code).toBe(0);
     writeFileSync(join(dir, "ledger/ledger.db"), old);

@@ -102,7 +102,7 @@ describe("berth chat", () => {
     expect(errors).toContain("no assistant answers at http://127.0.0.1:9");
   });
 
-  it("refuses a server and an assistant at the same time", async () => {
+  it("refuses flags that name both a server and an assistant", async () => {
     const { code } = await run(["chat", "Well then", "--url", url, "--port", "9"]);
     expect(code).toBe(2);
   });

@@ -70,7 +70,7 @@ describe("a listing", () => {
     expect(tree.ignoreFile).toBeUndefined();
   });
 
-  test("applies .dockerignore, but always includes it and the Dockerfile", async () => {
+  test("applies .dockerignore, but always includes .dockerignore itself and the Dockerfile", async () => {
     await write({
       ".dockerignore": "**\n!src/*.js",
       Dockerfile: "",
@@ -113,7 +113,7 @@ describe("a listing", () => {
     expect(await paths()).toEqual([".dockerignore", ".gitignore", "lib", "lib/a"]);
   });
 
-  test("skips sockets and pipes, and names them", async () => {
+  test("skips sockets and pipes, and reports their names", async () => {
     await write({ a: "" });
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(join(dir, "s.sock"), resolve));

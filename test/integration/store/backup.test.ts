@@ -377,7 +377,7 @@ describe("a backup", () => {
     );
   });
 
-  it("restores archives and certificates, readable by their owner only, and keeps the former ones", async () => {
+  it("restores archives and certificates, readable by their owner only, and keeps the previous ones", async () => {
     const { file, archive, store } = await backupOfFull();
     const target = directory();
     writeIn(target, "ingress/storage/certificates/old.crt", "OLD");
@@ -434,7 +434,7 @@ describe("a backup", () => {
     expect(() => restoreStore({ dataDir: directory(), file })).toThrow(/damaged/);
   });
 
-  it("is refused, and changes nothing, if one of its files is damaged or leads elsewhere", async () => {
+  it("is refused, and changes nothing, if one of its files is damaged or has a path to the outside", async () => {
     for (const damage of [
       "UPDATE backup_chunks SET data = x'00' WHERE number = 1",
       "UPDATE backup_files SET path = 'ingress/storage/../../../evil'",

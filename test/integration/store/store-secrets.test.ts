@@ -106,7 +106,7 @@ describe("secrets", () => {
     expect(store.get("Secret", "db")?.spec).toEqual({ data: {} });
   });
 
-  it("of a file are yielded to another writer and taken back like other fields", () => {
+  it("of a file can be overwritten with force, and the next change of the file takes effect again", () => {
     const { store } = open();
     const file = (value: string) =>
       put(store, { password: value }, { manager: "file:s.yaml", mode: "replace", declares: true });

@@ -361,8 +361,8 @@ describe("undo", () => {
   });
 });
 
-describe("undo of a call before a deletion that was undone", () => {
-  test("deletes an app that was created by the call", async () => {
+describe("undo of a call whose app was deleted and restored meanwhile", () => {
+  test("deletes an app that the call created", async () => {
     const made = await harness.callExpectingSuccess("deploy_app", {
       name: "web",
       image: "web:1",

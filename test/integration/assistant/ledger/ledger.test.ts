@@ -78,7 +78,7 @@ describe("an entry", () => {
     expect(ledger.state).toMatchObject({ ok: true, size: 2, full: false, lastError: undefined });
   });
 
-  it("that may wait is written in order with the next entry that may not", async () => {
+  it("whose commit may be delayed is written before the next entry, in the same commit", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock(0);
     await using ledger = await openLedger({ dir, clock });
@@ -89,7 +89,7 @@ describe("an entry", () => {
     expect(ledger.state.commits).toBe(commits + 1);
   });
 
-  it("that may wait has its own commit if no other entry follows", async () => {
+  it("whose commit may be delayed has its own commit if no other entry follows", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock(0);
     await using ledger = await openLedger({ dir, clock });
@@ -102,7 +102,7 @@ describe("an entry", () => {
     expect((await waiting).seq).toBe(size);
   });
 
-  it("that may wait is written when the ledger closes", async () => {
+  it("whose commit may be delayed is written when the ledger closes", async () => {
     const dir = createStateDirectory();
     const ledger = await openLedger({ dir, clock: new VirtualClock(0) });
     const waiting = ledger.append({ name: "agent.call.result", fields: {} }, { mayWait: true });
@@ -142,7 +142,7 @@ describe("an entry", () => {
 });
 
 describe("the files", () => {
-  it("are not readable for other users, and are continued after a restart", async () => {
+  it("are not readable for other users, and a ledger that is opened again continues them", async () => {
     const dir = createStateDirectory();
     for (let start = 0; start < 3; start += 1) {
       await using ledger = await openTestLedger(dir);

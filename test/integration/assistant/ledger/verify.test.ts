@@ -65,7 +65,7 @@ function verifyAfter(work: (db: Database.Database) => void) {
 }
 
 describe("a whole ledger", () => {
-  it("is whole, also compared with its earlier checkpoints", () => {
+  it("verifies, also against its earlier checkpoints", () => {
     expect(size).toBeGreaterThan(1_100);
     expect(verifyLedgerAt(whole)).toMatchObject({ status: "whole", reason: "", size, erased: 1 });
     expect(verifyLedgerAt(whole, [early.note])).toMatchObject({
@@ -74,7 +74,7 @@ describe("a whole ledger", () => {
     });
   });
 
-  it("is whole after each commit while entries are appended", async () => {
+  it("verifies after each commit while entries are appended", async () => {
     const dir = copyLedger();
     await using ledger = await openTestLedger(dir);
     const written = appendEntries(ledger, 600, 5_000);

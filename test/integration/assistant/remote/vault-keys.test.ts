@@ -55,7 +55,7 @@ async function stored(harness = new VaultHarness()) {
   return { harness, keyFile: join(harness.dir, "vault-key") };
 }
 
-/** Creates a systemd credential with the key that `text` stands for. */
+/** Creates a systemd credential with a key that consists of repetitions of `text`. */
 function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string } {
   const dir = vaultDirectory();
   writeFileSync(join(dir, CREDENTIAL), Buffer.alloc(32, text), { mode: 0o400 });
@@ -138,7 +138,7 @@ describe("a key in a file", () => {
     expect(readFileSync(keyFile)).toHaveLength(32);
   });
 
-  it("is refused if this process runs as another user than its owner", async () => {
+  it("is refused if this process does not run as the owner of the file", async () => {
     const { harness } = await stored();
     const mine = process.geteuid?.() ?? 0;
     expect(await new KeyFile(harness.dir, mine + 1).probe()).toMatchObject({ state: "locked" });
@@ -256,7 +256,7 @@ describe("a lost key", () => {
     expect(await (await harness.start()).get(openrouter)).toEqual(key);
   });
 
-  it("is used for the next credential if it is still available", async () => {
+  it("is used for the next credential if the key file still exists", async () => {
     const { harness, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     await harness.vault.remove("openrouter");
@@ -265,7 +265,7 @@ describe("a lost key", () => {
     expect(await (await harness.start()).get(mistral)).toEqual(key);
   });
 
-  it("is no longer used once its file was deleted with the last credential", async () => {
+  it("is no longer used after the last credential was removed and the key file deleted", async () => {
     const { harness, keyFile } = await stored();
     await harness.vault.remove("openrouter");
     rmSync(keyFile);

@@ -309,7 +309,7 @@ describe("an app that is deleted", () => {
     expect(existsSync(join(bench.dataDir, "builds", "2"))).toBe(false);
   });
 
-  test("keeps an archive that another user has just uploaded too", async () => {
+  test("keeps an archive that another user has just uploaded, too", async () => {
     const digest = await uploadAlone("same");
     bench.apply("web", { source: { archive: digest } });
     await uploadAlone("same");

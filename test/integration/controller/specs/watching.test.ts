@@ -145,7 +145,7 @@ describe("a started folder", () => {
     );
   });
 
-  it("follows the files behind a link to another folder, and its later folders", async () => {
+  it("follows the files behind a link to another folder, and folders that are added there later", async () => {
     const other = join(harness.folder, "../other");
     await mkdir(other);
     await writeFile(join(other, "o.yaml"), appText("o"));

@@ -328,7 +328,7 @@ describe("an assistant that belongs to a user or to another Berth", () => {
     expect(isThere(pid)).toBe(true);
   });
 
-  test("is replaced by one that the supervisor starts when it exits", async () => {
+  test("is replaced, when it exits, by one that the supervisor starts", async () => {
     const pid = await daemon(byPerson());
     const supervisor = supervise();
     await state(supervisor, "foreign");

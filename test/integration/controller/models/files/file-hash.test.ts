@@ -43,7 +43,7 @@ describe("FileHash", () => {
     });
   });
 
-  test("rejects if the file is shorter", async () => {
+  test("rejects if the file is shorter than the given size", async () => {
     await writeFile(path, bytes);
     await truncate(path, MIB);
     const hash = new FileHash({ path, sizeBytes: SIZE, withGitBlob: false });

@@ -90,7 +90,7 @@ describe("a hub that cannot answer now", () => {
     );
   });
 
-  it.each(["hang", "stall"])("never answers (%s)", async (type) => {
+  it.each(["hang", "stall"])("is reported if it exceeds the time limit (%s)", async (type) => {
     // The listing starts, but never ends.
     const endless = { type: "redirect", to: `${hub.url}/files/endless.gguf` } as const;
     await hub.addFile("/files/endless.gguf", Buffer.alloc(1000), { length: false });
@@ -101,7 +101,7 @@ describe("a hub that cannot answer now", () => {
     );
   });
 
-  it("sends a longer list of files than any repository has", async () => {
+  it("is reported if its list of files is larger than that of any repository", async () => {
     hub.faults.add({ on: "api", type: "redirect", to: `${hub.url}/files/huge.gguf` });
     await hub.addFile("/files/huge.gguf", Buffer.alloc(65 * 1024 * 1024), { length: false });
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
@@ -109,7 +109,7 @@ describe("a hub that cannot answer now", () => {
     );
   });
 
-  it("gets no more requests once the caller aborts", async () => {
+  it("gets no more requests when the caller has aborted", async () => {
     hub.faults.add({ on: "api", type: "hang" });
     const abort = new AbortController();
     const waited = createResolverHarness(hub.url).resolve({}, abort.signal);
@@ -122,7 +122,7 @@ describe("a hub that cannot answer now", () => {
 });
 
 describe("a hub that is not there", () => {
-  it("refuses the connection", async () => {
+  it("is reported if it refuses the connection", async () => {
     const [port] = await freePorts(1);
     expect(await createResolverHarness(`http://127.0.0.1:${port}`).refusal({})).toMatchObject({
       code: "hub_unreachable",
@@ -130,18 +130,18 @@ describe("a hub that is not there", () => {
     });
   });
 
-  it("has an unknown name", async () => {
+  it("is reported if its name cannot be resolved", async () => {
     const { code, message } = await createResolverHarness("https://hub.invalid").refusal({});
     expect(code).toBe("hub_unreachable");
     expect(message).toMatch(/^hub\.invalid: the name hub\.invalid cannot be resolved/);
   });
 
-  it("does not speak TLS", async () => {
+  it("is reported if it does not speak TLS", async () => {
     const { message } = await createResolverHarness(hub.url.replace("http:", "https:")).refusal({});
     expect(message).toMatch(/: the TLS connection failed \(\w+\)$/);
   });
 
-  it("has an untrusted certificate", async () => {
+  it("is reported if its certificate is not trusted", async () => {
     const folder = await mkdtemp(path.join(os.tmpdir(), "berth-hub-tls-"));
     try {
       const [key, cert] = [path.join(folder, "key.pem"), path.join(folder, "cert.pem")];
