@@ -7,7 +7,7 @@ import { chmod, mkdir, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 
-/** The assistant opens one connection; the others are for debugging. */
+/** The maximum number of connections. The assistant opens one; further connections are for debugging. */
 const CONNECTIONS_MAX = 4;
 /**
  * The pause before SIGTERM, after stdin was closed, and again before SIGKILL. The specification of MCP

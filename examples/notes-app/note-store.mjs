@@ -92,7 +92,7 @@ function find(notes, id) {
 
 function put(notes, note) {
   const changed = { ...note, changed_at: now() };
-  // Moves the note to the end: the map keeps the order of changes.
+  // Moves the note to the end, so that the map lists the notes in the order of their last changes.
   notes.delete(note.id);
   notes.set(note.id, changed);
   return changed;

@@ -55,7 +55,8 @@ const sockets = new Set();
 const listener = createServer((socket) => {
   sockets.add(socket);
   socket.on("error", () => {}).once("close", () => sockets.delete(socket));
-  // The transport is lines of JSON-RPC over two streams, for clients of the 2026 version of MCP and older ones.
+  // The transport sends lines of JSON-RPC over two streams. It serves clients of the 2026 revision of MCP and of older
+  // revisions.
   serveStdio(newServer, { transport: new StdioServerTransport(socket, socket) });
 });
 listener.listen(path, async () => {

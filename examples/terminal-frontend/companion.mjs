@@ -40,7 +40,7 @@ export class Companion {
     this.#owner = sender;
   }
 
-  /** Starts a query. Its `next` resolves to one signal after the other; the last one is Finished. */
+  /** Starts a query. Each call of the query's `next` resolves to its next signal; the last signal is Finished. */
   async ask(prompt, options) {
     this.#isAsking = true;
     try {
