@@ -10,7 +10,7 @@ export type DataClass = (typeof dataClasses)[number];
 export interface Egress {
   /** Every class that the request contains. `prompt` is always one of them: text that a person or a program wrote. */
   readonly classes: readonly DataClass[];
-  /** Classes that the user allowed for this one request, in addition to those allowed permanently. */
+  /** Classes that the user allowed for this one request, in addition to the permanently allowed classes. */
   readonly allowedOnce: readonly DataClass[];
 }
 

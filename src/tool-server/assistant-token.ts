@@ -70,7 +70,7 @@ export class AssistantToken {
       });
     if (error.code === "forbidden")
       return new BerthError("forbidden", `the assistant may not do that: ${error.message}`, {
-        hint: "it uses BERTH_TOKEN or the token of `berth login`, which needs the scope write",
+        hint: "the token of BERTH_TOKEN or of `berth login` needs the scope write",
         cause: error,
       });
     return error;

@@ -21,7 +21,7 @@ export interface PolicyDecision {
   readonly trust: Trust;
   /** The tier that applies to this call: the tool's tier, possibly raised because of its provenance chain. */
   readonly effective: Tier;
-  /** run: the call runs at once. The other values wait for the user's confirmation. */
+  /** run: the call runs at once. With any other value, the call waits for the user's confirmation. */
   readonly disposition: "run" | "confirm-chip" | "confirm-modal";
   /** Milliseconds that the user must hold the button, to prevent accidental clicks; 0 means that a click is enough. */
   readonly holdMs: number;

@@ -27,9 +27,9 @@ export interface AgentService {
   listParked(caller: Caller): readonly ConfirmationSpec[];
 
   /**
-   * Approves or declines a parked call. If several callers answer, exactly one decides, and the others get the same
-   * result with `replayed`. Rejects with `forbidden` if this caller may not confirm this call. Resolves to `failed`
-   * with `unknown_call` if there is no such call.
+   * Approves or declines a parked call. If several callers answer, exactly one decides, and the other callers get the
+   * same result with `replayed`. Rejects with `forbidden` if this caller may not confirm this call. Resolves to
+   * `failed` with `unknown_call` if there is no such call.
    */
   confirm(callId: number, approve: boolean, caller: Caller): Promise<CallResult>;
 

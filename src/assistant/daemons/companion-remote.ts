@@ -22,7 +22,7 @@ export interface CompanionRemoteDependencies {
   readonly ledger: OpenLedger;
   /** The connection that requests the vault's key from the Secret Service. */
   readonly sessionBus: SessionBus;
-  /** Ports of this machine that Berth itself listens on; no provider can be on one of them. */
+  /** Ports of this machine that Berth itself listens on. The address of a provider cannot have one of these ports. */
   readonly ownPorts: () => ReadonlySet<number>;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -25,7 +25,8 @@ export function createRunningDaemon<Ready>(
     closed: untilEnded(),
     close: () => {
       closing ??= cleanup[Symbol.asyncDispose]()
-        // Every part was disposed, even if another one failed. No caller is left that could receive the error.
+        // Every part was disposed of, even if the disposal of another part failed. No caller remains that could receive
+        // the error.
         .catch((error: unknown) =>
           logger.error({ err: error }, "a part of the daemon failed to shut down"),
         )

@@ -57,8 +57,8 @@ export class AwaitedEmbedder implements Disposable {
 }
 
 /**
- * Connects to the configured embedding model. Its requests have background priority and are recorded in the ledger like
- * all others. Returns undefined if the model is not available, and logs why.
+ * Connects to the configured embedding model. Requests to the model have background priority, and are recorded in the
+ * ledger like all other requests. Returns undefined if the model is not available, and logs why.
  */
 export async function connectModelEmbedder(
   options: EmbedderOptions & { readonly signal?: AbortSignal | undefined },

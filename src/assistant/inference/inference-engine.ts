@@ -93,10 +93,10 @@ export interface LoadedModel extends AsyncDisposable {
   /** Threads in use, after calibration. */
   readonly threads: number;
   /**
-   * Generates and yields events as they happen. If the caller stops pulling, its sequence soon pauses until the caller
-   * pulls again, without delaying others. An abort, or ending the loop, frees the sequence within one step. Rejects
-   * with `context_length_exceeded` (with both counts), `invalid_request`, or `engine_failed` if the model's process
-   * exited.
+   * Generates and yields events as they happen. If the caller stops pulling, the generation soon pauses until the
+   * caller pulls again. The pause delays no other generation. An abort, or ending the loop, frees the sequence within
+   * one step. Rejects with `context_length_exceeded` (with both counts), `invalid_request`, or `engine_failed` if the
+   * model's process exited.
    */
   generate(job: GenerateJob, signal: AbortSignal): AsyncIterable<GenerateEvent>;
   /**

@@ -85,7 +85,7 @@ export interface GenerateRequest {
   readonly passthrough?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Sampling parameters that the client set; the model or the engine has defaults for the others. */
+/** Sampling parameters that the client set; the model or the engine has defaults for all other parameters. */
 export type SamplingParams = {
   readonly [Name in
     | "temperature"

@@ -102,6 +102,6 @@ function tampered(why: string): LedgerFailure {
 
 function rolledBack(why: string): LedgerFailure {
   return new LedgerFailure("rolled_back", `the ledger was replaced by another copy: ${why}`, {
-    hint: "restore the newest copy; or, to continue with this one, move the file `checkpoint` away, which the ledger records",
+    hint: "restore the newest copy, or move the file `checkpoint` away to continue with this copy; the ledger records that",
   });
 }

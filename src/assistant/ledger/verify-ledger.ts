@@ -149,7 +149,7 @@ function determineReason(
 
 interface StoredCheckpoints {
   readonly valid: readonly Checkpoint[];
-  /** Checkpoints that are signed with other keys, as problems. */
+  /** The problems of checkpoints that are signed with other keys. */
   readonly foreign: readonly LedgerProblem[];
 }
 

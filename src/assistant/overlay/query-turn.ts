@@ -251,7 +251,7 @@ export class QueryTurn {
       await attempt();
     } catch (error) {
       // The user is asked if a local model failed and a remote model is the fallback. If a remote model was tried
-      // first, the user had consented and has revoked that since, so the user is not asked again.
+      // first, the user had consented and has revoked the consent in the meantime, so the user is not asked again.
       const isAskable =
         error instanceof AssistantError &&
         error.code === "consent_required" &&

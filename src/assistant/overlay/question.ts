@@ -20,8 +20,8 @@ export class UserQuestion {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // The code that asks handles the rejection; this handler prevents an unhandled rejection if that code no longer
-    // waits.
+    // The code that asked the question handles the rejection. This handler prevents an unhandled rejection if that code
+    // no longer waits for the answer.
     this.answer.catch(() => {});
   }
 

@@ -38,7 +38,10 @@ interface ParkedCall {
   /** The description of the call that was sent to the listeners. */
   readonly spec: ConfirmationSpec;
   readonly expiresBootMs: number;
-  /** Set while an answer is being processed or the call is expiring; later answers wait for this result. */
+  /**
+   * The result of the answer that is being processed, or of the expiry. Later answers wait for it. Undefined at all
+   * other times.
+   */
   pendingResult: Promise<CallResult> | undefined;
 }
 

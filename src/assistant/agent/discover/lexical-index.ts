@@ -77,8 +77,8 @@ export class LexicalIndex {
 }
 
 /**
- * Returns the distinct terms of a query without its stop words. If the query consists of stop words only, returns
- * those.
+ * Returns the distinct terms of a query without its stop words. If the query consists of stop words only, returns these
+ * words.
  */
 export function tokenizeQuery(query: string): string[] {
   const terms = [...new Set(tokenize(query.slice(0, QUERY_CHARS_MAX)))];

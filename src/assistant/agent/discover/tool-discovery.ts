@@ -141,7 +141,7 @@ const DEVIATIONS_MIN = 1.5;
 const OUTLIERS_MAX = 10;
 
 /**
- * Returns the tools whose cosines are outliers, best first. The others are left out, because every tool has some
+ * Returns the tools whose cosines are outliers, best first. All other tools are left out, because every tool has some
  * cosine to any query.
  */
 function rankByCosine(query: Float32Array, tools: readonly Float32Array[]): readonly RankedItem[] {

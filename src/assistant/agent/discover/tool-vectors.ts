@@ -13,8 +13,8 @@ const BATCH_TIMEOUT_MS = 30_000;
 const RETRY_AFTER_MS = 30_000;
 
 /**
- * The embeddings of tools. They are computed in the background and kept until the texts or the embedder change. A
- * request for vectors that are not yet computed gets none.
+ * The embeddings of tools. They are computed in the background and kept until the texts or the embedder change. While
+ * some vectors are not computed yet, a caller gets no vectors at all.
  */
 export class ToolVectors implements AsyncDisposable {
   readonly #embedder: ContextEmbedder;
@@ -100,7 +100,8 @@ export class ToolVectors implements AsyncDisposable {
           if (vector) next.set(text, vector);
         }
       }
-      // If the embedder has changed during the request, these vectors cannot be compared with new ones.
+      // If the embedder has changed during the request, these vectors cannot be compared with those of the new
+      // embedder.
       if (this.#embedder.id !== id) return;
       this.#embedderId = id;
       this.#vectors = next;

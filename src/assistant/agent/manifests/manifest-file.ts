@@ -44,7 +44,7 @@ export function getFileStem(name: string): string {
 
 export interface ManifestFile {
   readonly parsed: ParsedManifest;
-  /** Undefined if the file could not be read, or was rejected without being read. */
+  /** The content of the file; undefined if the file could not be read, or was rejected without being read. */
   readonly bytes: Uint8Array | undefined;
 }
 
@@ -68,8 +68,8 @@ export async function readFileStamp(path: string): Promise<string | undefined> {
 }
 
 /**
- * Reads and checks one file; undefined if it does not exist. The file must belong to this user or root and must not
- * be writable by others, because users trust what a manifest says about its tools. Never rejects.
+ * Reads and checks one file; undefined if it does not exist. The file must belong to this user or root and must not be
+ * writable by other users, because users trust what a manifest says about its tools. Never rejects.
  */
 export async function readManifestFile(
   path: string,

@@ -136,7 +136,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     return names;
   }
 
-  /** Only one scan runs at a time; requests during a scan cause one more. */
+  /** Only one scan runs at a time; requests during a scan cause one further scan. */
   #requestScan(): void {
     this.#isScanRequested = true;
     if (this.#scanning) return;

@@ -18,7 +18,7 @@ export interface ManifestReport {
 export interface ReportedTool {
   readonly name: string;
   readonly tier: Tier;
-  /** Name of the tool that reverts this tool; undefined if it cannot be undone. */
+  /** Name of the tool that reverts this tool; undefined if calls of this tool cannot be undone. */
   readonly undo: string | undefined;
 }
 

@@ -31,7 +31,7 @@ import { readTool } from "./read-tool.ts";
 
 /** The result of parsing a manifest file. */
 export interface ParsedManifest {
-  /** Undefined if the manifest has any error: a manifest is never used in part. */
+  /** The manifest; undefined if it has any error, because a manifest is never used in part. */
   readonly manifest: AppManifest | undefined;
   /** The manifest's app id if the id is valid, even if other parts of the manifest are not. */
   readonly appId: string | undefined;

@@ -55,7 +55,7 @@ export class AppConnector {
     return await raceWithAbort(this.#connecting, signal);
   }
 
-  /** Call this when the app has answered a tool call. */
+  /** Resets the count of failures. The caller calls this when the app has answered a tool call. */
   recordSuccess(): void {
     this.#failures = 0;
   }

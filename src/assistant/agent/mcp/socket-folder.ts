@@ -49,7 +49,7 @@ export class SocketFolder {
     const stats = await lstatIfPresent(path);
     if (!stats) return { path, isThere: false };
     if (!stats.isSocket())
-      throw unavailableError(`the file of the socket of ${appId} is not a socket`);
+      throw unavailableError(`the file at the socket path of ${appId} is not a socket`);
     if (stats.uid !== this.#userId)
       throw unavailableError(`the socket of ${appId} belongs to another user`);
     return { path, isThere: true };

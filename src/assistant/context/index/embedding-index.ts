@@ -23,7 +23,7 @@ export interface EmbeddingIndexDependencies {
   readonly background: BackgroundTasks;
   /**
    * The embedder. The value `awaited` means that it is not known yet: until `setEmbedder` is called, stored vectors are
-   * kept and no new ones are requested.
+   * kept, and no new vectors are requested.
    */
   readonly embedder: VectorSpaceState | "awaited" | undefined;
   /** Sends texts to the embedder, whose vectors the receiver passes to `storeVectors`. */
@@ -77,7 +77,7 @@ export class EmbeddingIndex {
       }
   }
 
-  /** Loads the stored vectors in the background, then requests missing ones. */
+  /** Loads the stored vectors in the background, and then requests the missing vectors. */
   start(): void {
     this.#isLoading = true;
     this.#dependencies.background.add("idle", this.#load(), (error) => {

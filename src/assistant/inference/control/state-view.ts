@@ -51,7 +51,8 @@ export interface ModelInspectionView {
   readonly context_tokens: number;
   readonly kind: "chat" | "completion" | "embedding";
   /**
-   * The model's memory need: `wanted` with the preferred context and sequences, `least` with the smallest useful ones.
+   * The model's memory need: `wanted` with the preferred context and sequences, `least` with the smallest useful values
+   * of both.
    */
   readonly memory_bytes: { readonly wanted: number; readonly least: number };
 }

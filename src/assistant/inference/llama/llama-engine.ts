@@ -60,7 +60,7 @@ export class LlamaEngine implements InferenceEngine {
     const inspected = await inspectModel(request, ending);
     const params = await this.#createLoadParams(request, inspected);
     const process = new EngineProcess({
-      // Decoding stays on one thread to keep its caches warm; embedding uses several concurrently.
+      // Decoding stays on one thread to keep its caches warm; embedding uses several threads concurrently.
       workers: inspected.facts.kind === "embedding" ? params.embeddingsAtOnce : 1,
       clock,
       logger: logger.child({ model: request.id }),
@@ -119,8 +119,8 @@ export class LlamaEngine implements InferenceEngine {
   }
 
   /**
-   * Converts the error of a load. If the process ended during the load, its file caused that, and another attempt would
-   * fail too.
+   * Converts the error of a load. If the process ended during the load, the model's file caused that, and another
+   * attempt would fail too.
    */
   #toLoadError(model: ChildProcessModel, error: unknown, signal: AbortSignal): unknown {
     if (signal.aborted) return signal.reason;

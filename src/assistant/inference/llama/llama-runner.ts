@@ -148,7 +148,7 @@ export class LlamaRunner implements Runner {
     // Contexts that compute concurrently share the cores.
     this.#options.threads.prepare("embed");
     const embedding = this.#embeddings.embed(texts, signal);
-    // After an abort, the current text still uses its context until it is computed.
+    // After an abort, the current text uses its context until its computation has ended.
     this.#lastEmbedding = embedding.catch(() => {});
     return embedding;
   }

@@ -14,8 +14,9 @@ export interface BatchCounts {
 
 /**
  * Makes the library decode all tokens of a step as one batch. By default the library decodes the tokens submitted so
- * far, and streams submit one after the other: steps of eight became batches of seven and one and were two to three
- * times slower. So this strategy offers no tokens to the library before all streams of the step have submitted theirs.
+ * far, and streams submit one after the other: a step of eight streams became a batch of seven and a batch of one, and
+ * took two to three times as long. So this strategy offers no tokens to the library before all streams of the step have
+ * submitted theirs.
  */
 export class Lockstep {
   #expected = 0;

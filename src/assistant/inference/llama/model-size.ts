@@ -8,7 +8,10 @@ export interface ModelSize {
 }
 
 const CONTEXT_DEFAULT_MAX = 8192;
-/** A smaller context is of no use for a conversation, so such a model is refused as too large. */
+/**
+ * A smaller context is of no use for a conversation. If the memory permits only a smaller context, the model
+ * is refused as too large.
+ */
 const CONTEXT_DEFAULT_MIN = 512;
 const SEQUENCES_DEFAULT = [8, 4, 2, 1];
 

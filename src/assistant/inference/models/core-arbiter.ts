@@ -2,8 +2,9 @@ import type { Clock } from "../../../base/clock.ts";
 import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 
 /**
- * How long one model computes while another of the same class waits, in milliseconds: as long as a step of
- * a large model (10 to 100 ms) or longer, so that switches are rare; too short for a reader to notice.
+ * The time in milliseconds for which one model computes while another model with work of the same class waits. It is no
+ * shorter than a step of a large model (10 to 100 ms), so that switches are rare, and short enough that a reader does
+ * not notice it.
  */
 const SLICE_MS = 100;
 

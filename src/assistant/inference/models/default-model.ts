@@ -11,9 +11,8 @@ export interface DefaultModelCandidate {
 }
 
 /**
- * Chooses the model for a request that names none. A readable file is better than an unreadable one, a
- * generating model than an embedding one, a resident model than others, then a pinned one; of equals the
- * most recently used one. Throws `no_model`.
+ * Chooses the model for a request that names none. Prefers a model with a readable file, then a model that generates
+ * text, then a resident model, then a pinned model, and then the most recently used model. Throws `no_model`.
  */
 export function chooseDefaultModel(
   candidates: readonly DefaultModelCandidate[],

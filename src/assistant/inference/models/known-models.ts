@@ -107,12 +107,15 @@ export class KnownModels {
     this.#registered.set(model.id, { ...model, aliases });
   }
 
-  /** Removes the registration of a model, and keeps its file; a file in the models folder stays listed. */
+  /**
+   * Removes the registration of a model, but not its file. If the file is in the models folder, the model remains in
+   * the list.
+   */
   unregister(id: string): void {
     this.#registered.delete(id);
   }
 
-  /** Returns the registered models in the order of registration, then those of the folder by name. */
+  /** Returns the registered models in the order of registration, then the models of the folder, ordered by name. */
   async list(): Promise<readonly KnownModel[]> {
     const ofFolder = (await this.#listFolder())
       .filter(({ id }) => !this.#registered.has(id))

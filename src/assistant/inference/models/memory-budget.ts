@@ -14,7 +14,7 @@ interface MemoryBudgetOptions {
   readonly logger: Logger;
 }
 
-/** The memory that all models share. Evicts models so that another one fits. */
+/** The memory that all models share. Evicts models so that a new model fits. */
 export class MemoryBudget {
   readonly #options: MemoryBudgetOptions;
   readonly #changeListeners = new Set<() => void>();

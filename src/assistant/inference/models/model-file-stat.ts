@@ -4,7 +4,8 @@ import { stat } from "node:fs/promises";
 export const splitPartPattern = /-(?<part>[0-9]{5})-of-(?<count>[0-9]{5})$/;
 
 /**
- * The maximum number of parts, more than any model has; a file name that claims more is read as that of a single file.
+ * The maximum number of parts, more than any model has; a file whose name claims more parts is treated as a single
+ * file.
  */
 const PARTS_MAX = 512;
 

@@ -30,7 +30,10 @@ export interface ResidencyState {
   readonly model: LoadedModel | undefined;
   /** Epoch milliseconds; undefined if the model is not resident. */
   readonly loadedAt: number | undefined;
-  /** The time when the idle model is unloaded, in epoch milliseconds; undefined if it is kept, or in use. */
+  /**
+   * The time when the idle model is unloaded, in epoch milliseconds; undefined if the model is in use, or is kept
+   * forever.
+   */
   readonly expiresAt: number | undefined;
   readonly error: AssistantError | undefined;
   /** True while the model is reloaded, now or after a back-off, without a request for it. */
@@ -175,7 +178,10 @@ export class Residency implements AsyncDisposable {
     );
   }
 
-  /** Returns the facts of the loaded model, even if its file has changed since; otherwise those of the file. */
+  /**
+   * Returns the facts of the loaded model, even if its file has changed since the load. If the model is not loaded,
+   * returns the facts of the file.
+   */
   async facts(known: KnownModel): Promise<ModelFacts> {
     return this.#resident.get(known.id)?.model?.facts ?? (await this.#options.facts.get(known));
   }

@@ -37,7 +37,7 @@ export class Resident {
   /** Epoch milliseconds, like all times here. */
   loadedAt = 0;
   lastUsed: number;
-  /** The time when the idle model is unloaded; undefined if it is in use, or kept. */
+  /** The time when the idle model is unloaded; undefined if the model is in use, or is kept forever. */
   expiresAt: number | undefined;
   readonly #options: ResidentOptions;
   #leases = 0;
@@ -63,8 +63,8 @@ export class Resident {
   }
 
   /**
-   * Leases the model. `keepAliveMs` is how long the idle model is kept after this lease, and after later ones that set
-   * no time.
+   * Leases the model. `keepAliveMs` is how long the idle model is kept after this lease, and after later leases that
+   * set no time.
    */
   lease(model: LoadedModel, keepAliveMs: number | undefined): ModelLease {
     this.#leases++;

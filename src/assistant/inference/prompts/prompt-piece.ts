@@ -4,6 +4,6 @@
  */
 export interface PromptPiece {
   readonly text: string;
-  /** True if names of control tokens become those tokens; false for a client's masked text. */
+  /** True if the name of a control token becomes that token; false for a client's masked text. */
   readonly allowsControlTokens: boolean;
 }

@@ -128,8 +128,9 @@ export class RoutedInference implements InferenceService, ModelRoutes {
 type Models = readonly ModelInfo[];
 
 /**
- * Resolves to both lists. A list that fails is empty, and so is the remote one if it takes too long. Rejects with the
- * local error if there is no remote model either.
+ * Resolves to the list of local models and the list of remote models. A list that cannot be read is empty, and so is
+ * the list of remote models if it takes too long. Rejects with the error of the local list if there is no remote model
+ * either.
  */
 async function settleModelLists(
   lists: { readonly local: Promise<Models>; readonly remote: Promise<Models> },

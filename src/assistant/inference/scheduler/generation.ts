@@ -26,7 +26,7 @@ export class Generation {
   readonly events: EventQueue;
   /** The sequence that the generation owns; undefined if it has none. */
   slot: GenerationSlot | undefined;
-  /** Set from the first step to the end, also while the generation has no sequence. */
+  /** The stream. It exists from the first step to the end, even while the generation has no sequence. */
   stream: TokenStream | undefined;
   isOver = false;
   /** How often interactive jobs overtook this one; see WaitingQueue. */
@@ -72,7 +72,10 @@ export class Generation {
     return false;
   }
 
-  /** The prompt and the answer so far. The next step evaluates the last token; the others come before it. */
+  /**
+   * The prompt and the answer so far. The next step evaluates the last token; all other tokens must be evaluated before
+   * that step.
+   */
   get tokens(): readonly Token[] {
     return this.#tokens;
   }

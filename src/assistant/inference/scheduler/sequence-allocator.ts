@@ -58,7 +58,7 @@ export class SequenceAllocator {
     for (const slot of this.#options.slots) if (slot.owner?.isOver) this.#releaseSlot(slot);
   }
 
-  /** Assigns free sequences to waiting generations, and evicts others as far as the rules allow. */
+  /** Assigns free sequences to waiting generations, and evicts other generations as far as the rules allow. */
   async assignSequences(): Promise<void> {
     for (;;) {
       const first = this.#waiting.next;

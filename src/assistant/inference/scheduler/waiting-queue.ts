@@ -1,8 +1,8 @@
 import type { Generation } from "./generation.ts";
 
 /**
- * A background job that interactive jobs have overtaken this often, by getting a sequence first or by
- * evicting it, gets the next free sequence.
+ * Interactive jobs overtake a background job if they get a sequence first, or if they evict the job. A background job
+ * that was overtaken this often gets the next free sequence.
  */
 export const OVERTAKEN_MAX = 32;
 

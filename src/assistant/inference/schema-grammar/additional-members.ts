@@ -17,7 +17,7 @@ const PATTERNS_MAX = 8;
 export interface AdditionalMembers {
   /** The grammar of one additional member; undefined if the object allows none. */
   readonly expression: Expression | undefined;
-  /** Names that `propertyNames` lists, which are treated like declared ones. */
+  /** Names that `propertyNames` lists. They are treated like declared names. */
   readonly names: readonly string[];
 }
 

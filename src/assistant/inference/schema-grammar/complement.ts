@@ -46,7 +46,7 @@ export function complementSchema(
   return normalizer.deduplicate(alternatives.map(markNegative));
 }
 
-/** Returns true for annotations, and for keywords that are only read together with others. */
+/** Returns true for annotations, and for keywords that are only read together with other keywords. */
 function hasNoAssertion(raw: Raw, keyword: string): boolean {
   if (keyword === "then" || keyword === "else") return true;
   if (keyword === "$defs" || keyword === "definitions" || keyword === "nullable") return true;

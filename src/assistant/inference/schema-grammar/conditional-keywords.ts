@@ -7,7 +7,7 @@ import type { NormalizerContext } from "./normalizer-context.ts";
 import type { SchemaNode } from "./schema-document.ts";
 import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
-/** The alternatives that one keyword allows, with its name. */
+/** The name of a keyword, and the alternatives that the keyword allows. */
 interface KeywordConstraint {
   readonly keyword: string;
   readonly alternatives: readonly Alternative[];

@@ -41,8 +41,8 @@ export function listDeclaredNames(alternative: ObjectAlternative): readonly stri
 }
 
 /**
- * Returns true if Berth closes the object: it has properties or patterns, but no keyword for additional
- * ones. JSON Schema would allow additional properties; Berth generates the smaller set.
+ * Returns true if Berth closes the object: it has properties or patterns, but no keyword for additional properties.
+ * JSON Schema would allow additional properties; Berth generates the smaller set.
  */
 export function isImplicitlyClosed(alternative: ObjectAlternative): boolean {
   return (

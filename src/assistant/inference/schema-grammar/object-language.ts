@@ -9,7 +9,7 @@ import { matchesSchemas } from "./value-matching.ts";
 
 /** The maximum number of consecutive members that are written into one rule. */
 const ROW_MAX = 12;
-/** The maximum number of states: the number of properties times the number of member counts that are told apart. */
+/** The maximum number of states: the number of properties times the number of member counts that are distinguished. */
 const STATES_MAX = 6_000;
 
 interface Member {
@@ -19,8 +19,8 @@ interface Member {
 }
 
 /**
- * Compiles an object: its properties in the schema's order, each at most once, then the additional ones.
- * Each member's rule ends with a reference to the next, so that a sampler has only one stack for each
+ * Compiles an object: its properties in the schema's order, each at most once, then the additional properties. Each
+ * member's rule ends with a reference to the rule of the next member, so that a sampler has only one stack for each
  * name that may follow.
  */
 export function compileObject(

@@ -4,7 +4,7 @@ import type { NormalizerContext } from "./normalizer-context.ts";
 import { RuleTable } from "./rule-table.ts";
 import { matchesSchemas } from "./value-matching.ts";
 
-/** How deep contradictions are searched in objects and arrays; deeper ones are not found. */
+/** The maximum depth at which contradictions are searched in objects and arrays. */
 const SEARCH_DEPTH_MAX = 4;
 
 /**

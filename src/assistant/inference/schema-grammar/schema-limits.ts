@@ -1,4 +1,4 @@
-/** The limits for one schema. They protect against hostile input; real schemas stay far below. */
+/** The limits for one schema. They protect against hostile input; real schemas stay far below them. */
 export const schemaLimits = {
   /** The nesting depth of objects and arrays in the schema's text. */
   depth: 64,
@@ -18,7 +18,7 @@ export const schemaLimits = {
    * recursion follows every path without caching.
    */
   leftWalk: 2_000_000,
-  /** The length of the shortest document in characters; no context holds a longer one. */
+  /** The length of the shortest document in characters; no context holds a longer document. */
   shortestText: 1_000_000,
   /** The number of alternatives created when unions, conditions and intersections are combined. */
   alternatives: 20_000,

@@ -53,7 +53,7 @@ async function* generateChecked(
         yield event;
         return;
       }
-      // This event is yielded only once and at once, because a second attempt reads the same prompt.
+      // This event is not held back, and a second attempt does not repeat it, because it reads the same prompt.
       if (event.type === "started") {
         if (tried === 0) yield event;
       } else if (request.isStreamed) yield event;

@@ -4,7 +4,7 @@ import { DEFAULT_TOKENS_MAX, type EmbedRequest, type GenerateRequest } from "../
 
 /**
  * Returns the ledger's entry for a request. It has the figures for accounting and a salted digest of the text, which
- * can prove that a given text was sent, while no text can be read or guessed from it.
+ * can prove that a given text was sent. The text itself can neither be read nor guessed from the digest.
  */
 export function createGenerateEntry(request: GenerateRequest, model: string): NewEntry {
   const chat = request.prompts.find((prompt) => prompt.kind === "chat");

@@ -92,7 +92,10 @@ function codeForStatus(status: number): AssistantErrorCode {
   return status >= 400 && status < 500 ? "invalid_request" : "engine_failed";
 }
 
-/** Parameter names of the wire format, with those of InferenceService. Each transport renames them for its clients. */
+/**
+ * Maps parameter names of the wire format to names of InferenceService. Each transport renames the latter for its
+ * clients.
+ */
 const serviceParamNames: readonly (readonly [RegExp, string])[] = [
   [/^messages\b.*/, "prompts"],
   [/^prompt\b/, "prompts"],

@@ -7,8 +7,8 @@ export const NO_TOOL = "none";
 
 /**
  * Builds the guide, a schema for the model's output: one object with a tool's name and its arguments, or `none`. For
- * tools in `enforced` the arguments follow the tool's schema; for others they are any object, which the agent
- * validates later.
+ * tools in `enforced` the arguments follow the tool's schema; for other tools the arguments are any object, which the
+ * agent validates later.
  */
 export function buildChoiceGuide(
   candidates: readonly ToolCandidate[],

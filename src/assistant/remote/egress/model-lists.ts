@@ -54,8 +54,8 @@ export class ModelLists implements AsyncDisposable {
   }
 
   /**
-   * Resolves to the models of all usable providers. Waits briefly for providers whose list is unknown, and returns the
-   * known lists of the others at once.
+   * Resolves to the models of all usable providers. Waits briefly for lists that are not known yet. For all other
+   * providers, uses the last known list.
    */
   async all(): Promise<readonly ModelInfo[]> {
     const providers = this.#dependencies.providers.usable();

@@ -16,7 +16,7 @@ export interface ProviderDirectory {
   /** Updates the provider's status. Called after each answer, and after each attempt without an answer. */
   noteStatus(id: string, status: ProviderStatus): void;
   /**
-   * Registers a callback that is called at once when the provider or its credential is removed, with the error for
+   * Registers a callback for the removal of the provider or of its credential. The callback receives the error for
    * requests in progress. Returns a function that unsubscribes.
    */
   onRevoked(id: string, callback: (error: Revoked) => void): () => void;
@@ -27,7 +27,7 @@ export interface ConsentRules {
   /** Returns the data classes in `classes` that the user does not allow. */
   missing(classes: readonly DataClass[]): readonly DataClass[];
   /**
-   * Registers a callback that is called at once when one of `classes` is no longer allowed. Returns a function that
+   * Registers a callback that is called as soon as one of `classes` is no longer allowed. Returns a function that
    * unsubscribes.
    */
   onRevoked(classes: readonly DataClass[], callback: () => void): () => void;

@@ -18,7 +18,7 @@ export interface ProviderExchangeOptions {
   readonly onEnd: (isWhole: boolean) => void;
 }
 
-/** The number of bytes that are received before the caller asks for them. */
+/** The maximum number of bytes that are received before the caller pulls them. */
 const READ_AHEAD_BYTES = 65_536;
 
 /**

@@ -106,7 +106,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
 
   /**
    * Ends the sign-in. A callback with the right path but another Host header comes through DNS rebinding or a proxy,
-   * and others may know its code.
+   * and other programs may know its code.
    */
   receiveByOtherHost(): void {
     if (this.#state === "waiting") this.end("state_mismatch", "host");

@@ -1,7 +1,7 @@
 import { ToolAppError } from "../../tool-apps.ts";
 import type { Activator, AppStarter } from "./port.ts";
 
-/** Starts an app with the first mechanism that knows it. If that mechanism fails, the others are not tried. */
+/** Starts an app with the first mechanism that knows it. If that mechanism fails, no other mechanism is tried. */
 export class StarterChain implements Activator {
   readonly #starters: readonly AppStarter[];
 

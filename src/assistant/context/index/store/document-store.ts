@@ -77,8 +77,8 @@ export class DocumentStore {
   }
 
   /**
-   * Changes the path of a document, which keeps its passages, their ids and vectors. No other document may have the new
-   * path. The caller must call `put` afterwards, because the file's name is part of the searchable text.
+   * Changes the path of a document. The document keeps its passages, with their ids and vectors. No other document may
+   * have the new path. The caller must call `put` afterwards, because the file's name is part of the searchable text.
    */
   move(id: number, path: string): void {
     this.#statements.move.run(path, id);

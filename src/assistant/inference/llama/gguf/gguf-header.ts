@@ -11,7 +11,7 @@ export interface GgufHeader {
   readonly dataStart: number;
 }
 
-/** Long lists (a vocabulary has 150,000 tokens) are validated and counted, not kept. */
+/** Long lists (a vocabulary has 150,000 tokens) are validated and counted, but their values are not kept. */
 export type MetadataValue =
   | string
   | number

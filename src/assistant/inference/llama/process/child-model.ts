@@ -73,7 +73,7 @@ export class ChildProcessModel implements LoadedModel {
     void this.#awaitProcessEnd();
   }
 
-  /** How the process ended; undefined while it runs. */
+  /** The end of the process; undefined while the process runs. */
   get processEnd(): ProcessEnd | undefined {
     return this.#processEnd;
   }

@@ -139,7 +139,7 @@ function logOutput(stream: Readable | null, limit: LineRateLimit, logger: Logger
   let rest = "";
   stream?.setEncoding("utf8").on("data", (text: string) => {
     const lines = `${rest}${text}`.split("\n");
-    // An unfinished line is kept up to the length that is logged.
+    // The beginning of an unfinished line is kept, up to the length that is logged.
     rest = (lines.pop() ?? "").slice(0, LINE_LENGTH_MAX);
     for (const line of lines) {
       const allowed = limit.take();

@@ -20,7 +20,7 @@ type Workload = "decode" | "prefill";
 /** No new round starts after this time; the first round is always completed. */
 const CALIBRATION_MS = 600;
 const ROUNDS_MAX = 6;
-/** A number of threads that is slower by this factor is not tried again, and neither are larger ones. */
+/** A number of threads that is slower by this factor is not tried again, and neither is any larger number. */
 const TOO_SLOW_FACTOR = 2;
 /** More threads must be faster by this factor, because they occupy cores that others could use. */
 const WORTHWHILE_FACTOR = 1.07;

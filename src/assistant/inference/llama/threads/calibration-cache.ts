@@ -32,7 +32,7 @@ const measurementsValidator = new LazyValidator<Measurements>({
   },
 });
 
-/** How long a measurement of a busy machine is used before measuring again, which takes a second. */
+/** The time for which a measurement of a busy machine is used. A new measurement takes a second. */
 const UNSTEADY_TTL_MS = 60 * 60_000;
 
 /**

@@ -79,7 +79,7 @@ export class ThreadGovernor {
     if (threads !== undefined) this.prepare("decode");
   }
 
-  /** Must be called before each computation. */
+  /** Sets the number of threads of the next computation. The caller calls this before each computation. */
   prepare(work: Workload): void {
     if (this.#threadLimit < this.threadsMax && this.#options.now() - this.#limitedAt >= RETRY_MS) {
       this.#threadLimit = this.threadsMax;
@@ -91,7 +91,7 @@ export class ThreadGovernor {
     this.#options.setThreads(threads);
   }
 
-  /** Must be called after each step. Drops a thread if the threads seem to wait for each other. */
+  /** Drops a thread if the threads seem to wait for each other. The caller calls this after each step. */
   observe(stepMs: number, streams: number): void {
     const threads = this.getThreads("decode");
     const { decodeMs } = this.#calibration;

@@ -100,7 +100,7 @@ export class StateGraph {
     return edges;
   }
 
-  /** Returns the other nodes with an edge to this one. */
+  /** Returns all other nodes that have an edge to this node. */
   getSources(node: number): number[] {
     return [...(this.sources.get(node) ?? [])].filter((source) => source !== node);
   }
