@@ -33,7 +33,7 @@ export interface ApiDependencies {
   readonly version: string;
   readonly config: {
     readonly baseDomain: string;
-    /** The domain of the API, which no App can have. */
+    /** The domain of the API. No App may use it. */
     readonly apiDomain: string | undefined;
     readonly dataDir: string;
     /** Addresses and networks of reverse proxies whose X-Forwarded-For header names the client. */
@@ -46,18 +46,18 @@ export interface ApiDependencies {
     /** Largest accepted source archive. */
     readonly uploadBytesMax: number;
   };
-  /** The certificate with which the API speaks HTTPS; absent: it speaks HTTP. */
+  /** The certificate for HTTPS. If it is absent, the API speaks HTTP. */
   readonly certificate?: Certificate;
   /** The built-in catalog, which Template resources of the store extend. */
   readonly templates: readonly Manifest<"Template">[];
-  /** The catalog of models. Of two entries with the same name the later one counts. */
+  /** The catalog of models. If two entries have the same name, the later one is used. */
   readonly models: readonly Manifest<"Model">[];
 }
 
 /** The dependencies of every route. */
 export interface ApiContext extends ApiDependencies {
   readonly hub: ChangeHub;
-  /** Is aborted when the server starts to close, which ends waits and streams. */
+  /** A signal that is aborted when the server starts to close. The abort ends waits and streams. */
   readonly closing: AbortSignal;
   readonly startedAtMs: number;
 }
@@ -69,7 +69,10 @@ export interface ApiCaller {
   readonly tokenId: string;
 }
 
-/** The access that a route requires. `loopback`: no token from this machine, scope `read` from other machines. */
+/**
+ * The access that a route requires. `loopback`: requests from this machine need no token, and requests from other
+ * machines need the scope `read`.
+ */
 export type Access = "public" | "loopback" | TokenScope;
 
 declare module "fastify" {

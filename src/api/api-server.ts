@@ -43,10 +43,12 @@ import { webhookRoutes } from "./routes/webhooks.ts";
 import { compileValidator, type HttpPart } from "./schema-validation.ts";
 
 const JSON_BYTES_MAX = 1024 * 1024;
-/** Time limit for receiving a request: a 512 MiB archive at about 2 MB/s. */
+/** Time limit for receiving a request. It is enough for an archive of 512 MiB at about 2 MB/s. */
 const REQUEST_MS_MAX = 300_000;
 
-/** Running requests may finish within this time. The whole server has five seconds to exit. */
+/**
+ * The time in which running requests may finish. It is part of the five seconds that the whole server has to exit.
+ */
 const CLOSE_GRACE_MS = 2_000;
 
 /**
@@ -149,7 +151,7 @@ function serveTls(certificate: Certificate): Pick<FastifyHttpOptions<Server>, "s
   };
 }
 
-/** Returns true for a connection of Caddy or of this machine, which may use plain HTTP. */
+/** Returns true for a connection from Caddy or from this machine. Such a connection may use plain HTTP. */
 function mayBePlain(socket: Socket): boolean {
   return isIngressConnection(socket) || isLocal(socket);
 }

@@ -12,8 +12,9 @@ export interface AppListQuery {
 const CACHED_RESPONSES_MAX = 64;
 
 /**
- * Caches the serialized app list for each state of the store, so that polling only compares a number. Every field of
- * an item comes from the store, so the sequence of the store identifies the state, unless a status could not be saved.
+ * Caches the serialized app list for each state of the store, so that a poll only compares a sequence number. Every
+ * field of an item comes from the store, so the store's sequence number identifies the list, unless a status could
+ * not be saved.
  */
 export class AppListCache {
   readonly #store: Pick<Store, "list" | "lastSequence" | "hasUnsavedStatus">;

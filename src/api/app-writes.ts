@@ -40,7 +40,7 @@ export interface WriteQuery {
   readonly force?: boolean;
 }
 
-/** A write of one app's desired state, with its description for dry runs. */
+/** A write of one app's desired state, with the text that describes the write in a dry run. */
 export interface AppWriteRequest {
   readonly intent: ApplyIntent<"App">;
   /** Completes the message "would ..." of a dry run, such as "deploy image x". */
@@ -92,7 +92,8 @@ export async function writeApp(
   const isChanged = setChangedHeader(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
   const app = context.store.get("App", name) ?? result.resource;
-  // A client that waited for a new app learns from the status that it was created, on every route that creates apps.
+  // Every route that creates apps responds 201 if the client waited for a new app, so that the client learns that the
+  // app was created.
   const status = result.created && query.wait === true ? 201 : write.status;
   return respondToWrite(context, reply, app, status, query.wait ? timeoutMs : null);
 }
@@ -143,7 +144,9 @@ export async function waitUntilReady(
   }
 }
 
-/** Returns the result of the dry run of `intent`, for the plans of Apps in the same request. */
+/**
+ * Returns the resource that a dry run of `intent` would write. The plans of other Apps in the same request use it.
+ */
 export function toPlannedResource(
   intent: Pick<Manifest, "kind" | "spec">,
   { resource }: ApplyResult,

@@ -12,7 +12,7 @@ type DeployPatch = Pick<ApplyIntent<"App">, "spec" | "annotations">;
 
 /**
  * Creates the patch of an image deploy. An App has either an image or a source, so a deploy of one removes the other.
- * Every deploy also releases the revision that a rollback holds.
+ * Every deploy also removes the pin to an earlier image or commit that a rollback has set.
  */
 export function createImagePatch(image: string, nowMs: number): DeployPatch {
   return {
@@ -56,7 +56,7 @@ export function createArchivePatch(
   };
 }
 
-/** Creates a patch that resolves the unchanged image or source again. */
+/** Creates a patch that keeps the image or source of an App, and makes Berth resolve it again. */
 export function createRedeployPatch(nowMs: number): DeployPatch {
   return { spec: {}, annotations: createRedeployAnnotations(nowMs) };
 }

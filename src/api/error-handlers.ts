@@ -6,7 +6,7 @@ import { toErrorResponse } from "./error-response.ts";
 
 type SendError = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
-/** Makes all failed requests, also those with unknown paths or methods, return the same error format. */
+/** Makes all failed requests return the same error format, including requests with unknown paths or methods. */
 export function installErrorHandlers(
   server: FastifyInstance,
   logger: Logger,
@@ -42,7 +42,7 @@ export function installErrorHandlers(
     const path = request.url.split("?", 1)[0] ?? "";
     const methods = routes.find(path);
     const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}...` : path);
-    // A route may also throw this error if the path names a resource that does not exist.
+    // A route may also throw a NotFoundError itself, if the path names a resource that does not exist.
     if (methods.length === 0 || methods.includes(request.method)) {
       answer(new NotFoundError(`there is nothing at ${shown}`, "see /api/docs"), request, reply);
       return;

@@ -110,7 +110,7 @@ const codeByStatus: Readonly<Record<number, ErrorCode>> = {
 
 function getFrameworkError(error: unknown): KnownError | undefined {
   if (!(error instanceof Error)) return undefined;
-  // The client disconnected, or the server closes. Both abort the work that the request waits for.
+  // The client disconnected, or the server is closing. Either event aborts the work that the request waits for.
   if (isAbortError(error)) {
     return { code: "shutting_down", message: "the server is shutting down" };
   }

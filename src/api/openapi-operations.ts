@@ -45,7 +45,7 @@ function toOperationId(path: string, method: string): string {
   return method + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
 }
 
-/** Completes a request body: a body that may be null may also be missing. */
+/** Completes a request body. The document then says that a body that may be null is optional. */
 function completeBody(body: JsonObject): JsonObject {
   const content = isObject(body["content"]) ? body["content"] : {};
   const isOptional = Object.values(content).some(
@@ -79,7 +79,7 @@ function completeResponse(path: string, status: string, response: Json): JsonObj
   const description = STATUS_CODES[status] ?? "Response";
   const content = isObject(response) ? response["content"] : undefined;
   if (!isObject(content) || status === "204") return { description };
-  // Only JSON has a schema of its own; other texts are sent as they are.
+  // Only JSON bodies have their own schema; all other bodies are documented as plain text.
   const media = mapSchemas(content, (type, schema) =>
     type === "application/json" ? schema : textSchema(type, eventSchemas[path]),
   );

@@ -63,7 +63,7 @@ const builtDocument = join(import.meta.dirname, "openapi.json");
 export function openApiRoutes(api: Api): void {
   let document: string | undefined;
   const getDocument = (): string => {
-    // Sources that were not built, as in tests, have no such file.
+    // The file does not exist if Berth runs from its sources, as in tests.
     document ??= existsSync(builtDocument)
       ? readFileSync(builtDocument, "utf8")
       : JSON.stringify(api.swagger());

@@ -17,9 +17,12 @@ import type { Revision, Store } from "../store/store.ts";
 const FIELDS_NOT_ROLLED_BACK: ReadonlySet<string> = new Set(["running", "suspend", "replicas"]);
 
 /**
- * Returns the requested revision. Without a request: the revision that serves, if the spec asks for another one that
- * has not taken over; otherwise the newest one that was stable or has served, and that differs from the current one
- * in its spec or in the commit of its source. `revisions` are newest first. Returns undefined if there is none.
+ * Returns the revision to roll back to:
+ * - the requested revision, if the caller names one;
+ * - otherwise the revision that served last;
+ * - if that is the current one, the newest revision that was stable or has served.
+ * Unless it was requested, the revision differs from the current one in its spec or in the commit of its source.
+ * `revisions` are newest first. Returns undefined if there is no such revision.
  */
 export function findRollbackTarget(
   app: Resource<"App">,
@@ -41,7 +44,10 @@ export function findRollbackTarget(
   );
 }
 
-/** Returns a hint if `findRollbackTarget` finds nothing. There may be another revision that was never stable. */
+/**
+ * Returns a hint for the case that `findRollbackTarget` finds no revision. The hint names another revision, if there
+ * is one.
+ */
 export function explainMissingTarget(
   app: Resource<"App">,
   revisions: readonly Revision[],
@@ -86,7 +92,7 @@ function findRequestedImage({ metadata, spec, status }: Resource<"App">): string
     : null;
 }
 
-/** Returns the annotation that holds an App at the image of the revision, or that releases such a hold. */
+/** Returns the annotation that pins an App to the image of the revision, or that removes such a pin. */
 export function createImageHold(
   app: Resource<"App">,
   { spec, image, imageId }: Revision,
@@ -152,7 +158,7 @@ export function createRollbackPatch(current: AppSpec, target: AppSpec): Record<s
   return patch;
 }
 
-/** Returns the git source, whose settings for following and fetching the repository are not rolled back. */
+/** Returns the git source of a spec; undefined if the spec has another source or none. */
 function getGitSource({ source }: AppSpec): GitSource | undefined {
   return source && "git" in source ? source.git : undefined;
 }

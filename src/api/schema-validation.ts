@@ -40,7 +40,8 @@ function compile(schema: object, part: HttpPart): Validator {
   const createError = createErrorFor(schema);
   // A copy through JSON drops the markers that TypeBox keeps on schemas.
   const plain: Record<string, unknown> = JSON.parse(JSON.stringify(schema));
-  // Compiled with the first request, since compiling all of them took a tenth of a server's start.
+  // The validator is compiled at the first request, because compiling all validators took a tenth of the time of a
+  // server's start.
   let validate: ValidateFunction | undefined;
   return (value) => {
     if (part === "body") {
@@ -72,7 +73,10 @@ const partPrefixes: Readonly<Record<HttpPart, string>> = {
   headers: "in the headers: ",
 };
 
-/** Bodies whose fields are those of a spec. The store returns the same code for a spec that is not valid. */
+/**
+ * Bodies whose fields are the fields of a spec. An invalid body gets the error code that the store returns for an
+ * invalid spec.
+ */
 const specBodies: ReadonlySet<object> = new Set([
   CreateAppBody,
   CreateSecretBody,

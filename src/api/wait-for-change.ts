@@ -2,12 +2,15 @@ import type { Clock } from "../base/clock.ts";
 import type { Kind } from "../resources/kinds.ts";
 import type { ChangeHub } from "./change-hub.ts";
 
-/** The timeout passed, the caller disconnected, or the server is closing. */
+/**
+ * The result of a wait that ended without an outcome: the timeout passed, the caller disconnected, or the server is
+ * closing.
+ */
 export type TimedOut = { readonly type: "timed-out" };
 
 /**
- * Waits without polling until `observe` returns an outcome. It is called immediately, and after each change of the
- * resource in the store.
+ * Waits without polling until `observe` returns an outcome. `observe` is called immediately, and after each change of
+ * the resource in the store.
  */
 export function waitForChange<T>(
   { hub, clock }: { readonly hub: ChangeHub; readonly clock: Clock },

@@ -4,8 +4,8 @@ import { BerthError } from "../../base/errors.ts";
 const WINDOW_MS = 60_000;
 const FAILURES_MAX = 5;
 /**
- * The maximum number of tracked addresses, far more than guess passwords at the same time. Beyond it the oldest entries
- * are dropped.
+ * The maximum number of tracked addresses. Far fewer addresses are expected to guess passwords at the same time.
+ * Beyond this number the oldest entries are dropped.
  */
 const ADDRESSES_MAX = 10_000;
 /** The number of wrong attempts of all addresses in a window before further attempts are delayed. */
@@ -20,9 +20,9 @@ interface Attempts {
 }
 
 /**
- * Allows five wrong passwords, or signatures, a minute for each address. Running attempts count too: otherwise a
- * hundred concurrent ones could start before the first one fails. Many wrong attempts from many addresses delay every
- * attempt, but no attempt is refused for them, so that an attacker cannot lock the owner out.
+ * Allows each address five wrong passwords or signatures a minute. Attempts in progress count too: otherwise a
+ * hundred of them could start before the first one fails. Many wrong attempts from many addresses delay every
+ * attempt, but refuse none: otherwise an attacker could lock the owner out.
  */
 export class AttemptLimiter {
   readonly #clock: Clock;
@@ -68,7 +68,10 @@ export class AttemptLimiter {
     };
   }
 
-  /** Resolves at once, or after up to five seconds while many addresses guess. Called before `begin`. */
+  /**
+   * Resolves at once, or after up to five seconds if many addresses are guessing. The caller awaits it before it
+   * calls `begin`.
+   */
   async slowDown(signal: AbortSignal): Promise<void> {
     const nowMs = this.#clock.now();
     const recent = this.#failedAtMs.filter((time) => time > nowMs - WINDOW_MS);
@@ -86,7 +89,7 @@ export class AttemptLimiter {
   }
 }
 
-/** Returns the /64 network of an IPv6 address, since one customer has all of its addresses. */
+/** Returns the /64 network of an IPv6 address, because one customer usually has all addresses of such a network. */
 function getNetwork(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
   if (mapped?.[1] !== undefined) return mapped[1];

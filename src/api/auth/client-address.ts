@@ -6,7 +6,7 @@ import type { FastifyRequest } from "fastify";
  * counts as if the nearest proxy had sent the request itself: otherwise each invented text would be a client of its own.
  */
 export function getClientAddress({ ip, ips }: Pick<FastifyRequest, "ip" | "ips">): string {
-  // From the sender of the request to the client that the proxies report.
+  // The addresses in order, from the sender of the request to the client that the proxies report.
   const hops = ips ?? [ip];
   return hops.map(toAddress).findLast((address) => address !== undefined) ?? hops[0] ?? ip;
 }

@@ -8,9 +8,9 @@ const COST = { N: 2 ** 15, r: 8, p: 1 } as const;
 const KEY_BYTES = 32;
 
 /**
- * Ensures that there is a password. `configured` is the value of BERTH_PASSWORD; if it differs from the stored
- * password, it replaces it and ends every session. Without it, the first start creates a password and returns it, to
- * be printed once; later starts return undefined.
+ * Ensures that there is a password. `configured` is the value of BERTH_PASSWORD. If it differs from the stored
+ * password, it replaces the stored password, and every session ends. If `configured` is undefined, the first start
+ * creates a password and returns it, so that the caller can print it once; later starts return undefined.
  */
 export async function ensurePassword(
   store: { readonly settings: Settings; readonly tokens: TokenStore },

@@ -2,9 +2,10 @@ import { BlockList, isIP } from "node:net";
 import { INGRESS_ADDRESS } from "../../base/http/ingress-connections.ts";
 
 /**
- * Returns a check that is true for the address of a trusted proxy. With it, `request.ip` is the address that the
- * nearest trusted proxy reports: the last one in X-Forwarded-For that is not itself a trusted proxy, so that a client
- * cannot choose it. The check is called with the sender of the request first (`hop` 0). The ingress is trusted as a sender.
+ * Returns Fastify's `trustProxy` function, which returns true for the address of a trusted proxy. `request.ip` is
+ * then the address that the nearest trusted proxy reports: the last one in X-Forwarded-For that is not itself a
+ * trusted proxy, so that a client cannot choose it. The function is first called with the sender of the request
+ * (`hop` 0). The ingress is trusted only as that sender.
  */
 export function createProxyCheck(
   proxies: readonly string[],

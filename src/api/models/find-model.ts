@@ -136,7 +136,10 @@ function noModelFileError(id: string): ConflictError {
   return new ConflictError("wrong_state", `model "${id}" has no file: it is part of the assistant`);
 }
 
-/** Returns true if a Model, a catalog entry (which would be hidden) or a file of the assistant has the name. */
+/**
+ * Returns true if a Model, a catalog entry or a file of the assistant has the name. (A Model with the name of a
+ * catalog entry would hide that entry.)
+ */
 function isNameTaken({ store, control, models }: ModelLookupDependencies, name: string): boolean {
   return (
     store.get("Model", name) !== undefined ||

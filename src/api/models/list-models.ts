@@ -54,7 +54,10 @@ function isMadeFrom(model: Resource<"Model">, { metadata, spec }: Manifest<"Mode
   return spec.quantization === undefined || hasQuantization(model, spec.quantization);
 }
 
-/** Compares with the quantization in the status, or with that in the spec if the status has none. */
+/**
+ * Returns true if the Model has this quantization. The quantization in the status counts; if the status has none, the
+ * one in the spec counts.
+ */
 export function hasQuantization({ spec, status }: Resource<"Model">, wanted: string): boolean {
   return [
     status?.memory.pin?.model.quantization,

@@ -19,7 +19,7 @@ import { type ModelWriteRequest, respondUnchanged, writeModel } from "./model-wr
 
 type ModelWriteResult = ModelView | ModelDryRunReport;
 
-/** Creates the Model if there is none; else verifies its files, or resumes an interrupted download. */
+/** Creates the Model if there is none. Otherwise verifies its files, or resumes an interrupted download. */
 export async function downloadModel(
   context: ApiContext,
   request: FastifyRequest,
@@ -58,7 +58,9 @@ export async function downloadModel(
     : writeModel(context, reply, write, query);
 }
 
-/** Loads a model, and creates the Model if there is none. It has priority over all others if memory is short. */
+/**
+ * Loads a model, and creates its Model if there is none. If memory is short, the model has priority over all others.
+ */
 export async function startModel(
   context: ApiContext,
   request: FastifyRequest,
@@ -102,7 +104,10 @@ export async function startModel(
 
 type ModelPatch = Pick<Partial<ApplyIntent<"Model">>, "spec" | "annotations">;
 
-/** Returns a time after all other starts, also for concurrent starts or a clock that was set back: the last start wins. */
+/**
+ * Returns a time that is later than every earlier start, even if starts are concurrent or the clock was set back,
+ * because the model that was started last has priority.
+ */
 function chooseStartTime({ store, clock }: ApiContext): string {
   const others = store
     .list("Model")
@@ -114,7 +119,7 @@ function chooseStartTime({ store, clock }: ApiContext): string {
 /** The latest time of a start. Timestamps can be compared as texts only if years have four digits. */
 const TIME_MAX_MS = Date.UTC(10_000, 0) - 1;
 
-/** Creates a merge, like `start` and `stop` of an app. Fields of files need force. */
+/** Creates a merge of the given fields into a Model. Fields that spec files own are changed only with `force`. */
 export function createMergeIntent(
   request: FastifyRequest,
   model: Resource<"Model">,

@@ -12,7 +12,7 @@ export interface ModelId {
   readonly quantization: string | undefined;
 }
 
-/** The maximum length of a model id, which every repository with its quantization fits into. */
+/** The maximum length of a model id. The id of every repository, including its quantization, is shorter. */
 const LENGTH_MAX = 1024;
 const TAG = /^([^:]+):([A-Za-z0-9][\w.-]{0,63})$/;
 /** Matches names of Models, and of files in the assistant's folder. */

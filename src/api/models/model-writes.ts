@@ -11,7 +11,7 @@ import { fieldChangeView } from "../views/plans.ts";
 import { getModelView } from "./list-models.ts";
 import { type ModelWaitTarget, toWaitError, waitForModel } from "./wait-for-model.ts";
 
-/** A write of one Model's desired state, with its description for dry runs. */
+/** A write of one Model's desired state, with the text that describes the write in a dry run. */
 export interface ModelWriteRequest {
   readonly intent: ApplyIntent<"Model">;
   /** Completes the message "would ..." of a dry run, such as "start model x". */

@@ -88,7 +88,10 @@ function isDownloaded({ status }: Resource<"Model">, generation: number): boolea
   );
 }
 
-/** Reasons that end a wait, because the user has to free space. Berth continues by itself afterwards. */
+/**
+ * Reasons that end a wait, because the user has to free space first. After that, Berth continues without another
+ * request.
+ */
 const capacityReasons: Readonly<Record<"running" | "downloaded" | "stopped", readonly string[]>> = {
   running: ["DiskFull", "InsufficientMemory"],
   downloaded: ["DiskFull"],

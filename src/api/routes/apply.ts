@@ -45,7 +45,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       const timeoutMs = parseWaitTimeoutMs(request.query.timeout);
       const manifests = validateAll(request.body.manifests);
       const actor = getActor(request);
-      // An App is taken over from another import or template only by name, and never in bulk.
+      // An App that belongs to another import or template is taken over only if it is the only App of the request.
       const takeOver = force && manifests.filter(({ kind }) => kind === "App").length === 1;
       const intents = manifests.map((manifest) => ({
         kind: manifest.kind,

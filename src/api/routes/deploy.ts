@@ -26,7 +26,10 @@ const UNKNOWN_DIGEST = "0".repeat(64);
 const BinaryBody = Type.String({ format: "binary" });
 const DeployForm = Type.Object({ config: SourceDeployConfig, source: BinaryBody }, closed);
 
-/** Routes for source archives, with or without a deploy. Each has a scope of its own, because they parse bodies differently. */
+/**
+ * Routes for source archives, with or without a deploy. Each route is in its own Fastify scope, because the routes
+ * parse bodies differently.
+ */
 export async function deployRoutes(api: Api, context: ApiContext): Promise<void> {
   const { uploadBytesMax } = context.config;
 

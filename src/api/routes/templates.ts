@@ -16,13 +16,15 @@ import { assertNoNewServerFolder } from "../server-paths.ts";
 import { findTemplate, listTemplates } from "../template-catalog.ts";
 import { templateView } from "../views/resources.ts";
 
-/** Returns who wrote a template, or a part of it, without the scope admin; undefined if no one did. */
+/** Returns the caller without the scope `admin` who wrote a template or a part of it; undefined if there is none. */
 function findTemplateWriter(store: Store, template: string): FieldAuthor | undefined {
   const [unchecked] = store.listUncheckedFields("Template", template);
   return unchecked && { name: unchecked.author ?? "an unknown writer", scope: "write" };
 }
 
-/** Limits the creation of an app to what the template's writer may do, also if an administrator creates it. */
+/**
+ * Limits the creation of an app to what the writer of its template may do, even if an administrator creates the app.
+ */
 function limitToWriter(caller: Actor, author: FieldAuthor, template: string) {
   if (caller.scope !== "admin") return { actor: caller, author };
   const adminHint = `have an administrator write the template "${template}", which ${author.name} wrote, again`;

@@ -48,7 +48,7 @@ export function modelStateView(
   };
 }
 
-/** Returns true if the status shows complete and verified files, also if a newer spec wants others. */
+/** Returns true if the status shows complete and verified files, even if a newer spec requests other files. */
 export function isOnDisk({ status }: Resource<"Model">): boolean {
   return (
     status !== null &&
