@@ -5,9 +5,10 @@ import type { Environment } from "./process-environment.ts";
 export const ASSISTANT_DATA_DIR_VARIABLE = "BERTH_ASSISTANT_DATA_DIR";
 
 /**
- * Returns the absolute data directory of an assistant: the value of the flag, or of BERTH_ASSISTANT_DATA_DIR, or the
- * default: /var/lib/berth/assistant for root, and a folder below $XDG_DATA_HOME for other users. The folder counts as
- * data, not as state, in the terms of XDG, because models, memory and the ledger are worth a backup.
+ * Returns the absolute data directory of an assistant: the value of the flag, otherwise the value of
+ * BERTH_ASSISTANT_DATA_DIR, otherwise the default. The default is /var/lib/berth/assistant for root, and a folder
+ * below $XDG_DATA_HOME for other users. In the terms of XDG the folder is data rather than state, because models,
+ * memory and the ledger are worth a backup.
  */
 export function resolveAssistantDataDir(
   input: StateDirectoryOptions & { readonly userId?: number | undefined },

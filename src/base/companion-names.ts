@@ -1,6 +1,6 @@
 /**
- * The names of the companion on the session bus, in the order in which it claims them. When the last name has an
- * owner, all of them have.
+ * The names of the companion on the session bus, in the order in which it claims them: when the last name has an
+ * owner, every name has one.
  */
 export const companionBusNames = [
   "dev.assistant.Agent1",

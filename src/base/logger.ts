@@ -25,7 +25,7 @@ export function createLogger(options: { format: LogFormat; level?: string }): Lo
   }
   const stream = pretty({
     destination: 2,
-    // Lines are not lost when the process ends at once.
+    // With synchronous writes, no lines are lost when the process ends right after them.
     sync: true,
     translateTime: "SYS:HH:MM:ss",
     singleLine: true,

@@ -5,7 +5,7 @@ import { getErrorCode } from "./errors.ts";
 /** The interval of checks for a process that is about to end, in milliseconds. */
 const EXIT_POLL_MS = 50;
 
-/** Returns true if a process with this id runs, of any user. */
+/** Returns true if a process with this id is running, even if it belongs to another user. */
 export function isProcessRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -14,7 +14,7 @@ export function isProcessRunning(pid: number): boolean {
     return getErrorCode(error) === "EPERM";
   }
   try {
-    // A process that has ended but was not reaped is a zombie, which some containers never remove.
+    // A process that has ended but was not reaped is a zombie. In containers without an init process, zombies stay.
     return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {
     return true;
@@ -22,8 +22,8 @@ export function isProcessRunning(pid: number): boolean {
 }
 
 /**
- * Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process is gone, also if it never existed, and at the
- * latest `killMs` after SIGKILL. Rejects with the signal's reason only.
+ * Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process has ended, or at once if it never existed,
+ * and at the latest `killMs` after SIGKILL. Rejects only with the reason of `signal`, when `signal` aborts.
  */
 export async function terminateProcess(
   pid: number,

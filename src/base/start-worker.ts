@@ -2,8 +2,8 @@ import { extname } from "node:path";
 import { Worker, type WorkerOptions } from "node:worker_threads";
 
 /**
- * The flags with which Node.js runs a module of the sources, which tests and benchmarks do; before version 22.18 it
- * strips types only with a flag. The build consists of JavaScript.
+ * The flags with which Node.js runs a TypeScript module. Tests and benchmarks run the sources, and Node.js before
+ * version 22.18 strips types only with a flag. The build consists of JavaScript and needs no flags.
  */
 export const sourceFlags: readonly string[] =
   import.meta.url.endsWith(".ts") && !process.features.typescript

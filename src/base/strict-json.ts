@@ -60,7 +60,8 @@ export function describeJsonError(error: unknown): string {
 }
 
 /**
- * Checks keys and nesting in a text that JSON.parse has accepted, so that a scan for strings and brackets is enough.
+ * Checks keys and nesting of a text. JSON.parse has accepted the text before, so a scan for strings and brackets is
+ * enough.
  */
 function checkKeys(text: string, rules: StrictJsonOptions): void {
   /** The open objects and arrays, outermost first: a set of keys for each object, null for each array. */

@@ -17,7 +17,7 @@ import { drainUnreadBodies } from "./unread-body.ts";
  */
 const PARAM_LENGTH_MAX = 2048;
 
-/** Fastify's own compiler; no route refers to a shared schema. */
+/** Fastify's own compiler of serializers. It needs no shared schemas, because no route refers to one. */
 const compileSerializer = SerializerSelector()();
 
 export interface HttpServerOptions {
@@ -62,7 +62,8 @@ export function createHttpServer(options: HttpServerOptions): {
     server.server.emit("request", request, response),
   );
   server.setSerializerCompiler(({ httpStatus = "", ...route }) => {
-    // Compiled with the first response, since compiling all of them takes a tenth of a server's start.
+    // The serializer is compiled at the first response, because compiling all serializers takes a tenth of the time
+    // of a server's start.
     let serialize: ((data: unknown) => string) | undefined;
     return (data) => (serialize ??= compileSerializer({ ...route, httpStatus }))(data);
   });

@@ -6,8 +6,9 @@ import { createServer, type Socket } from "node:net";
 export const INGRESS_ADDRESS = "ingress";
 
 /**
- * Makes an HTTP server accept the ingress's connections on a Unix socket, too. Only this user can reach the socket, so that
- * no other process can claim to forward a client's request. Returns a function that stops it; connections in progress go on.
+ * Makes an HTTP server accept the ingress's connections on a Unix socket, too. Only this user can reach the socket,
+ * so no other process can claim to forward a client's request. Returns a function that makes the server stop
+ * accepting such connections; open connections are not closed.
  */
 export async function acceptIngressConnections(server: Server, path: string): Promise<() => void> {
   const listener = createServer({ allowHalfOpen: true }, (socket) => {

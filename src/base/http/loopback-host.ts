@@ -14,8 +14,8 @@ export function isLoopbackHost(host: string): boolean {
 }
 
 /**
- * Returns all Host headers. Of two, Node would use the first, but a browser or a proxy may use the second. In
- * `rawHeaders`, names and values alternate.
+ * Returns all Host headers. If a request has two, Node uses the first one, but a browser or a proxy may use the
+ * second one. In `rawHeaders`, names and values alternate.
  */
 export function getHostHeaders(rawHeaders: readonly string[]): readonly string[] {
   return rawHeaders.filter(

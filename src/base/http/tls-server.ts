@@ -34,7 +34,8 @@ export class TlsServerWithLocalHttp extends Server {
     this.#tls = createTlsServer({ ...certificate, ALPNProtocols: ["http/1.1"] }, (socket) => {
       super.emit("connection", socket);
     });
-    // A client that does not trust the certificate, or breaks off, is no error of the server.
+    // A client that does not trust the certificate, or disconnects during the handshake, causes no error of the
+    // server.
     this.#tls.on("tlsClientError", (_error, socket) => socket.destroy());
   }
 
