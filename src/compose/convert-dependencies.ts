@@ -66,7 +66,7 @@ function addDependency(conversion: ServiceConversion, node: ComposeNode, service
   conversion.spec.dependsOn = [...(conversion.spec.dependsOn ?? []), app];
 }
 
-/** Returns true if another service waits for this service to exit, which makes it a job rather than an app. */
+/** Returns true if another service waits for this service to exit. Such a service is a job rather than an app. */
 export function isJob(service: string, services: ComposeNode): boolean {
   return listEntries(services).some(({ value }) => {
     const condition = getValue(getValue(getValue(value, "depends_on"), service), "condition");

@@ -119,7 +119,10 @@ function isPublic(
   return hints.isDisabled !== true && (hints.domains.length > 0 || hints.prefixes.size > 0);
 }
 
-/** Returns the URL of a domain: with http for a name without a public certificate, which is served over HTTP, too. */
+/**
+ * Returns the URL of a domain. For a name that cannot have a public certificate the URL begins with http, because the
+ * ingress also serves such a name over HTTP.
+ */
 function getUrl(domain: string, prefix: string): string {
   const isLocal = domain.endsWith(">") || /(^|\.)(localhost|local|internal|test)$/.test(domain);
   return `${isLocal ? "http" : "https"}://${domain}${prefix}`;

@@ -81,7 +81,7 @@ function validateConversion(conversion: ServiceConversion): Manifest<"App"> | un
   return undefined;
 }
 
-/** For fields of an App that Compose calls differently, the name of the Compose key. */
+/** Maps fields of an App to Compose keys, for fields that have another name in Compose. */
 const composeKeys: Readonly<Record<string, string>> = {
   source: "build",
   env: "environment",

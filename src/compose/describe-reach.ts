@@ -10,8 +10,8 @@ export const REACH_HINT =
   "if you trust the service with it: --accept unsafe; Berth creates no such path";
 
 /**
- * Returns why a mount, a build or a file of variables gives an app more of the machine than the files of its project;
- * undefined for a path in the project's folder. Links count as what they lead to.
+ * Returns the reason why a mount, a build or a file of variables gives an app access to more than the files of its
+ * project; undefined for a path in the project's folder. For a link, its target counts.
  */
 export function describeReach(
   conversion: ServiceConversion,

@@ -29,8 +29,8 @@ export interface ImportOptions extends LoadProjectOptions {
   readonly profiles?: readonly string[];
   readonly namePrefix?: string;
   /**
-   * True if the other services are written although one service fails. Their Apps then do not wait for the App of that
-   * service.
+   * True if the remaining services are converted even if one service fails. Their Apps then do not wait for the App
+   * of the failed service.
    */
   readonly partial?: boolean;
   /** Services that get a domain although nothing in the file makes them public, with their ports if these are given. */
@@ -46,7 +46,7 @@ export interface ImportOptions extends LoadProjectOptions {
 export interface ImportedApp {
   readonly service: string;
   readonly manifest: Manifest<"App">;
-  /** The places where clients outside of the machine's apps reach it. */
+  /** The ports and URLs at which clients outside of the machine's apps reach the app. */
   readonly publicPlaces: readonly PublicPlace[];
 }
 
@@ -56,7 +56,10 @@ export interface ComposeImport {
   readonly findings: readonly ImportFinding[];
   /** Values of Secrets that the apps need and that the user must set. */
   readonly secretValues: readonly SecretValue[];
-  /** If nothing is public, the value of --public that makes the likely service public; undefined if none is likely. */
+  /**
+   * The value for --public that would make the most likely service public; undefined if a service is public already,
+   * or if no service is likely.
+   */
   readonly likelyPublic: string | undefined;
 }
 
@@ -145,7 +148,7 @@ export function importCompose(options: ImportOptions, files: ComposeFileReader):
   };
 }
 
-/** Removes the Apps that could not be converted from the dependencies of the others, and reports that. */
+/** Removes dependencies on Apps that could not be converted, and reports each removal. */
 function withoutMissingDependencies(
   apps: readonly ImportedApp[],
   conversions: readonly ServiceConversion[],
@@ -178,7 +181,9 @@ function withoutMissingDependencies(
   });
 }
 
-/** Chooses the service that a user most likely wants to reach: one with a web port on which no other depends. */
+/**
+ * Chooses the service that a user most likely wants to reach: it has a web port, and no other service depends on it.
+ */
 function findLikelyPublic(conversions: readonly ServiceConversion[]): string | undefined {
   const needed = new Set(conversions.flatMap(({ spec }) => spec.dependsOn ?? []));
   const candidates = conversions.flatMap(({ service, app, spec, isFailed }) => {

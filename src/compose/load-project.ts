@@ -31,7 +31,10 @@ export interface ComposeFileReader {
   read(path: string): FileText;
   /** Lists the text files below a folder, up to a limit, or the file itself. */
   list?(path: string): readonly string[];
-  /** Returns the path with its links resolved, as far as it exists. Without it, no path is a link. */
+  /**
+   * Returns the path with its links resolved, as far as it exists. If a reader lacks this function, no path is
+   * treated as a link.
+   */
   resolveLinks?(path: string): string;
   /** Returns the path as messages show it. */
   displayPath(path: string): string;
@@ -40,7 +43,7 @@ export interface ComposeFileReader {
 /** The sections of a project, merged from all its files. */
 export interface ComposeProject {
   readonly folder: string;
-  /** Identifies the text of the first file. */
+  /** A hash that identifies the text of the first file. */
   readonly digest: string;
   readonly name: Scalar | undefined;
   readonly services: Mapping;
@@ -268,8 +271,8 @@ class ProjectLoader {
   }
 
   /**
-   * Reads the variables of the env files. Variables in `above` take precedence over them, and those of a later file
-   * over those of an earlier one.
+   * Reads the variables of the env files. A later file overrides earlier files, and variables in `above` override all
+   * files.
    */
   #readVariables(
     paths: readonly string[],
@@ -300,7 +303,10 @@ class ProjectLoader {
   }
 }
 
-/** Expands the variables in a mapping, except in extension fields, whose used parts were already copied by aliases. */
+/**
+ * Expands the variables in a mapping, except in extension fields. Aliases have already copied the used parts of those
+ * fields to other places.
+ */
 function interpolateMapping(root: Mapping, variables: Variables): Mapping {
   const entries = [...root.entries].map(([key, entry]) => {
     const value = key.startsWith("x-")

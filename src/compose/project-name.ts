@@ -2,9 +2,9 @@ import { basename, extname } from "node:path";
 import type { ComposeProject } from "./load-project.ts";
 
 /**
- * Returns the name of a project: its `name`, otherwise the name of the folder of a file that is called compose.yaml or
- * docker-compose.yml, otherwise the name of the file. Standard input without a name is known by its content, so that
- * two projects from standard input are never taken for one.
+ * Returns the name of a project: its `name`, otherwise the name of the folder of a file that is called compose.yaml
+ * or docker-compose.yml, otherwise the name of the file. A project from standard input without a name is identified
+ * by its content, so that two such projects are never treated as the same project.
  */
 export function getProjectName(project: ComposeProject, files: readonly string[]): string {
   const [first = ""] = files;

@@ -6,8 +6,9 @@ import { findHostReference } from "./report-references.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /**
- * Reports where a prefix for the names of apps cannot be followed: names in files that are mounted or built into an
- * image, and names in images, which are not read. The names inside values are reported by `reportReferences`.
+ * Reports old names of services that may remain after `--name-prefix` has renamed their apps. Names in files that are
+ * mounted or built into an image are found in the files. Images themselves are not read, so one finding warns of all
+ * of them. `reportReferences` reports the names inside values.
  */
 export function reportUnreadNames(
   conversions: readonly ServiceConversion[],

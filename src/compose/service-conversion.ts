@@ -26,7 +26,7 @@ export interface ConversionOptions {
   readonly publicPorts: ReadonlyMap<string, number | undefined>;
 }
 
-/** A place where clients outside of the machine's apps reach an app, and the reason. */
+/** A port or URL at which clients outside of the machine's apps reach an app, and the reason why it is public. */
 export interface PublicPlace {
   /** The URL; null for a port of the machine. */
   readonly url: string | null;
