@@ -29,20 +29,23 @@ export interface RunRecorder {
   keep(state: RunState): void;
   /** Keeps the state and writes its status to the store, so that a crash of Berth does not lose it. Throws `disk_full`. */
   write(state: RunState): void;
-  /** Like `write`, before a restart. A version that was stable once is restarted even if the disk is full. */
+  /**
+   * Works like `write`, and is called before a restart. A version that was stable earlier is restarted even if the
+   * disk is full.
+   */
   writeRestart(state: RunState, progress: Reason): void;
 }
 
 export interface ActResult {
   readonly state: RunState;
-  /** False if nothing is left to do now: the App is as planned, or the rest waits for something. */
+  /** False if nothing can be done now: the App is as planned, or the remaining work waits for an event. */
   readonly hasChanged: boolean;
 }
 
 /**
- * Executes the operations of the plan in order. Writes what must survive a crash before the operation that it
- * belongs to. Stops early if the App has changed meanwhile, or if the plan has to be made again. Throws what the
- * engine throws if only a later run can do better.
+ * Executes the operations of the plan in order. State that must survive a crash is written before the operation that
+ * it describes. Stops early if the App has changed meanwhile, or if a new plan is needed. Throws the engine's error
+ * if only a later run can succeed.
  */
 export async function actOnPlan(
   context: ReconcilerContext,
@@ -82,7 +85,8 @@ export function failVersion(
 ): RunState {
   const { resource, desired, memory, mask } = state;
   const masked = { reason: failure.reason, message: mask(failure.message) };
-  // Makes the version a revision, because the list of revisions can only show the failure of one.
+  // Makes the version a revision, because the list of revisions can show a failure only if the failed version is a
+  // revision.
   if (desired.imageId === null) keepRevision(store, desired, state.resolved.spec);
   const next = revertOrStall(store, resource, desired, memory, masked, {
     serving: findOtherServingRevision(state),
@@ -172,7 +176,8 @@ async function obtainRunImage(
   recorder: RunRecorder,
   signal: AbortSignal,
 ): Promise<ObtainedRunImage> {
-  // Waiting for a registry or a build is not the version's fault: its deadline does not run meanwhile.
+  // A registry or a build that takes long is not a failure of the version. The version's deadline does not run while
+  // it waits.
   const steps = state.memory.attempt?.steps ?? 0;
   const nowMs = context.clock.now();
   const memory = reconcileState.noteProgress(state.memory, nowMs, steps, true);
@@ -212,8 +217,8 @@ function recordCorrections(
 }
 
 /**
- * Writes what must survive a crash before it happens: a restart, so that it counts against the budget, and the versions
- * of a switch, so that Berth can go back to the previous one.
+ * Writes facts that must survive a crash before the operation happens. A restart has to count against the budget. The
+ * versions of a switch have to be known, so that Berth can switch back to the previous one.
  */
 function recordBefore(
   context: ReconcilerContext,
@@ -252,7 +257,7 @@ function recordRestart(
 
 function recordAfter(context: ReconcilerContext, state: PlannedRun, operation: Operation): void {
   if (operation.type === "createContainer") {
-    // The image exists, so earlier failures to obtain it do not matter: perhaps the user has loaded it.
+    // The image exists, so earlier failures to obtain it do not matter. The user may have loaded the image.
     for (const step of ["pull", "build"] as const)
       context.retries.succeed(state.desired.name, step);
   }

@@ -22,12 +22,14 @@ import { ImagePuller } from "./image-puller.ts";
 import { explainPendingModel } from "./model-inputs.ts";
 import { RetryTimes } from "./retry-times.ts";
 
-/** Apps reconciled at once; the engine hardly creates and starts more containers than this concurrently. */
+/**
+ * The number of Apps that are reconciled at once. The engine hardly creates and starts more containers concurrently.
+ */
 const WORKERS = 8;
 
 export interface AppControllerOptions {
   readonly store: Store;
-  /** The container engine, whose writes need the lease: see withLease. */
+  /** The container engine. Writing to it requires the lease; see withLease. */
   readonly runtime: ContainerRuntime;
   readonly lease: WriterLease;
   readonly clock: Clock;
@@ -39,7 +41,7 @@ export interface AppControllerOptions {
   readonly baseDomain: string;
   /** Returns when the machine of the engine was started, in epoch milliseconds; undefined if that is unknown. */
   readonly bootedAtMs?: (() => number | undefined) | undefined;
-  /** The listener through which containers reach the models; default: the usual port, assumed to be up. */
+  /** The listener through which containers reach the models; default: the usual port, which is assumed to listen. */
   readonly containerListener?: ContainerListenerStatus;
   readonly metrics: ControllerMetrics;
   readonly random: () => number;
@@ -58,7 +60,7 @@ export class AppController {
   readonly #references = new AppReferences();
   readonly #retries: RetryTimes;
   readonly #lastReadyConditions = new Map<string, string>();
-  /** For each Model, the reason for waiting when the Apps that use the Model were last queued. */
+  /** For each Model, the reason for which the Apps that use it had to wait when they were last queued. */
   readonly #lastModelReasons = new Map<string, string>();
 
   constructor(options: AppControllerOptions) {
@@ -221,7 +223,10 @@ export class AppController {
     this.#reconcileAll(connected);
   }
 
-  /** Observes everything again after the engine, or the permission to write to it, was lost or is back. */
+  /**
+   * Queues all Apps, so that they are observed again, when the engine or the permission to write to it was lost or
+   * has come back.
+   */
   #reconcileAll(connected: boolean): void {
     this.#reconciler.resetEngineState();
     this.#wakeAll(connected ? "event" : "resync");

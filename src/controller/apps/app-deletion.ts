@@ -14,8 +14,8 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 const ORPHAN_GRACE_MS = 10_000;
 
 /**
- * Runs the finalizer: removes the containers, the images that only this App used and, if the user asked for it, the
- * volumes. Every step can be repeated; the last one removes the finalizer, and with it the resource.
+ * Runs the finalizer. It removes the containers, the images that only this App used and, if the user asked for it,
+ * the volumes. Every step can be repeated. The last step removes the finalizer, and with it the resource.
  */
 export async function finalizeApp(
   context: ReconcilerContext,
@@ -52,8 +52,8 @@ export async function finalizeApp(
     }
   } else offerVolumesOfDeleted(context, resource);
   if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null)) {
-    // The network is removed with the last App, also if several are deleted at once, so that nothing of Berth is
-    // left on the engine.
+    // The network is removed with the last App, even if several Apps are deleted at once, so that nothing of Berth
+    // remains on the engine.
     await runtime.removeNetwork(networkName(store.instanceId), signal);
     context.executor.forgetEnsured();
   }

@@ -12,7 +12,7 @@ import type { ReadinessObservation } from "./app-readiness.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { Plan } from "./plan/plan-types.ts";
 
-/** Everything that the status is computed from. */
+/** All facts that the status is computed from. */
 export interface AppFindings extends ReadinessObservation {
   readonly resource: Resource<"App">;
   readonly nowMs: number;
@@ -22,22 +22,31 @@ export interface AppFindings extends ReadinessObservation {
   /** The desired version; null if the spec could not be resolved, for the reason in `refused` or `blocked`. */
   readonly desired: DesiredApp | null;
   readonly plan: Plan | null;
-  /** The reason why the spec cannot be deployed at all, such as a missing Secret or a cycle of dependencies. */
+  /**
+   * The reason why the spec cannot be deployed at all, such as a missing Secret or a cycle of dependencies; null if
+   * there is none.
+   */
   readonly refused: Reason | null;
   /** The reason why no containers are created yet. */
   readonly blocked: Reason | null;
   /** The reason why an earlier revision runs while the spec's source is being resolved. */
   readonly held: Reason | null;
-  /** The failure of the source that lasts until the spec or a Secret changes, or the user retries. */
+  /**
+   * A failure of the source that no retry by Berth can fix. It lasts until the spec or a Secret changes, or the user
+   * retries.
+   */
   readonly sourceFailure: Reason | null;
-  /** The reason why the source could not be resolved again, although an earlier resolution is known. */
+  /** The reason why the source could not be resolved again; the result of an earlier resolution is used meanwhile. */
   readonly fetchFailure: Reason | null;
-  /** The outage that delays a step beyond the progress deadline, a full disk, or a refused mount; Berth keeps trying. */
+  /**
+   * The reason why a step takes longer than the progress deadline: an outage, a full disk or a refused mount. Berth
+   * keeps trying.
+   */
   readonly outage: Reason | null;
-  /** The image of the spec's own source, and the newest build of it. */
+  /** The image of the spec's own source, and the newest build of that image. */
   readonly ownImage: string | null;
   readonly build: BuildRecord | null;
-  /** The step that runs now. */
+  /** The step that is in progress now. */
   readonly progress: Reason | null;
   /** The reason why the engine could not be asked; null if it answered. */
   readonly unknown: string | null;

@@ -13,7 +13,7 @@ import type { StoreReader } from "./dry-run-store.ts";
 /** The inputs of an App from other resources: the Secrets that it names, and the Apps that it depends on. */
 
 /**
- * Returns a digest of everything whose change makes another try of a stalled App worthwhile: the spec, the values of
+ * Returns a digest of everything whose change makes it worthwhile to try a stalled App again: the spec, the values of
  * Secrets, the registry credentials, and the revision of the source (null if it is unknown).
  */
 export function inputsDigest(
@@ -34,9 +34,9 @@ export function inputsDigest(
 }
 
 /**
- * Returns a digest of everything whose change makes another try worthwhile for a version that failed for `reason`:
- * everything that makes its containers, its health check and rollout and, if its image could not be pulled, the
- * credentials. A restart, a stop or a change of replicas does not change the digest.
+ * Returns a digest of everything whose change makes it worthwhile to try a version again that failed for `reason`.
+ * These are the settings of its containers, its health check and its rollout. If its image could not be pulled, the
+ * credentials count too. A restart, a stop or a change of replicas does not change the digest.
  */
 export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason: string): string {
   const { healthCheck, rollout, restart, dependsOn, models, pullSecret } = desired.app;
@@ -56,8 +56,8 @@ export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason
 }
 
 /**
- * Leaves out the settings of the window if they are the defaults. The digests are then the same as in versions of Berth
- * without these settings, so that no failed version is tried again.
+ * Leaves out the settings of the observation window if they are the defaults. The digests are then the same as in
+ * versions of Berth without these settings, so that no failed version is tried again after an upgrade.
  */
 function withoutDefaultWindow({ observeMs, minReadyMs, ...others }: EffectiveApp["rollout"]) {
   const defaults = resolveAppDefaults({}).rollout;
@@ -71,7 +71,10 @@ function withoutDefaultProbe({ rolloutProbe, ...others }: EffectiveApp["healthCh
 
 const pullFailures: ReadonlySet<string> = new Set(["ImageNotFound", "RegistryDenied"]);
 
-/** Lists the credentials of all registries, since only the registry that refuses knows which one an image needs. */
+/**
+ * Lists the credentials of all registries. Only the registry that refuses a pull knows which credentials its image
+ * needs.
+ */
 function listRegistryCredentials(store: StoreReader): readonly (readonly [string, number])[] {
   return store
     .list("Secret")
@@ -79,7 +82,9 @@ function listRegistryCredentials(store: StoreReader): readonly (readonly [string
     .map((secret) => [secret.metadata.name, secret.metadata.generation] as const);
 }
 
-/** Returns why the first unresolvable Secret reference makes the spec invalid; undefined if all resolve. */
+/**
+ * Returns why the spec is invalid, for the first Secret reference that cannot be resolved; undefined if all can be.
+ */
 export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | undefined {
   for (const [variable, value] of Object.entries(spec.env ?? {})) {
     if (typeof value !== "object") continue;
@@ -126,7 +131,7 @@ function resolveSecretKey(
   return keys.length === 1 ? keys[0] : undefined;
 }
 
-/** Returns the reason to wait for the first dependency that is not Ready; undefined if all are. */
+/** Returns the reason to wait for the first dependency that is not Ready; undefined if all dependencies are Ready. */
 export function findPendingDependency(store: StoreReader, spec: AppSpec): Reason | undefined {
   for (const name of spec.dependsOn ?? []) {
     const dependency = store.get("App", name);
@@ -136,7 +141,7 @@ export function findPendingDependency(store: StoreReader, spec: AppSpec): Reason
         message: `depends on app "${name}", which does not exist`,
       };
     const ready = findCondition(dependency.status?.conditions ?? [], "Ready");
-    // Containers reach each other without the ingress.
+    // Containers reach each other directly, so the ingress does not matter for a dependency.
     const isUsable = ready?.status === "True" || ready?.reason === CERTIFICATE_PENDING;
     if (!isUsable) {
       return {

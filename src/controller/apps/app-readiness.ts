@@ -16,8 +16,9 @@ export interface ReadinessObservation {
 }
 
 /**
- * True if every replica of the desired version is healthy, only they get the App's requests, the window after the
- * switch to it has passed, and the only other containers are those that finish their last requests.
+ * True if the rollout is complete: every replica of the desired version is healthy, only these replicas get the App's
+ * requests, and the observation window after the switch has passed. The only other containers are those that are
+ * finishing their last requests.
  */
 export function isComplete(desired: DesiredApp, observation: ReadinessObservation): boolean {
   const { surplus, old } = classifyContainers(desired, observation.containers);
@@ -30,7 +31,10 @@ export function isComplete(desired: DesiredApp, observation: ReadinessObservatio
   );
 }
 
-/** True while containers of older versions finish the requests that they had at the switch to the desired one. */
+/**
+ * True while containers of older versions are finishing the requests that they had when the desired version took
+ * over.
+ */
 export function isDraining(
   desired: DesiredApp,
   { containers, route }: Pick<ReadinessObservation, "containers" | "route">,
@@ -42,7 +46,10 @@ export function isDraining(
   );
 }
 
-/** Returns the version that serves: the one that gets the requests or, without an ingress, the one that was last Ready. */
+/**
+ * Returns the version that serves: the one that gets the requests. Without an ingress, it is the version that was
+ * last Ready.
+ */
 export function servingVersion(route: AppRoute | null, { attempt }: ReconcileState): string | null {
   if (route && route.targets.length > 0) return route.version;
   return attempt !== null && attempt.readySince !== null ? attempt.hash : null;

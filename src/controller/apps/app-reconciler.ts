@@ -32,8 +32,8 @@ export class AppReconciler {
   }
 
   /**
-   * Throws what the engine throws, after the error has been written to the status; the caller runs again at
-   * `retryAtMs`, or at the time of a RetryLaterError.
+   * Runs once. If the engine fails, the error is written to the status and then thrown. The caller runs again at
+   * `retryAtMs`, or at the time that a RetryLaterError names.
    */
   async reconcile(name: string, signal: AbortSignal, retryAtMs: number): Promise<ReconcileResult> {
     const resource = this.#context.store.get("App", name);
@@ -44,7 +44,7 @@ export class AppReconciler {
     }
     const run = new AppRun(this.#context, resource);
     try {
-      // While another process controls the containers, a run would take that process's work for its own.
+      // While another process controls the containers, a run would mistake the work of that process for its own.
       await this.#context.lease.ensure(signal);
       if (resource.metadata.deletionTimestamp !== null) {
         await finalizeApp(this.#context, resource, signal);
@@ -64,7 +64,7 @@ export class AppReconciler {
     return reportAppPlan(this.#context, options, signal);
   }
 
-  /** Forgets what was observed, because the engine has been lost or is back, and may be another one. */
+  /** Forgets all observations, because the engine was lost or has come back, and may be a different engine. */
   resetEngineState(): void {
     this.#context.executor.forgetEnsured();
     this.#context.images.clear();
@@ -101,7 +101,7 @@ export class AppReconciler {
   }
 }
 
-/** Returns why the state of the containers is not known; null if it is. */
+/** Returns why the state of the containers is not known; null if it is known. */
 function explainUnknown(error: unknown): string | null {
   if (isEngineUnreachableError(error))
     return `the container engine cannot be reached: ${getErrorMessage(error)}`;

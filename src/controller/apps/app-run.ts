@@ -34,14 +34,16 @@ import {
 } from "./run-steps.ts";
 import { findVersionFailure } from "./version-failure.ts";
 
-/** Rounds of resolve, observe, plan and act in one run; what is left waits for the next run. */
+/**
+ * The maximum number of rounds of resolve, observe, plan and act in one run. Remaining work waits for the next run.
+ */
 const ROUNDS_MAX = 8;
 
 /** One run of the reconciler over one App: rounds of steps, and then the status. */
 export class AppRun {
   readonly #context: ReconcilerContext;
   readonly #resource: Resource<"App">;
-  /** The result of the last step that has ended. */
+  /** The result of the last step that was completed. */
   #state: RunState;
   readonly #recorder: RunRecorder = {
     keep: (state) => {
@@ -53,8 +55,8 @@ export class AppRun {
     },
     writeRestart: (state, progress) => {
       this.#state = state;
-      // A full disk must not prevent the restart of a version that was stable once. Its restarts are then counted in
-      // memory.
+      // A full disk must not prevent the restart of a version that was stable earlier. Its restarts are then counted
+      // in memory.
       this.writeStatus({ progress, mustBeSaved: !state.isProven });
     },
   };
@@ -86,7 +88,7 @@ export class AppRun {
     outage?: Reason | undefined;
     /** The time when the next run tries again what has failed, in epoch milliseconds. */
     nextRetryAtMs?: number;
-    /** True: throws `disk_full` instead of keeping the status in memory. */
+    /** If true, a full disk makes it throw `disk_full`; otherwise the status is kept in memory. */
     mustBeSaved?: boolean;
   }): void {
     const { name, uid } = this.#resource.metadata;
@@ -105,7 +107,7 @@ export class AppRun {
     this.#context.store.setStatus("App", name, uid, status, { isKeptInMemory });
   }
 
-  /** Returns true if nothing is left to do now. */
+  /** Runs one round. Returns true if nothing is left to do now. */
   async #round(signal: AbortSignal): Promise<boolean> {
     const observed = await this.#observe(signal);
     const { desired } = observed.resolved;
@@ -122,11 +124,11 @@ export class AppRun {
     // An engine that shuts down ends its containers: these ends do not count as failures, and no container is started.
     if (recovery.hasEndedWithEngine || hasUnexpectedEnd(planned.plan)) {
       await this.#context.runtime.ping(signal);
-      // The engine that was observed may have ended, and systemd may have started the next one already.
+      // The engine that was observed may have ended, and systemd may already have started a new one.
       if (!recovery.hasEndedWithEngine && this.#context.appsEndedWithEngine.has(desired.name))
         return false;
     }
-    // A stalled version is not judged again until the spec, a secret or a retry changes something.
+    // A stalled version is not judged again until the spec or a Secret changes, or the user retries.
     if (planned.memory.stalled === null) {
       const view = { ...planned, serving: findOtherServingRevision(planned) };
       const failure = await findVersionFailure(this.#context, view, signal);
@@ -167,7 +169,7 @@ export class AppRun {
     const { desired, containers } = observed;
     const { revision } = observed.resolved;
     const { state, isFresh, isRevisionDue } = trackAttempt(observed, clock.now());
-    // A version whose image has never been available makes no revision.
+    // No revision is made for a version whose image has never been available.
     if (isRevisionDue && desired.imageId !== null)
       keepRevision(store, desired, state.resolved.spec);
     const tracked = { ...state, isProven: isProvenVersion(store, state) };

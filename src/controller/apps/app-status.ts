@@ -96,7 +96,10 @@ export function buildAppStatus(findings: AppFindings): AppStatus {
   };
 }
 
-/** True if the container is healthy, or is an older one with requests: the desired health check does not apply to it. */
+/**
+ * True if the container is healthy, or if it belongs to an older version and has requests. The desired health check
+ * does not apply to an older version.
+ */
 function isAvailable(findings: AppFindings, container: ObservedContainer): boolean {
   const { desired } = findings;
   if (isHealthy(container, findings.health)) return true;
@@ -208,7 +211,7 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
   return notReady(wasStable ? "degraded" : "deploying", reason.reason, reason.message);
 }
 
-/** Returns why a proven version does not stay up; null if it does. Berth keeps restarting it. */
+/** Returns why a proven version does not keep running; null if it does. Berth keeps restarting it. */
 function findRepeatedFailure({ plan, health, desired, memory, resource }: FindingsOfFailure) {
   const [container] = plan?.failing ?? [];
   if (!container || !desired || memory.stalled) return null;

@@ -5,7 +5,10 @@ import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { WorkloadRuntime } from "../runtime/port.ts";
 
-/** The delays after stops of one container that failed: an engine that fails at once is not called in a loop. */
+/**
+ * The delays before a failed stop of a container is repeated, so that an engine that fails at once is not called in a
+ * loop.
+ */
 const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 
@@ -19,8 +22,8 @@ export interface BackgroundStopsOptions {
 }
 
 /**
- * Stops containers of a replaced version in the background: they may take long to end, and the App is reconciled
- * meanwhile. A stop that is lost with the process is planned again by a later reconcile.
+ * Stops containers of a replaced version in the background. They may take long to end, and the App is reconciled
+ * meanwhile. If Berth ends during a stop, a later reconcile plans the stop again.
  */
 export class BackgroundStops {
   readonly #options: BackgroundStopsOptions;

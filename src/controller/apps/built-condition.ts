@@ -1,8 +1,8 @@
 import type { AppFindings, SetCondition } from "./app-findings.ts";
 
 /**
- * Sets the Built condition, which says if the image of the spec's own source exists. An older version may run
- * meanwhile.
+ * Sets the Built condition, which says if the image of the spec's own source exists. Until it does, an older version
+ * may run.
  */
 export function setBuiltCondition(findings: AppFindings, set: SetCondition): void {
   const { resource, held, build, ownImage } = findings;
@@ -41,9 +41,9 @@ export function setBuiltCondition(findings: AppFindings, set: SetCondition): voi
 }
 
 /**
- * True if no record of a build proves that the image exists, but a container does: Berth was killed between the build
- * and its record, or the record is older than those that are kept. A build that failed or was cancelled proves that
- * the image had been removed before, although a container of it may still run.
+ * True if a container uses the image, but no record of a build proves that the image exists. Berth may have been
+ * killed between the build and its record, or the record is too old and was removed. A build that failed or was
+ * cancelled proves that the image had been removed before, although a container of it may still run.
  */
 function isImageInUse({ build, containers }: AppFindings, ownImage: string): boolean {
   if (build && build.state !== "abandoned") return false;

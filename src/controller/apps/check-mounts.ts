@@ -12,8 +12,8 @@ const MOUNT_REFUSED = "MountRefused";
 type MountCheck = Pick<Store, "findMountProblem">;
 
 /**
- * Returns why the App gets no new containers now: it mounts a path of the machine that must not be mounted now. A link
- * may have been changed since the spec was admitted.
+ * Returns why the App gets no new containers now: it mounts a path of the machine that is not allowed. A link in the
+ * path may have changed after the spec was admitted.
  */
 export function findRefusedMount(store: MountCheck, { volumes = [] }: AppSpec): Reason | undefined {
   const paths = volumes.flatMap((volume) => ("hostPath" in volume ? [volume.hostPath] : []));
@@ -21,15 +21,17 @@ export function findRefusedMount(store: MountCheck, { volumes = [] }: AppSpec): 
   return problem === undefined ? undefined : { reason: MOUNT_REFUSED, message: problem };
 }
 
-/** True if a mount was refused in the last run: the time since then does not count against the progress deadline. */
+/**
+ * True if a mount was refused in the last run. The time since that run does not count against the progress deadline.
+ */
 export function wasMountRefused({ status }: Resource<"App">): boolean {
   return findCondition(status?.conditions ?? [], "Ready")?.reason === MOUNT_REFUSED;
 }
 
 /**
- * Throws BerthError `forbidden` if operations create or start a container whose mounts are refused. The mounts are
- * checked again right before each of these operations, since the check during the resolution is out of date by then,
- * and an earlier version may have other mounts.
+ * Throws BerthError `forbidden` if an operation creates or starts a container with a refused mount. The mounts are
+ * checked again right before each operation, because the earlier check of the spec may be out of date, and an earlier
+ * version may have other mounts.
  */
 export function assertMountable(
   store: MountCheck,

@@ -14,15 +14,16 @@ import { buildModelSettings } from "./model-inputs.ts";
 import { chooseStrategy, type Strategy } from "./rollout-strategy.ts";
 
 /**
- * Increased when Berth gives other settings to the containers of the same spec: existing ones are then replaced in a
- * rollout. Otherwise they would count as changed by another program (`findDifferences`).
+ * A number that is increased when Berth gives other settings to the containers of the same spec. A rollout then
+ * replaces the existing containers. Otherwise they would look as if another program had changed them
+ * (`findDifferences`).
  */
 const CONTAINER_FORMAT = 2;
 
 /**
  * The way in which requests reach the containers. loopback: through a port of this machine that is leased to the App.
- * network: at their addresses on the instance's network. published: through a port that the engine chooses for each
- * container.
+ * network: at the containers' addresses on the instance's network. published: through a port that the engine chooses
+ * for each container.
  */
 export type Exposure = "loopback" | "network" | "published";
 
@@ -33,11 +34,11 @@ export interface DesiredApp {
   readonly generation: number;
   readonly app: EffectiveApp;
   readonly image: string;
-  /** The engine's id of the image; null until `image` has been resolved, and then no container is created. */
+  /** The engine's id of the image; null until `image` has been resolved. Without an id, no container is created. */
   readonly imageId: string | null;
   /** The digest of the image in its registry; null if no registry is known to have it. */
   readonly digest: string | null;
-  /** Registry: the image is pulled. Source: it is built. */
+  /** registry: the image is pulled. source: the image is built. */
   readonly origin: "registry" | "source";
   readonly strategy: Strategy;
   readonly exposure: Exposure;
@@ -57,7 +58,7 @@ export interface DesiredApp {
 export interface DesiredAppInput {
   readonly instance: string;
   readonly resource: Resource<"App">;
-  /** The stored spec, or that of the revision that is being held. */
+  /** The stored spec, or the spec of the revision that runs instead. */
   readonly spec: AppSpec;
   readonly image: VersionImage;
   readonly ingress: Pick<Ingress, "mode" | "reachability">;
@@ -78,7 +79,8 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
   const env = Object.entries(app.env).map(
     ([key, value]) => `${key}=${typeof value === "string" ? value : input.revealSecret(value)}`,
   );
-  // An app built from source gets PORT, as on every platform that builds; an image from a registry has its own port.
+  // An app that is built from source gets the variable PORT, as on other platforms that build apps. An image from a
+  // registry defines its port itself.
   if (origin === "source" && app.port !== undefined && !("PORT" in app.env))
     env.push(`PORT=${app.port}`);
   const { env: modelEnv, ...modelHosts } = buildModelSettings(app, input.modelsPort ?? MODELS_PORT);

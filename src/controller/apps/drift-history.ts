@@ -1,4 +1,7 @@
-/** Berth stops correcting a field after this number of corrections within this window: something else keeps changing it. */
+/**
+ * Berth stops correcting a field after DRIFT_CORRECTIONS_MAX corrections within this time, because another program
+ * keeps changing the field.
+ */
 export const DRIFT_WINDOW_MS = 10 * 60_000;
 export const DRIFT_CORRECTIONS_MAX = 3;
 

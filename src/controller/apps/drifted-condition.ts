@@ -4,7 +4,10 @@ import { listForeignContainers } from "./plan/observed-containers.ts";
 
 type DriftFindings = Pick<AppFindings, "containers" | "desired" | "plan" | "resource">;
 
-/** Sets the condition while a change by hand remains: Berth has stopped correcting it, or cannot correct it yet. */
+/**
+ * Sets the condition while a manual change remains: Berth has stopped correcting the change, or cannot correct it
+ * yet.
+ */
 export function setDriftedCondition(findings: DriftFindings, set: SetCondition): void {
   const { plan, resource } = findings;
   const loop = plan?.driftLoop ?? null;
@@ -18,7 +21,10 @@ export function setDriftedCondition(findings: DriftFindings, set: SetCondition):
   set("Drifted", drift && "True", drift?.reason ?? "", drift?.message ?? "");
 }
 
-/** Returns in which settings a container of the desired version differs from the spec; null if none does. */
+/**
+ * Returns the settings in which a container of the desired version differs from the spec; null if no container
+ * differs.
+ */
 export function findForeignSettings({ containers, desired }: DriftFindings): Reason | null {
   if (!desired || desired.app.suspend) return null;
   const [foreign] = listForeignContainers(desired, containers);

@@ -3,7 +3,7 @@ import { isKind } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import type { PlannedResource } from "../port.ts";
 
-/** The part of the store that an App's spec is resolved against; a dry run gives one with planned resources. */
+/** The part of the store that an App's spec is resolved against. In a dry run, it also has the planned resources. */
 export type StoreReader = Pick<
   Store,
   "instanceId" | "get" | "list" | "secrets" | "revisions" | "ports" | "findMountProblem"

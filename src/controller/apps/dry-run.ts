@@ -36,7 +36,7 @@ export interface DryRunOptions {
   readonly spec: AppSpec | undefined;
   /** Annotations that are added to the stored ones. */
   readonly annotations: Readonly<Record<string, string>>;
-  /** Resources that the same dry run would write: the plan is made as if they existed. */
+  /** Resources that the same dry run would write. The plan is made as if they existed. */
   readonly plannedResources: readonly PlannedResource[];
 }
 
@@ -109,7 +109,7 @@ async function resolveDryRun(
   );
 }
 
-/** Plans a dry run, in which a pull or a build is followed by the operations that become possible after it. */
+/** Plans a dry run. After a pull or a build, it also plans the operations that become possible then. */
 async function planDryRun(context: ReconcilerContext, observed: ObservedRun, signal: AbortSignal) {
   const { store, clock, firstSeenTimes, stops } = context;
   const { desired } = observed;

@@ -12,7 +12,7 @@ import type {
   WorkloadRuntime,
 } from "../runtime/port.ts";
 
-/** The time between two full listings of the engine, which find changes that the events have missed. */
+/** The time between two full listings of the engine. They find changes for which no event arrived. */
 export const RESYNC_MS = 60_000;
 /** The interval of connection attempts while the engine does not answer. */
 const RECONNECT_MS = 1_000;
@@ -36,8 +36,8 @@ export interface EngineMonitorOptions {
 }
 
 /**
- * Tracks if the engine answers, follows its events, and lists all containers once a minute: one listing for all Apps,
- * of which only the changed ones are reconciled.
+ * Tracks if the engine answers, follows its events, and lists all containers once a minute. One listing covers all
+ * Apps, and only Apps whose containers have changed are reconciled.
  */
 export class EngineMonitor {
   readonly #options: EngineMonitorOptions;
@@ -58,7 +58,9 @@ export class EngineMonitor {
     await Promise.all([this.#follow(signal), this.#resync(signal)]);
   }
 
-  /** Records what a reconcile has observed: the next sweep reports only what differs from it. */
+  /**
+   * Records the containers that a reconcile has observed, so that the next sweep reports only differences from them.
+   */
   recordObservation(app: string, containers: readonly ObservedContainer[]): void {
     this.#fingerprints.set(app, fingerprint(containers));
   }

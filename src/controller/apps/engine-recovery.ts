@@ -5,9 +5,12 @@ import { startedAtMs } from "./plan-executor.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
 export interface EngineRecovery {
-  /** The App has not been observed since Berth, or the engine, came up. */
+  /** True if the App has not been observed since Berth or the engine was started. */
   readonly isFirstObservation: boolean;
-  /** True if the App's containers ended with the engine or the machine, so that their ends are no failures. */
+  /**
+   * True if the App's containers ended together with the engine or the machine. Such an end does not count as a
+   * failure.
+   */
   readonly hasEndedWithEngine: boolean;
 }
 
@@ -24,7 +27,7 @@ export function trackEngineRecovery(
   return recovery;
 }
 
-/** Assesses an observation, and changes nothing. */
+/** Assesses an observation without remembering it. */
 export function assessEngineRecovery(
   context: RecoveryContext,
   desired: DesiredApp,
@@ -52,7 +55,9 @@ function hasEndedWithEngine(
   return bootMs !== undefined && containers.some((item) => hasEndedBeforeBoot(item, bootMs));
 }
 
-/** Returns true if the container ended before its machine was started, which no container survives. */
+/**
+ * Returns true if the container ended before its machine was started. No container survives a start of the machine.
+ */
 function hasEndedBeforeBoot(container: ObservedContainer, bootMs: number): boolean {
   const startedMs = startedAtMs(container);
   return hasEnded(container) && startedMs > 0 && startedMs < bootMs;

@@ -6,7 +6,7 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 
 export type ImageBuildResult =
   | { readonly type: "waiting"; readonly progress: Reason }
-  /** The build waits for space on a disk, which may take for ever. */
+  /** The build waits for disk space, and may wait for ever. */
   | {
       readonly type: "waiting";
       readonly progress: null;

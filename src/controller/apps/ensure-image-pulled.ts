@@ -11,7 +11,7 @@ export type ImagePullResult =
   | { readonly type: "waiting"; readonly progress: Reason }
   /** `pulled` is the reference under which the engine now holds exactly what the registry had. */
   | { readonly type: "done"; readonly pulled: string }
-  /** The pull has failed, and `failPull` decides what follows if no other image may be used. */
+  /** The pull has failed. If no other image may be used, the caller calls `failPull`. */
   | { readonly type: "failed"; readonly failure: PullFailure }
   /** Another try cannot succeed until the spec or a credential changes. */
   | { readonly type: "refused"; readonly failure: Reason };
@@ -47,7 +47,10 @@ export function ensureImagePulled(
   return { type: "done", pulled: recordPulledImage(context, desired, reference, state.digest) };
 }
 
-/** Returns why another pull cannot succeed either; throws if a later one may, as when the registry is down. */
+/**
+ * Returns why no other pull can succeed either. Throws if a later pull may succeed, for example when the registry is
+ * down.
+ */
 export function failPull(
   { store, retries }: ReconcilerContext,
   desired: DesiredApp,
@@ -73,8 +76,8 @@ export function failPull(
 }
 
 /**
- * Records a pull of this version that has ended since the last run; false if there was none. The next step, the
- * creation of a container, finds the image and does not ask for the pull, so the pull would stay unrecorded.
+ * Records a pull of this version that has ended since the last run; false if there was none. After the pull, the next
+ * run finds the image and creates the container without asking for the pull, so the pull has to be recorded here.
  */
 export function collectFinishedPull(context: ReconcilerContext, desired: DesiredApp): boolean {
   const { puller, store } = context;

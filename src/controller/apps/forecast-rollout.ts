@@ -5,8 +5,8 @@ import { getSpecHash } from "./plan/observed-containers.ts";
 import type { Operation } from "./plan/plan-types.ts";
 
 /**
- * Lists the steps that follow the planned ones if the started containers become healthy. Later rounds decide about
- * them, so they are a forecast: the probes, the switch of the route, and the end of the previous version.
+ * Lists the steps that will follow the planned ones if the started containers become healthy: the probes, the switch
+ * of the route, and the end of the previous version. They are a forecast, because later rounds decide about them.
  */
 export function forecastRollout(
   desired: DesiredApp,

@@ -12,7 +12,10 @@ const RECHECK_MS = 2_000;
 const ENGINE_AWAY_MS = 1_000;
 /** The delay after a failed probe of a version that is being rolled out. */
 const ROLLOUT_RECHECK_MS = 100;
-/** A port that accepts connections and answers nothing this many times in a row is taken to speak another protocol. */
+/**
+ * The number of connections in a row without any answer after which a port is assumed to use another protocol than
+ * HTTP.
+ */
 const SILENT_PROBES_MAX = 3;
 /** An app without a port and a check counts as healthy when it has run this long. */
 const MIN_RUNNING_MS = 1_000;
@@ -20,7 +23,10 @@ const MIN_RUNNING_MS = 1_000;
 export interface WatchedContainer {
   readonly id: string;
   readonly startedAtMs: number;
-  /** True if the container's version is about to get the requests, or is observed since it got them. */
+  /**
+   * True if the container's version is being rolled out: it is about to get the requests, or is in its observation
+   * window.
+   */
   readonly isRollingOut: boolean;
 }
 
@@ -32,11 +38,13 @@ interface MonitoredContainer {
   /** The number of consecutive HTTP probes without an answer, from which `isMute` follows: the port speaks no HTTP. */
   silentProbes: number;
   isMute: boolean;
-  /** The time since which Berth probes the container with this check, by Berth's own clock. */
+  /** The time since which Berth has probed the container with this check, by Berth's own clock. */
   watchedSinceMs: number;
   check: EffectiveHealthCheck;
   checkKey: string;
-  /** The time that a container which was never healthy has before a restart is due. */
+  /**
+   * The time in milliseconds that a container has to become healthy for the first time. After it, a restart is due.
+   */
   startupDeadlineMs: number;
   healthy: boolean | null;
   everHealthy: boolean;
@@ -73,8 +81,8 @@ function createUnprobedState(nowMs: number) {
 }
 
 /**
- * Probes running containers concurrently with the reconciler, which it wakes when the health changes. The results are
- * kept in memory only: after a restart of Berth the first probes restore them.
+ * Probes running containers concurrently with the reconciler, and wakes the reconciler when the health changes. The
+ * results are kept in memory only: after a restart of Berth the first probes restore them.
  */
 export class HealthMonitor {
   readonly #options: HealthMonitorOptions;
@@ -237,7 +245,10 @@ export class HealthMonitor {
   }
 }
 
-/** Notes if a web probe was answered; true if the port has answered nothing so often that it speaks no HTTP. */
+/**
+ * Records if a web probe was answered. Returns true after SILENT_PROBES_MAX probes without an answer in a row: the
+ * port is then assumed not to use HTTP.
+ */
 function toleratesSilence(target: MonitoredContainer, { isSilent = false }: ProbeResult): boolean {
   target.silentProbes = isSilent ? target.silentProbes + 1 : 0;
   if (!target.everHealthy && target.silentProbes >= SILENT_PROBES_MAX) target.isMute = true;

@@ -17,7 +17,7 @@ import type { ImagePuller } from "./image-puller.ts";
  * if the pull policy is Always, at a restart that the user asks for. Every container gets the pinned image.
  */
 
-/** The image of a version: `reference` is for people, `id` says which bytes run. */
+/** The image of a version. `reference` is shown to people, `id` identifies the bytes that run. */
 export interface VersionImage {
   readonly reference: string;
   /** The id of the image; null until the reference has been resolved. */
@@ -31,7 +31,7 @@ interface PinInput {
   readonly source: SourceState | null;
 }
 
-/** Returns the reference of the spec's image; null while its source is unresolved, or if it has none. */
+/** Returns the reference of the spec's image; null if the spec has no image, or a source that is not resolved yet. */
 export function getOwnReference({ resource, source }: Omit<PinInput, "memory">): string | null {
   return resource.spec.image ?? (source?.type === "resolved" ? source.image : null);
 }
@@ -96,8 +96,8 @@ export function createImagePin(
 }
 
 /**
- * Returns the previous pin if only a restart requires another resolution: if that fails, the App goes on with the same
- * image.
+ * Returns the previous pin if only a restart requires another resolution. If that resolution fails, the App keeps the
+ * same image.
  */
 export function findRestartedPin(
   resource: Resource<"App">,
@@ -121,7 +121,7 @@ function isCurrent(resource: Resource<"App">, pin: ImagePin): boolean {
   const { spec, metadata } = resource;
   const { annotations } = metadata;
   if (pin.hold !== (readImageHold(resource, pin.reference)?.value ?? null)) return false;
-  // Each revision of a source has a reference of its own, and a digest never moves.
+  // Each revision of a source has its own reference, and a digest always names the same image.
   if (spec.image === undefined || parseImageReference(spec.image).digest !== null) return true;
   if (pin.deployedAt !== (annotations[DEPLOYED_AT_ANNOTATION] ?? null)) return false;
   return (
@@ -130,7 +130,7 @@ function isCurrent(resource: Resource<"App">, pin: ImagePin): boolean {
   );
 }
 
-/** True if only the registry can say what the reference means now. */
+/** True if only the registry can say which image the reference means now. */
 function asksRegistry({ spec }: Resource<"App">): boolean {
   return (
     spec.image !== undefined &&

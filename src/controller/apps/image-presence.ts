@@ -2,14 +2,15 @@ import type { Clock } from "../../base/clock.ts";
 import type { ImageRuntime } from "../runtime/port.ts";
 
 /**
- * The time for which an answer is valid: the rounds of one run share it. It is short because an old version is stopped
- * only if the image of the new one is present, and another process may prune images at any time.
+ * The time for which an answer is valid, so that the rounds of one run share the answer. The time is short because
+ * another process may prune images at any time, and an old version is stopped only if the image of the new one is
+ * present.
  */
 const VALID_MS = 2_000;
 
 /**
- * A short-lived cache of the images that the engine holds, which saves a request in each round. A creation that fails
- * without the image corrects it through `markAbsent`.
+ * A short-lived cache of the images that the engine holds, which saves a request in each round. If a creation fails
+ * because the image is missing, `markAbsent` corrects the cache.
  */
 export class ImagePresence {
   readonly #runtime: ImageRuntime;

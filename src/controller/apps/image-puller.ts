@@ -3,21 +3,24 @@ import { isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { ImageRuntime, PullProgress, RegistryAuth } from "../runtime/port.ts";
 
-/** Concurrent pulls; more would only share the same bandwidth. Docker itself pulls three layers at a time. */
+/**
+ * The maximum number of concurrent pulls. More pulls would only share the same bandwidth, and Docker itself pulls
+ * three layers at a time.
+ */
 const PULLS_MAX = 3;
 /** A result that no app has collected within this time is dropped: the app does not need the image any more. */
 const RESULT_KEPT_MS = 60_000;
 
 export type PullState =
   | { readonly type: "pulling"; readonly progress: PullProgress | null }
-  /** `digest` is that of the reference in the registry; null if the engine does not report it. */
+  /** `digest` is the digest of the image in the registry; null if the engine does not report it. */
   | { readonly type: "done"; readonly digest: string | null }
   | { readonly type: "failed"; readonly error: unknown; readonly progressAtMs: number };
 
 interface Pull {
   readonly image: string;
   readonly auth: RegistryAuth | undefined;
-  /** The apps that have requested the pull and not collected its result yet. */
+  /** The apps that have requested the pull and have not collected its result yet. */
   readonly apps: Set<string>;
   state: PullState;
 }
@@ -31,8 +34,8 @@ export interface ImagePullerOptions {
 }
 
 /**
- * Pulls images concurrently with the reconcile workers, which never wait for a registry. A pull that several apps need
- * runs once. A pull that is lost with the process is requested again by the next reconcile.
+ * Pulls images concurrently with the reconcile workers, which never wait for a registry. A pull that several apps
+ * need runs only once. If Berth ends during a pull, the next reconcile requests the pull again.
  */
 export class ImagePuller {
   readonly #options: ImagePullerOptions;
@@ -70,7 +73,7 @@ export class ImagePuller {
     return pull?.apps.has(app) ? pull.state : undefined;
   }
 
-  /** True if the app has requested a pull of this image and not collected its result yet. */
+  /** True if the app has requested a pull of this image and has not collected its result yet. */
   isRequested(app: string, image: string): boolean {
     return [...this.#pulls.values()].some((pull) => pull.image === image && pull.apps.has(app));
   }

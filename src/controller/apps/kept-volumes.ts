@@ -4,14 +4,14 @@ import * as labels from "../labels.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import type { PlannedRun } from "./run-state.ts";
 
-/** If an App was created this long before the deletion of another App, it may be that App under a new name. */
+/** The time before the deletion of an App in which a new App counts as its possible successor under a new name. */
 const RENAME_MS = 60_000;
 
 type Context = Pick<ReconcilerContext, "store" | "runtime">;
 
 /**
- * Offers a new App the volumes that deleted Apps have left under the same names: it may be one of them under a new name.
- * Berth does not use them by itself, since the data may belong to something else.
+ * Offers a new App the kept volumes of deleted Apps that have the same volume names, because the new App may be a
+ * renamed one. Berth does not use the volumes without consent, because the data may belong to something else.
  */
 export async function offerKeptVolumes(
   context: Context,
@@ -31,7 +31,10 @@ export async function offerKeptVolumes(
   }
 }
 
-/** Offers the volumes of an App that is being deleted to Apps that were created shortly before, as by a rename in a file. */
+/**
+ * Offers the volumes of an App that is being deleted to Apps that were created shortly before. The App may have been
+ * renamed in a file.
+ */
 export function offerVolumesOfDeleted({ store }: Context, deleted: Resource<"App">): void {
   const deletedMs = Date.parse(deleted.metadata.deletionTimestamp ?? "");
   for (const app of store.list("App")) {

@@ -36,7 +36,10 @@ export function buildModelSettings(
   };
 }
 
-/** Returns why the App has to wait: a Model that does not answer, or no listener for containers. Undefined if it need not. */
+/**
+ * Returns why the App has to wait: a Model that does not answer, or a missing listener for containers. Undefined if
+ * the App need not wait.
+ */
 export function findPendingModel(
   store: StoreReader,
   spec: AppSpec,
@@ -47,7 +50,7 @@ export function findPendingModel(
     const reason = explainPendingModel(name, store.get("Model", name));
     if (reason) return reason;
   }
-  // An App with a base URL of its own does not need the listener for containers.
+  // An App that sets the base URL itself does not need the listener for containers.
   const hasOwnBaseUrl = spec.env?.["OPENAI_BASE_URL"] !== undefined;
   return models.length === 0 || hasOwnBaseUrl
     ? undefined

@@ -4,7 +4,9 @@ import type { DesiredApp } from "./desired-app.ts";
 import * as reconcileState from "./reconcile-state.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
-/** Notes since when the version is Ready; after MIN_READY_MS without a break it becomes the version to revert to. */
+/**
+ * Records since when the version is Ready. After MIN_READY_MS without a break it becomes the version to revert to.
+ */
 export function noteReady(
   { store, clock }: Pick<ReconcilerContext, "store" | "clock">,
   memory: ReconcileState,

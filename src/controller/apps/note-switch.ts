@@ -8,9 +8,9 @@ import { beginWindow, openWindow } from "./rollout-window.ts";
 import type { PlannedRun } from "./run-state.ts";
 
 /**
- * Notes the version that gets the requests with this operation and, if another one serves, the window in which the new
- * one is observed. With the strategy rolling the switch is a change of the route, with the strategy recreate the stop
- * of the old version.
+ * Records that this operation makes the desired version get the requests. If another version serves, also opens the
+ * window in which the new one is observed. With the strategy rolling, the operation is a change of the route. With
+ * the strategy recreate, it is the stop of the old version.
  */
 export function noteSwitch(
   { store, clock }: Pick<ReconcilerContext, "store" | "clock">,
@@ -44,8 +44,9 @@ export function noteSwitch(
 }
 
 /**
- * Returns the version to go back to if the desired one, which replaces `serving`, fails; null if it is not observed: it
- * is the same revision in new containers, or the one that a failed version was reverted to.
+ * Returns the version to switch back to if the desired version, which replaces `serving`, fails. Returns null if the
+ * desired version is not observed: it is the same revision in new containers, or the version that a failed version
+ * was reverted to.
  */
 function findPrevious(
   { desired, memory }: PlannedRun,
@@ -57,6 +58,6 @@ function findPrevious(
     return null;
   const replaced = servedRevisions.find(({ version }) => version === serving)?.number;
   if (replaced === undefined || replaced !== revision) return serving;
-  // The version is restarted while it is still observed: the version to switch back to stays the same.
+  // The version is restarted while it is still being observed, so the version to switch back to does not change.
   return window?.outcome === "open" && window.version === serving ? window.previous : null;
 }

@@ -27,8 +27,9 @@ interface ObservedVersion extends AppObservation {
 }
 
 /**
- * Returns the containers of an App, their health and its route, and probes the running ones from now on. Removes
- * from the route the addresses that none of its containers has any more: the engine may give them to another App.
+ * Returns the containers of an App, their health and its route, and starts to probe the running containers. Removes
+ * addresses from the route that belong to none of the App's containers any more, because the engine may give these
+ * addresses to another App.
  */
 export async function observeApp(
   context: ReconcilerContext,
@@ -60,8 +61,9 @@ export async function observeApp(
 }
 
 /**
- * Routes requests back to the previous version of an open window if no container of the new one runs any more. Done
- * before the dead addresses are removed, so that the App is never without a target; the run decides what follows.
+ * Routes requests back to the previous version if no container of the new version runs any more during its
+ * observation window. This happens before the addresses of ended containers are removed, so that the App always has a
+ * target. The run decides what follows.
  */
 async function leaveDeadVersion(
   { ingress }: ReconcilerContext,
@@ -120,7 +122,10 @@ function readHealth(
   return health;
 }
 
-/** Counts the open connections of the containers that only finish their last requests, by id; unknown ones are absent. */
+/**
+ * Counts the open connections, by container id, of containers that only finish their last requests. A container whose
+ * connections are unknown is absent.
+ */
 export async function observeConnections(
   { runtime }: Pick<ReconcilerContext, "runtime">,
   { desired, containers, route, memory }: ObservedVersion,

@@ -13,8 +13,9 @@ interface ImageObservation extends Pick<ResolvedApp, "revision"> {
 }
 
 /**
- * Returns if the engine holds the image of a version; undefined if a run need not know. The engine is asked only if
- * a container would be stopped for the new one: otherwise the creation itself fails without the image.
+ * Returns if the engine holds the image of a version; undefined if a run need not know. The engine is asked if a
+ * container would be stopped for the new one, or if the image is built from source. In all other cases the creation
+ * itself fails if the image is missing.
  */
 export async function observeImage(
   context: ReconcilerContext,
@@ -31,8 +32,8 @@ export async function observeImage(
 }
 
 /**
- * Returns what a run would find out about the image, and changes nothing. Always asks the engine, since a dry run
- * creates no container that would fail without the image.
+ * Returns what a run would find out about the image, without any change. Always asks the engine, because a dry run
+ * creates no container whose creation could fail.
  */
 export async function previewImage(
   context: ReconcilerContext,

@@ -8,8 +8,8 @@ import { errorCodesByBuildReason } from "./ensure-image-built.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
 /**
- * Returns the state of the source of an App's spec; null for a spec that names an image. Resolves a failed source again
- * when the spec or a Secret has changed, or the user has asked for a retry.
+ * Returns the state of the source of an App's spec; null for a spec that names an image. A failed source is resolved
+ * again if the spec or a Secret has changed, or if the user has asked for a retry.
  */
 export function observeSource(
   context: ReconcilerContext,
@@ -62,7 +62,10 @@ export function throwIfTransient(
   );
 }
 
-/** Returns the commit or digest that an image is built from: of the resolved source, or of the record of its build. */
+/**
+ * Returns the commit or digest that an image is built from. It is taken from the resolved source, otherwise from the
+ * record of the build.
+ */
 export function findImageRevision(
   { store }: Pick<ReconcilerContext, "store">,
   source: SourceState | null,

@@ -63,8 +63,8 @@ async function takeImage(
 }
 
 /**
- * Replaces the image of a failed pull: by the image that only the engine has or, if only a restart was requested, by
- * the image that the App has. Every other version fails.
+ * Chooses another image after a failed pull: an image that exists only on the engine or, if only a restart was
+ * requested, the App's current image. If neither applies, the version fails.
  */
 async function replaceFailedPull(
   context: ReconcilerContext,

@@ -4,8 +4,8 @@ import type { Operation } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
 /**
- * The way to continue after a failed operation. image-absent: plan again without the image. plan-again: plan again,
- * because the failure has changed the state. wait: back off.
+ * The way to continue after a failed operation. image-absent: make a new plan without the image. plan-again: make a
+ * new plan, because the failure has changed the state. wait: back off.
  */
 export type RecoveryAction = "image-absent" | "plan-again" | "wait";
 
@@ -29,7 +29,10 @@ export function recoverFromFailure(
     : "wait";
 }
 
-/** Leases another loopback port; false if the taken port is one of the spec, which only the user can change. */
+/**
+ * Leases another loopback port. Returns false if the taken port is set in the spec, because only the user can change
+ * it.
+ */
 function leaseAnotherPort(
   context: ReconcilerContext,
   name: string,

@@ -14,7 +14,7 @@ export function describeOutage({ code, message, hint }: BerthError): Reason {
   return { reason: outageReasons[code] ?? "EngineError", message: parts.join("; ") };
 }
 
-/** Returns the reason of a run that a full disk or a refused mount has ended; undefined for other errors. */
+/** Returns the reason of a run that ended because of a full disk or a refused mount; undefined for other errors. */
 export function describeBlockedRun(error: unknown): Reason | undefined {
   const isBlocked =
     error instanceof BerthError && (error.code === "disk_full" || error.code === "forbidden");

@@ -9,8 +9,8 @@ import type { Operation } from "./plan/plan-types.ts";
 import { sweepRoutes } from "./route-sweep.ts";
 
 /**
- * The time for which a network that was ensured counts as existing, so that Apps created at the same time share one
- * call. Limited, because a prune removes a network while no container runs on it.
+ * The time for which a network counts as existing after it was ensured, so that Apps created at the same time share
+ * one call. The time is limited, because a prune removes a network on which no container runs.
  */
 const NETWORK_VALID_MS = 2_000;
 
@@ -29,8 +29,8 @@ export interface PlanExecutorDependencies {
 export class PlanExecutor {
   readonly #dependencies: PlanExecutorDependencies;
   /**
-   * Completed and running calls that ensure a network or sweep all routes, which later operations share. The map is
-   * cleared when a container cannot be created or started.
+   * Completed and running calls that ensure a network or sweep all routes. Later operations share their results. The
+   * map is cleared when a container cannot be created or started.
    */
   readonly #ensured = new Map<string, EnsureCall>();
 
@@ -39,8 +39,8 @@ export class PlanExecutor {
   }
 
   /**
-   * `created` maps the names of containers made in this run to their ids. Throws what the runtime throws; operations
-   * before the failed one have happened.
+   * Executes operations. `created` maps the names of containers that were made in this run to their ids. Throws the
+   * runtime's error; the operations before the failed one have been executed.
    */
   async execute(
     operation: Operation,
@@ -128,7 +128,10 @@ export class PlanExecutor {
     if (failed) throw failed.reason;
   }
 
-  /** Forgets the networks and routes that were ensured, because they may be gone after a loss of the connection. */
+  /**
+   * Forgets the networks and routes that were ensured. They may no longer exist after the connection to the engine
+   * was lost.
+   */
   forgetEnsured(): void {
     this.#ensured.clear();
   }
@@ -154,7 +157,7 @@ interface EnsureCall {
   readonly done: Promise<void>;
 }
 
-/** Groups stops that follow each other, which run concurrently because each may take its whole grace period. */
+/** Groups consecutive stops. They run concurrently, because each may take its whole grace period. */
 export function groupConcurrentStops(operations: readonly Operation[]): Operation[][] {
   const groups: Operation[][] = [];
   for (const operation of operations) {

@@ -6,7 +6,9 @@ import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
  */
 const STARTUP_MIN_MS = 50;
 const STARTUP_MAX_MS = 1_000;
-/** After this time a start counts as slow, so that a longer interval delays it only by a small part. */
+/**
+ * After this time a start counts as slow. A longer interval between probes then delays it only by a small fraction.
+ */
 const STEADY_FOR_MS = 5_000;
 /** The interval between probes of a slow start, as a part of the time since the start began. */
 const LATE_PART = 1 / 20;
@@ -16,17 +18,20 @@ const LATE_PART = 1 / 20;
  */
 const LATE_PART_OF_COMMAND = 1 / 2;
 /**
- * The minimum interval for each container that starts at the same time, so that hundreds of starts leave time for other
- * work.
+ * The minimum interval, multiplied by the number of containers that are starting, so that hundreds of starts leave
+ * time for other work.
  */
 const SHARE_MS = 5;
-/** A version that is rolled out is probed this often, so that its failure is noticed well within a second. */
+/**
+ * The interval between probes of a version that is being rolled out, so that its failure is noticed well within a
+ * second.
+ */
 const ROLLOUT_MS = 250;
 const ROLLOUT_COMMAND_MS = 1_000;
 
 /**
- * Returns the delay until the next probe of a container that was never healthy. `watchedMs` is the time since its first
- * probe, `starting` the number of all such containers.
+ * Returns the delay until the next probe of a container that was never healthy. `watchedMs` is the time since its
+ * first probe, and `starting` is the number of such containers.
  */
 export function getStartupInterval(
   { probe, intervalMs }: EffectiveHealthCheck,

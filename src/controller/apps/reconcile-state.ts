@@ -14,7 +14,10 @@ import { keptRestarts } from "./restart-budget.ts";
  */
 export const MIN_READY_MS = 10_000;
 
-/** Forgets all failures if the user has asked for a retry; ends a stall if other inputs (spec, Secrets) have changed. */
+/**
+ * Forgets all failures if the user has asked for a retry. Ends a stall if other inputs (the spec or Secrets) have
+ * changed.
+ */
 export function applyInputs(
   memory: ReconcileState,
   retriedAt: string | null,
@@ -31,13 +34,16 @@ export function applyInputs(
       attempt: null,
     };
   }
-  // The removal of the annotation is not a request, because a spec file without the annotation removes it.
+  // A removed annotation is not a request for a retry: a spec file without the annotation removes it.
   const known = retriedAt === memory.retriedAt ? memory : { ...memory, retriedAt };
   const isOver = known.stalled !== null && known.stalled.inputs !== inputs;
   return isOver ? { ...known, stalled: null, restarts: [], attempt: null } : known;
 }
 
-/** Moves times in the future to now: after the clock was set back they would block restarts and deadlines. */
+/**
+ * Replaces times in the future by the current time. Such times exist after the clock was set back, and would block
+ * restarts and deadlines.
+ */
 export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileState {
   const { attempt, window } = memory;
   const isPast = ({ at }: { readonly at: number }) => at <= nowMs;
@@ -62,18 +68,21 @@ export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileSt
 }
 
 /**
- * The failure reason of a version that failed in the window after its switch. It had worked before, so a healthy
- * container does not end its stall.
+ * The failure reason of a version that failed in the observation window after its switch. It was healthy before the
+ * failure, so a healthy container does not end its stall.
  */
 export const OBSERVATION_FAILED = "ObservationFailed";
 
-/** Ends the stall of a version that works after all, such as one that needed longer than its deadline. */
+/**
+ * Ends the stall of a version that has become healthy nevertheless, for example because it needed longer than its
+ * deadline.
+ */
 export function endStall(memory: ReconcileState): ReconcileState {
   if (memory.stalled === null || memory.stalled.reason === OBSERVATION_FAILED) return memory;
   return { ...memory, stalled: null };
 }
 
-/** Begins the attempt of a new version, with a full restart budget and a deadline of its own. */
+/** Begins the attempt of a new version, with a full restart budget and its own deadline. */
 export function beginAttempt(
   memory: ReconcileState,
   hash: string,
@@ -115,7 +124,10 @@ export function isUnprobed(
   );
 }
 
-/** Moves the start of the progress deadline after each new step, and while the App waits for something else. */
+/**
+ * Records progress: moves the start of the progress deadline after each new step, and while the App waits for another
+ * resource.
+ */
 export function noteProgress(
   memory: ReconcileState,
   nowMs: number,
@@ -169,8 +181,8 @@ export function noteCorrections(
 }
 
 /**
- * Returns when a version without progress counts as failed, in epoch milliseconds; null if none is being started, or
- * if the version is proven: it is never given up.
+ * Returns when a version without progress counts as failed, in epoch milliseconds. Returns null if no version is
+ * being started, or if the version is proven, because a proven version is never given up.
  */
 export function progressDeadlineAtMs(
   memory: ReconcileState,
@@ -193,10 +205,13 @@ export function isStable(memory: ReconcileState, desired: DesiredApp): boolean {
   );
 }
 
-/** The number of versions that are remembered: more than an App can have containers of at once. */
+/** The number of versions that are remembered. An App never has containers of more versions at the same time. */
 const SERVED_KEPT_MAX = 10;
 
-/** Notes that a version serves. `revision` is the number of its revision; undefined if only its containers are known. */
+/**
+ * Records that a version serves. `revision` is the number of its revision; undefined if only its containers are
+ * known.
+ */
 export function noteServed(
   memory: ReconcileState,
   version: string,

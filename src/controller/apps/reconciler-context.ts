@@ -27,7 +27,7 @@ export interface ReconcilerDependencies {
   readonly ingress: Ingress;
   /** The suffix of the domain of an App whose spec names none. */
   readonly baseDomain: string;
-  /** The listener through which containers reach the models; default: the usual port, assumed to be up. */
+  /** The listener through which containers reach the models; default: the usual port, which is assumed to listen. */
   readonly containerListener?: ContainerListenerStatus;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
@@ -36,19 +36,19 @@ export interface ReconcilerDependencies {
   readonly withReplacementWorker: <T>(call: () => Promise<T>) => Promise<T>;
   /** Returns when the machine of the engine was started, in epoch milliseconds; undefined if that is unknown. */
   readonly bootedAtMs?: (() => number | undefined) | undefined;
-  /** Called with the containers of each observation, so that the resync reports only what differs from them. */
+  /** Called with the containers of each observation, so that the resync reports only later changes. */
   readonly onObserved: (app: string, containers: readonly ObservedContainer[]) => void;
 }
 
-/** The state that all runs share: the dependencies, and what this process has observed. */
+/** The state that all runs share: the dependencies, and the observations of this process. */
 export interface ReconcilerContext extends ReconcilerDependencies {
   readonly executor: PlanExecutor;
   readonly images: ImagePresence;
   readonly firstSeenTimes: FirstSeenTimes;
-  /** The digest of the inputs, by App, with which its source could not be resolved. */
+  /** For each App whose source could not be resolved: the digest of the inputs with which the resolution failed. */
   readonly inputsOfFailedSources: Map<string, string>;
   /** Apps that have been observed since Berth, or the engine, came up. */
   readonly observedApps: Set<string>;
-  /** Apps whose containers have ended with the engine and have not been acted on since. */
+  /** Apps whose containers have ended with the engine, and for which no plan has been executed since then. */
   readonly appsEndedWithEngine: Set<string>;
 }

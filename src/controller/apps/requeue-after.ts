@@ -6,19 +6,22 @@ import * as reconcileState from "./reconcile-state.ts";
 import { windowRequeueAtMs } from "./rollout-window.ts";
 
 const UNFINISHED_REQUEUE_MS = 250;
-/** The wait while the engine removes a container, or restarts it by itself. */
+/** The delay while the engine is removing or restarting a container. */
 const ENGINE_BUSY_REQUEUE_MS = 500;
-/** Progress of a pull or a build is shown about once a second. */
+/** The interval for showing the progress of a pull or a build. */
 const PROGRESS_REQUEUE_MS = 1_000;
 
-/** Returns the milliseconds until the next reconcile without an event; null means at the next resync. */
+/**
+ * Returns the milliseconds until the next reconcile if no event arrives; null means that the next resync reconciles
+ * the App.
+ */
 export function requeueAfter(input: {
   readonly desired: DesiredApp;
   readonly nowMs: number;
   readonly isFinished: boolean;
   readonly isDone: boolean;
   readonly isStalled: boolean;
-  /** True if an earlier revision runs while the source is resolved, so that no time of its rollout matters. */
+  /** True if an earlier revision runs while the source is resolved. No time of a rollout matters then. */
   readonly isHeld: boolean;
   readonly plan: Plan | null;
   readonly memory: ReconcileState;
@@ -41,7 +44,8 @@ export function requeueAfter(input: {
     isDone || input.isStalled || input.isHeld
       ? null
       : reconcileState.progressDeadlineAtMs(memory, desired, input.isProven);
-  // A deadline that has passed during the window has no effect: waiting for it would queue the App again and again.
+  // A deadline that passes during the observation window has no effect. Waiting for it would queue the App again and
+  // again.
   if (deadline !== null && deadline >= nowMs) waits.push(deadline + 1);
   if (input.isObtaining) waits.push(nowMs + PROGRESS_REQUEUE_MS);
   return waits.length === 0 ? null : Math.max(1, Math.min(...waits) - nowMs);

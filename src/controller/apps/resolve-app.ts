@@ -34,9 +34,9 @@ export interface ResolvedApp {
   readonly blocked: Reason | null;
   /** The reason why an earlier revision runs while the spec's own source is unresolved; null if none does. */
   readonly held: Reason | null;
-  /** The quarantine that is still valid; null if the version is worth another try. */
+  /** The quarantine of the version, if it is still valid; null if the version may be tried again. */
   readonly quarantine: ReconcileState["quarantine"];
-  /** The image of the stored spec, also if an earlier revision runs; null while its source is unresolved. */
+  /** The image of the stored spec, even if an earlier revision runs; null while the spec's source is unresolved. */
   readonly ownImage: VersionImage | null;
 }
 
@@ -55,7 +55,7 @@ export interface ResolveAppInput {
   readonly serving: string | null;
   /** Returns the loopback port of a replica; in a dry run it leases none. */
   readonly getLoopbackPort: LoopbackPortLookup;
-  /** The listener through which containers reach the models; default: the usual port, assumed to be up. */
+  /** The listener through which containers reach the models; default: the usual port, which is assumed to listen. */
   readonly containerListener?: ContainerListenerStatus | undefined;
 }
 
@@ -110,8 +110,8 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
 }
 
 /**
- * Returns the spec of an earlier revision as it runs now: a stop, a suspension or a change of replicas applies to it
- * too.
+ * Returns the spec with which an earlier revision runs now. A stop, a suspension and a change of replicas in the
+ * stored spec apply to it too.
  */
 function buildHeldSpec(kept: AppSpec, asked: AppSpec): AppSpec {
   return {
@@ -122,7 +122,10 @@ function buildHeldSpec(kept: AppSpec, asked: AppSpec): AppSpec {
   };
 }
 
-/** Finds the revision that runs while the source is unresolved: the one that serves, otherwise the last good one. */
+/**
+ * Finds the revision that runs while the source is unresolved: the serving revision, otherwise the last one that was
+ * stable.
+ */
 function findHeldRevision(input: ResolveAppInput): Revision | undefined {
   const { store, resource, memory } = input;
   const { name } = resource.metadata;

@@ -1,7 +1,8 @@
 /**
- * The restarts of a container that ended: the first one at once, then after `backoffMs`, doubled each time. A version
- * that was never stable is given up after `attempts` in `intervalMs`; one that was stable is restarted for ever, with
- * a delay that grows to RESTART_DELAY_MAX_MS, because its failure has a cause outside of it that may pass.
+ * The rules for restarting a container that ended. The first restart is immediate; the next one follows after
+ * `backoffMs`, which doubles each time. A version that was never stable is given up after `attempts` in `intervalMs`.
+ * A version that was stable is restarted for ever, with a delay of up to RESTART_DELAY_MAX_MS, because the cause of
+ * its failure is outside of it and may disappear.
  */
 export interface RestartPolicy {
   readonly attempts: number;
@@ -9,7 +10,10 @@ export interface RestartPolicy {
   readonly backoffMs: number;
 }
 
-/** The longest delay between two restarts of a stable version; the same as the reconciler's back-off. */
+/**
+ * The longest delay between two restarts of a version that was stable. It equals the longest back-off of the
+ * reconciler.
+ */
 export const RESTART_DELAY_MAX_MS = 5 * 60_000;
 /** A longer gap between two restarts ends the streak, because the container ran for at least half of it. */
 const STREAK_GAP_MAX_MS = 2 * RESTART_DELAY_MAX_MS;
@@ -32,7 +36,7 @@ export function recentRestarts(
   return restarts.filter(({ at }) => at > nowMs - policy.intervalMs);
 }
 
-/** Returns the restarts that a later decision may depend on, oldest first. */
+/** Returns the restarts that later decisions may depend on, oldest first. */
 export function keptRestarts(
   restarts: RestartHistory,
   policy: RestartPolicy,
@@ -74,7 +78,7 @@ export function isBeyondBudget(
   return policy.attempts > 0 && countStreak(restarts, budgetKey, nowMs) >= policy.attempts;
 }
 
-/** Counts the last restarts of a container that followed each other without a long run in between. */
+/** Counts the last consecutive restarts of a container, between which it never ran for a long time. */
 function countStreak(restarts: RestartHistory, budgetKey: string, nowMs: number): number {
   let nextMs = nowMs;
   let count = 0;

@@ -3,13 +3,16 @@ import type { BerthError } from "../../base/errors.ts";
 import { BACKOFF_MAX_MS, reconcileBackoffMs } from "../reconcile-backoff.ts";
 import { RetryLaterError } from "../retry-later-error.ts";
 
-/** A step towards the image of an App that depends on another server, or on space that others use. */
+/**
+ * A step towards the image of an App. The step depends on another server, or on disk space that other programs use
+ * too.
+ */
 export type RetriedStep = "source" | "pull" | "build";
 
 interface FailedStep {
   /** Failures in a row. */
   readonly failures: number;
-  /** The time since which the step makes no progress, in epoch milliseconds. */
+  /** The time since which the step has made no progress, in epoch milliseconds. */
   readonly sinceMs: number;
   readonly error: RetryLaterError;
   /** True if the next try has begun, so that the next failure counts. */
@@ -17,9 +20,10 @@ interface FailedStep {
 }
 
 /**
- * The time of the next try of each App's step that failed for a reason that may pass. It bounds the tries of an outage
- * whatever else queues the App meanwhile: an event of a container begins no try, and a run between two tries ends no
- * back-off. In memory only: the first run after a start of Berth tries at once.
+ * Stores when each failed step of an App is tried again, if the cause of the failure may pass. It limits the number
+ * of tries during an outage even if the App is queued for other reasons: an event of a container starts no try, and a
+ * run between two tries does not end a back-off. The times are in memory only, so the first run after a start of
+ * Berth tries at once.
  */
 export class RetryTimes {
   readonly #clock: Clock;
@@ -47,8 +51,9 @@ export class RetryTimes {
   }
 
   /**
-   * Returns the last error of a step that has failed for the App's progress deadline, or at once if a disk is full.
-   * Undefined if there is none, and for an engine that cannot be reached, which the status reports by itself.
+   * Returns the last error of a step that has failed for longer than the App's progress deadline, or of a step for
+   * which a disk is full. Undefined if there is no such step, and for an engine that cannot be reached, which the
+   * status reports in another way.
    */
   findOutage(app: string): RetryLaterError | undefined {
     const nowMs = this.#clock.now();
@@ -57,21 +62,21 @@ export class RetryTimes {
     return undefined;
   }
 
-  /** Notes that a try begins, so that its failure counts. */
+  /** Records that a try begins, so that its failure counts. */
   begin(app: string, step: RetriedStep): void {
     const failed = this.#apps.get(app)?.get(step);
     if (failed) failed.isTrying = true;
   }
 
   /**
-   * Returns the error to throw for a failed try. A failure that is reported again is counted once. On a full disk the
-   * longest delay applies at once, because each try would fill it again.
+   * Returns the error to throw for a failed try. A failure that is reported twice counts once. If the disk is full,
+   * the longest delay applies at once, because each try would fill the disk again.
    */
   fail(
     app: string,
     step: RetriedStep,
     error: BerthError,
-    /** The time since which the first try made no progress (default: now), and how long that may last. */
+    /** The time since which the step has made no progress (default: now), and the longest time that this may last. */
     patience: { readonly sinceMs?: number | undefined; readonly deadlineMs: number },
   ): RetryLaterError {
     const steps = this.#apps.get(app) ?? new Map<RetriedStep, FailedStep>();

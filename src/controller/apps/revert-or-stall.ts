@@ -15,8 +15,9 @@ const LINE_LENGTH_MAX = 200;
 
 /**
  * Handles a version that cannot be started, or whose containers end too often. Reverts to the last version that was
- * Ready if there is another one and the spec allows it; otherwise stalls the App until an input changes. Never reverts
- * to the same spec, nor twice for one generation, nor if the failed version is itself the last good one.
+ * Ready, if there is another one and the spec allows a revert; otherwise stalls the App until an input changes. Never
+ * reverts to the same spec or twice for one generation. Never reverts a failed version that is itself the last good
+ * version.
  */
 export function revertOrStall(
   store: Store,
@@ -68,15 +69,15 @@ export function revertOrStall(
     reason: failure.reason,
     message: failure.message,
   });
-  // A good version is not quarantined: its failure has a cause outside of it.
+  // A version that was good before is not quarantined, because the cause of its failure is outside of it.
   if (attempted && memory.quarantine === null && attempted.number !== good?.number)
     store.revisions.mark(name, attempted.number, "quarantined", failure.message);
   return { ...memory, stalled: { inputs, ...failure } };
 }
 
 /**
- * Returns the revision to revert to if `desired` fails: the one that has the requests, otherwise the last good one.
- * Undefined if there is none, or if the spec turns reverts off.
+ * Returns the revision to revert to if `desired` fails: the revision that has the requests, otherwise the last good
+ * one. Undefined if there is none, or if the spec turns reverts off.
  */
 export function findRevertTarget(
   store: Store,

@@ -5,8 +5,8 @@ import { MODELS_PORT } from "../models/container-listener.ts";
 import { buildModelSettings } from "./model-inputs.ts";
 
 /**
- * True for each field that makes a revision, because it reaches a container. The type enforces a decision here for each
- * new field of the spec; `models` counts by the settings that it gives a container.
+ * True for each field of the spec that makes a new revision, because it changes the containers. The type requires a
+ * decision here for each new field. `models` counts by the settings that it gives to a container.
  */
 const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   image: true,
@@ -39,10 +39,10 @@ const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
 const revisionFields: ReadonlyMap<string, boolean> = new Map(Object.entries(makesRevision));
 
 /**
- * Identifies a revision of an App: a hash of the fields of its spec that reach a container. Secrets count as
- * references, and the time of a restart does not count, so that rotations and restarts make no revision. `image` is
- * the built image of a spec with a source: another commit makes another revision. `imageId` is the image that the
- * reference was resolved to, null before: a tag that has moved makes another revision.
+ * Identifies a revision of an App: a hash of the fields of its spec that change the containers. Secrets count only as
+ * references, and the time of a restart does not count, so that rotations and restarts make no new revision. `image`
+ * is the built image of a spec with a source: another commit makes another revision. `imageId` is the image that the
+ * reference was resolved to, or null before the resolution: a tag that has moved makes another revision.
  */
 export function revisionHash(spec: AppSpec, image: string | null, imageId: string | null): string {
   const fields = Object.fromEntries(

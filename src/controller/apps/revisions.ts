@@ -5,7 +5,7 @@ import type { DesiredApp } from "./desired-app.ts";
 import { findLastGoodRevision } from "./revert-or-stall.ts";
 import { revisionHash } from "./revision-hash.ts";
 
-/** Keeps the version as a revision, or updates the spec of the revision that it has. */
+/** Stores the version as a new revision, or updates the spec of its existing revision. */
 export function keepRevision(store: Store, desired: DesiredApp, spec: AppSpec): Revision {
   return store.revisions.ensure({
     app: desired.name,

@@ -9,8 +9,9 @@ export interface Strategy {
 }
 
 /**
- * Chooses how a new version replaces the old one. Rolling needs an ingress that switches between the two, and nothing
- * that only one version may hold, such as a port of the machine or a writable volume.
+ * Chooses how a new version replaces the old one. The strategy rolling needs an ingress that switches between the two
+ * versions. It is impossible if the App uses a resource that only one version can have at a time, such as a port of
+ * the machine or a writable volume.
  */
 export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy {
   if (app.rollout.strategy === "recreate")

@@ -8,7 +8,7 @@ import type { ContainerHealth } from "./plan/plan-types.ts";
 
 /** The window after a switch to a new version, see RolloutWindow. All functions are pure. */
 
-/** The delay before a version is observed again whose window is over, but whose last probe failed. */
+/** The delay before a version is observed again, if its window is over but its last probe failed. */
 const SUSPECT_REQUEUE_MS = 250;
 
 interface WindowObservation {
@@ -17,7 +17,7 @@ interface WindowObservation {
   readonly route: AppRoute | null;
 }
 
-/** True while the version may still be switched back from: it is not Ready before its window has passed. */
+/** True while Berth may still switch back from the version. The version is not Ready before its window has passed. */
 export function isObserved({ window }: Pick<ReconcileState, "window">, version: string): boolean {
   return window?.outcome === "open" && window.version === version;
 }
@@ -39,7 +39,9 @@ export function beginWindow(
   return { ...window, since: nowMs, starts };
 }
 
-/** Returns the window as it is after an observation: it begins, passes, is dropped or stays. */
+/**
+ * Returns the state of the window after an observation. The window may begin, pass, be dropped, or stay unchanged.
+ */
 export function trackWindow(
   window: RolloutWindow | null,
   desired: DesiredApp,
@@ -55,16 +57,17 @@ export function trackWindow(
     return isOver || !hasRequests ? null : window;
   }
   const isDesired = desired.hash === window.version;
-  // The new version waits for its first requests. If the desired version is a newer one, it replaces the version that
-  // waits.
+  // The new version waits for its first requests. If another version has become the desired one, it replaces the
+  // waiting version.
   if (window.since === null && !hasRequests) {
     if (isDesired) return window;
     return desired.hash === window.previous ? null : openWindow(desired.hash, window.previous);
   }
   const hasFailed = findFailedContainer(window, desired, observation) !== undefined;
-  // The requests went back to the previous version, or never left it.
+  // The previous version got the requests back, or always had them.
   if (!hasRequests && !hasFailed) return null;
-  // The containers ended with their engine, which is no failure of the version, so the version is observed again.
+  // The containers ended together with the engine. That is not a failure of the version, so its observation begins
+  // again.
   if (hasEndedWithEngine) return openWindow(window.version, window.previous);
   const works =
     !isDesired || (isVersionReady(desired, containers, health) && isRouted(desired, observation));
@@ -93,8 +96,8 @@ export interface FailedContainer {
 }
 
 /**
- * Returns a container of the new version that has ended, was restarted or fails its check; undefined if none has. A
- * container that no longer exists was removed by the user or by a change of replicas.
+ * Returns a container of the new version that has ended, was restarted or fails its health check; undefined if there
+ * is none. A container that no longer exists is ignored: the user or a change of replicas has removed it.
  */
 export function findFailedContainer(
   window: RolloutWindow | null,

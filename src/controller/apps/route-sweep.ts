@@ -4,9 +4,9 @@ import * as labels from "../labels.ts";
 import type { ObservedContainer, WorkloadRuntime } from "../runtime/port.ts";
 
 /**
- * Removes from every App's route the addresses at which none of its containers runs. Called before the first container
- * is started after a start of Berth or of the engine: the engine may give it an address that another App had, which
- * would then get that App's requests.
+ * Removes addresses from every App's route if no container of the App runs there. This happens before the first
+ * container is started after a start of Berth or the engine: the engine may give the container an address that
+ * another App had, and the container would then get that App's requests.
  */
 export async function sweepRoutes(
   {

@@ -7,8 +7,8 @@ import type { DesiredApp } from "./desired-app.ts";
 import { getReplicaIndex, isHealthy } from "./plan/observed-containers.ts";
 
 /**
- * Returns why requests cannot reach an App that runs, at least not over HTTPS; null if they can, or if there is no
- * ingress. After a restart of Berth, the previous condition holds until the ingress has answered.
+ * Returns why requests cannot reach a running App, or not over HTTPS. Returns null if they can, or if there is no
+ * ingress. After a restart of Berth, the previous condition is kept until the ingress has answered.
  */
 export function findRoutingProblem(
   findings: Pick<AppFindings, "resource" | "desired" | "ingress">,
@@ -20,7 +20,10 @@ export function findRoutingProblem(
   return verdict?.served === true ? (verdict.pending ?? null) : null;
 }
 
-/** Returns why the ingress does not serve the App at all. A missing certificate says nothing about the App's version. */
+/**
+ * Returns why the ingress does not serve the App at all. A missing certificate is ignored here, because it is no sign
+ * of a failure of the App's version.
+ */
 export function findServingProblem(
   findings: Pick<AppFindings, "resource" | "desired" | "ingress">,
 ): Reason | null {

@@ -24,13 +24,13 @@ export interface RunState extends AppObservation {
   readonly resolved: ResolvedApp | null;
   readonly image: ObservedApp["image"];
   readonly plan: Plan | null;
-  /** The version, or an earlier start of the same revision, was stable once. */
+  /** True if the version, or an earlier container start of the same revision, was stable earlier. */
   readonly isProven: boolean;
-  /** The full disk that a build or the run itself waits for. */
+  /** The full disk for which a build or the run itself waits. */
   readonly outage: Reason | null;
-  /** The time when a waiting build is tried even if there is no more space, in epoch milliseconds. */
+  /** The time, in epoch milliseconds, when a waiting build is tried again even if no space has become free. */
   readonly nextRetryAtMs: number | null;
-  /** The pull or the build that is under way. */
+  /** The pull or the build that is in progress. */
   readonly progress: Reason | null;
   readonly mask: SecretMask;
 }

@@ -10,14 +10,17 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 import { buildRevisionStatus, findRevision } from "./revisions.ts";
 import type { RunState } from "./run-state.ts";
 
-/** Returns the failure of a retried step that lasts too long; null for an App that is not to run. */
+/** Returns the failure of a retried step that takes too long; null if the App is not to run. */
 function findOutage({ retries }: ReconcilerContext, { metadata, spec }: Resource<"App">) {
   if (spec.running === false || spec.suspend === true) return null;
   const error = retries.findOutage(metadata.name);
   return error ? describeOutage(error) : null;
 }
 
-/** Returns the number of the revision that was last attempted: an image that has to be resolved makes none yet. */
+/**
+ * Returns the number of the revision that was last attempted. A version whose image has not been resolved yet has no
+ * revision.
+ */
 function findAttempted(store: Store, { resource }: RunState, ownImage: VersionImage | null) {
   const { spec, metadata, status } = resource;
   const last = status?.revisions.attempted ?? null;
@@ -26,7 +29,10 @@ function findAttempted(store: Store, { resource }: RunState, ownImage: VersionIm
   return findRevision(store, metadata.name, spec, { image, imageId })?.number ?? last;
 }
 
-/** Builds the status from the state of a run and the store. `unknown` says why the engine could not be asked. */
+/**
+ * Builds the status from the state of a run and from the store. `unknown` is the reason why the engine could not be
+ * asked.
+ */
 export function buildRunStatus(
   context: ReconcilerContext,
   view: RunState & { readonly unknown: string | null; readonly nextRetryAtMs: number | null },

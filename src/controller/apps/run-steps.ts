@@ -16,9 +16,9 @@ import { revisionHash } from "./revision-hash.ts";
 import { isObserved, trackWindow } from "./rollout-window.ts";
 import type { ObservedRun, PlannedRun, ResolvedRun, RunState } from "./run-state.ts";
 
-/** The steps that decide and change nothing. A run and a dry run share them. */
+/** The steps that only decide and have no effects. A run and a dry run share them. */
 
-/** Applies to the durable state what has changed since the last run: a retry, new inputs, the clock. */
+/** Applies changes since the last run to the durable state: a retry, new inputs, the clock. */
 export function applyChanges(store: Store, state: RunState, nowMs: number): RunState {
   const { annotations } = state.resource.metadata;
   const retriedAt = annotations[RETRIED_AT_ANNOTATION] ?? null;
@@ -60,16 +60,21 @@ export function resolveRun(
   };
 }
 
-/** Returns false for a stalled App that is to be stopped: it stays as it is until something changes. */
+/**
+ * Returns false for a stalled App that is to be stopped. Its containers are left unchanged until an input changes.
+ */
 export function needsPlan({ memory }: RunState, desired: DesiredApp): boolean {
   return memory.stalled === null || desired.app.running;
 }
 
 export interface TrackedAttempt {
   readonly state: ObservedRun;
-  /** The version is new, or its containers have ended with the engine: earlier ends do not count as restarts. */
+  /**
+   * True if the version is new, or if its containers have ended with the engine. Earlier ends then do not count as
+   * restarts.
+   */
   readonly isFresh: boolean;
-  /** The version is new, or judged by a newer spec: its revision has to be kept. */
+  /** True if the version is new, or if a newer spec also resolves to it. Its revision then has to be kept. */
   readonly isRevisionDue: boolean;
 }
 
@@ -96,7 +101,8 @@ export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttem
     const begun = reconcileState.beginAttempt(memory, desired.hash, nowMs, steps);
     return { state: { ...state, memory: begun }, isFresh: true, isRevisionDue: true };
   }
-  // No deadline counts the time in which Berth, the engine or a port was missing, nor the time before the first probe.
+  // The deadline does not count the time in which Berth, the engine or a port was missing, or the time before the
+  // first probe.
   const isWaiting =
     recovery.isFirstObservation ||
     recovery.hasEndedWithEngine ||
@@ -110,7 +116,7 @@ export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttem
       memory: reconcileState.noteProgress(memory, nowMs, steps, isWaiting),
     },
     isFresh,
-    // The health check may change while a version runs; a revert restores the one that was valid last.
+    // The health check may change while a version runs. A revert restores the last health check.
     isRevisionDue: state.resource.status?.observedGeneration !== desired.generation,
   };
 }
@@ -139,7 +145,7 @@ export function planRun(
   return { ...state, plan };
 }
 
-/** True if the revision of the desired version was stable once: it is never given up. */
+/** True if the revision of the desired version was stable earlier. Such a version is never given up. */
 export function isProvenVersion(store: StoreReader, { desired, memory, resolved }: ObservedRun) {
   if (memory.stable?.hash === desired.hash) return true;
   const hash = revisionHash(resolved.spec, desired.image, desired.imageId);
@@ -149,8 +155,8 @@ export function isProvenVersion(store: StoreReader, { desired, memory, resolved 
 }
 
 /**
- * Returns the revision of another version than the desired one that has the App's requests, or gets them back if the
- * desired one fails while it is observed.
+ * Returns the revision of another version than the desired one: the version that has the App's requests, or that
+ * would get them back if the desired version failed during its observation.
  */
 export function findOtherServingRevision({
   resolveInput,

@@ -42,8 +42,8 @@ export async function findVersionFailure(
 }
 
 /**
- * Returns why a version has failed whose container the engine refuses to create: its deadline is over, and there is a
- * revision to revert to. Undefined if another try is better, such as with a full disk.
+ * Returns why a version has failed whose container the engine refuses to create, if its deadline is over and there is
+ * a revision to revert to. Undefined if it is better to try again, for example if the disk is full.
  */
 export function findCreationFailure(
   { store, clock }: ReconcilerContext,
@@ -65,7 +65,10 @@ export function findCreationFailure(
   return { reason: "ContainerRefused", message: error.message };
 }
 
-/** Returns why a version has failed while it was observed. It gets no restart: the previous version serves instead. */
+/**
+ * Returns why a version has failed while it was observed. Its container is not restarted, because the previous
+ * version serves instead.
+ */
 async function findObservedFailure(
   context: ReconcilerContext,
   view: VersionView & { readonly resource: Resource<"App"> },
@@ -77,7 +80,8 @@ async function findObservedFailure(
     return undefined;
   const failed = findFailedContainer(window, desired, view);
   if (!failed || window.since === null) return undefined;
-  // With recreate the previous version is gone: without one to revert to, a restart is better than nothing.
+  // With the strategy recreate, the previous version no longer runs. If there is no version to revert to, the
+  // container is restarted.
   const isRevertible = findRevertTarget(context.store, resource, desired, memory, serving);
   if (desired.strategy.type === "recreate" && !isRevertible) return undefined;
   const { container, failure } = failed;

@@ -45,7 +45,9 @@ export function planContainers(
   }
 }
 
-/** Adds the replacement of a container with a difference that no call can change; false if none is needed. */
+/**
+ * Adds the replacement of a container if it has a difference that no call can change. Returns false if it has none.
+ */
 function planReplacement(
   draft: PlanDraft,
   container: ObservedContainer,
@@ -70,7 +72,8 @@ function planReplacement(
   else if (edited && draft.tryCorrect("resources", getReplicaIndex(container)))
     replace("its limits were changed by hand");
   else if (container.state === "dead") {
-    // The engine may also give up the replacement, so the replacement counts as a restart.
+    // The engine has given this container up, and may give up its replacement too. The replacement therefore counts
+    // as a restart.
     const restart = findDueRestartBudget(draft, container, isRestartedForEver(draft));
     if (restart !== undefined) replace("the engine gave it up", restart);
   } else return false;
@@ -130,7 +133,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
   }
 }
 
-/** Notes a container that does not stay up, until it is healthy again. */
+/** Records a container that does not keep running, until it is healthy again. */
 function noteFailing(draft: PlanDraft, container: ObservedContainer): void {
   const { isProven, restarts, nowMs, health } = draft.observed;
   const { restart } = draft.desired.app;
@@ -163,14 +166,17 @@ function planRestart(
 }
 
 /**
- * Returns true if restarts have no limit: a proven version is never given up, and no version fails while something that
- * it depends on is missing.
+ * Returns true if restarts have no limit. A proven version is never given up, and no version fails while a resource
+ * that it depends on is missing.
  */
 function isRestartedForEver({ observed }: PlanDraft): boolean {
   return observed.isProven || observed.blockedBy !== null;
 }
 
-/** Returns the budget key that the start counts against: null if it counts as no restart, undefined if it is not due. */
+/**
+ * Returns the key of the restart budget that the start counts against: null if the start does not count as a restart,
+ * undefined if it is not due.
+ */
 function findDueRestartBudget(
   draft: PlanDraft,
   container: ObservedContainer,
@@ -179,7 +185,10 @@ function findDueRestartBudget(
   return draft.observed.isFresh ? null : spendRestartBudget(draft, container, isEndless);
 }
 
-/** Returns the budget key of a restart that always counts; undefined if the budget allows none now. */
+/**
+ * Returns the key of the restart budget for a restart that always counts; undefined if the budget allows no restart
+ * now.
+ */
 function spendRestartBudget(
   draft: PlanDraft,
   container: ObservedContainer,
@@ -196,7 +205,9 @@ function spendRestartBudget(
   return undefined;
 }
 
-/** Restarts a container of an old version for as long as it is needed: it has served, and its replacement has not. */
+/**
+ * Restarts a container of an old version while it is needed: it has served, and its replacement has not served yet.
+ */
 export function planOldRestart(draft: PlanDraft, container: ObservedContainer): void {
   planRestart(draft, container, false, true);
 }

@@ -33,7 +33,7 @@ export function isHealthy(
   return container.state === "running" && health.get(container.id)?.healthy === true;
 }
 
-/** A container that is not what the spec asks for, although it has the labels of the spec's version. */
+/** A container that differs from the spec, although it has the labels of the spec's version. */
 export interface ForeignContainer {
   readonly container: ObservedContainer;
   /** The names of the settings that differ. */
@@ -53,8 +53,9 @@ export function listForeignContainers(
 }
 
 /**
- * Divides containers into those of the desired version by replica, its surplus containers, and those of other versions.
- * Of several containers of one replica, the one with the name of the spec is kept.
+ * Divides containers into three groups: those of the desired version, by replica; surplus containers of the desired
+ * version; and those of other versions. If several containers have the same replica number, the one with the name
+ * from the spec is kept.
  */
 export function classifyContainers(
   desired: DesiredApp,

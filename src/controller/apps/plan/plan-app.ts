@@ -8,7 +8,7 @@ import { planRecreate } from "./recreate.ts";
 import { planRolling } from "./rolling.ts";
 
 /**
- * Decides everything that is done to an App: the reconciler executes the plan, a dry run reports it. Pure: it uses no
+ * Decides all operations on an App. The reconciler executes the plan, and a dry run reports it. Pure: it uses no
  * clock, no engine and no store.
  */
 export function planApp(desired: DesiredApp, observed: ObservedApp): Plan {
@@ -31,7 +31,7 @@ export function hasUnexpectedEnd({ operations, exhausted, restartAtMs }: Plan): 
   );
 }
 
-/** Plans the removal of all containers, of a deleted App or of one that no longer exists. */
+/** Plans the removal of all containers of an App that is being deleted or no longer exists. */
 export function planRemoval(
   containers: readonly ObservedContainer[],
   graceMs: number,
@@ -41,8 +41,8 @@ export function planRemoval(
 }
 
 /**
- * Stops the containers of the desired version and keeps them, so that a start is quick. Until there are any, keeps those
- * of versions that served: an App may be stopped while its new version is still being built.
+ * Stops the containers of the desired version and keeps them, so that a later start is quick. If there are none yet,
+ * keeps those of versions that served: an App may be stopped while its new version is still being built.
  */
 function planStopped(draft: PlanDraft): void {
   const { desired, observed } = draft;

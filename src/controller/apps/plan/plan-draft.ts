@@ -30,8 +30,8 @@ export class PlanDraft {
   }
 
   /**
-   * Adds the creation of the network, once in a plan, before an operation that needs it: a prune of the engine removes
-   * a network on which no container runs.
+   * Adds the creation of the network before an operation that needs it, once in a plan. The network may be missing,
+   * because a prune of the engine removes a network on which no container runs.
    */
   ensureNetwork(): void {
     if (this.#hasNetwork) return;
@@ -40,7 +40,9 @@ export class PlanDraft {
     this.add({ type: "ensureNetwork", network, labels, cause: "the app's network" });
   }
 
-  /** Returns the operations that `work` adds instead of adding them, so that the caller can add others first. */
+  /**
+   * Runs `work`, and returns the operations that it would have added. The caller can then add other operations first.
+   */
   collect(work: () => void): Operation[] {
     const outer = this.#operations;
     this.#operations = [];
@@ -53,8 +55,9 @@ export class PlanDraft {
   }
 
   /**
-   * True if the fields of this replica may be corrected; records either the corrections or the drift loop. Corrections
-   * are counted for each replica, because a user who removes five replicas one after the other is no drift loop.
+   * Returns true if the fields of this replica may be corrected. Records the corrections or, if they are not allowed,
+   * the drift loop. Corrections are counted for each replica, because a user who removes five replicas in sequence
+   * causes no drift loop.
    */
   tryCorrect(what: string | readonly string[], replica: number): boolean {
     const fields = [what].flat().map((field) => nameDriftField(field, replica));
@@ -85,7 +88,10 @@ export class PlanDraft {
   }
 }
 
-/** Puts all stops, which the executor runs concurrently, before the removals. */
+/**
+ * Returns the operations that stop and remove the containers. All stops come before the removals, because the
+ * executor runs consecutive stops concurrently.
+ */
 export function buildRemovals(
   containers: readonly ObservedContainer[],
   graceMs: number,

@@ -11,8 +11,8 @@ import type { PlanDraft } from "./plan-draft.ts";
 import type { ContainerHealth, ObservedApp, Operation } from "./plan-types.ts";
 
 /**
- * Plans the route of an App's requests. The desired version gets them when each of its replicas is healthy; until then
- * the version that has them keeps them, as long as a container of it runs.
+ * Plans the route of an App's requests. The desired version gets the requests when each of its replicas is healthy.
+ * Until then the current version keeps them, as long as one of its containers runs.
  */
 
 /** Returns the host:port at which the ingress reaches a container of any version; undefined if it has none now. */
@@ -37,7 +37,7 @@ export function isServing(
   return target !== undefined && route !== null && route.targets.includes(target);
 }
 
-/** True if the container may get the requests back, because the version that has them is still observed. */
+/** True if the container may get the requests back, because the version that replaced it is still being observed. */
 export function isKeptBack(
   { window }: Pick<ObservedApp, "window">,
   container: ObservedContainer,
@@ -46,7 +46,7 @@ export function isKeptBack(
   return getSpecHash(container) === window.previous;
 }
 
-/** True if every replica of the desired version exists, is what the spec asks for, and is healthy and reachable. */
+/** True if every replica of the desired version exists, matches the spec, and is healthy and reachable. */
 export function isVersionReady(
   desired: DesiredApp,
   containers: readonly ObservedContainer[],
@@ -65,7 +65,7 @@ export function isVersionReady(
   );
 }
 
-/** True if the App's requests are routed to every container of the desired version, and to no other. */
+/** True if the App's requests are routed to all containers of the desired version, and to no other container. */
 export function isRouted(desired: DesiredApp, observed: Pick<ObservedApp, "containers" | "route">) {
   if (!desired.isRouted) return true;
   const { kept } = classifyContainers(desired, observed.containers);
@@ -77,7 +77,10 @@ export function isRouted(desired: DesiredApp, observed: Pick<ObservedApp, "conta
   );
 }
 
-/** Adds the switch of the route that is due. A container that `steps` stop gets no requests from then on. */
+/**
+ * Adds the switch of the route, if it is due. A container that one of the `steps` stops gets no requests after the
+ * switch.
+ */
 export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   const { desired, observed } = draft;
   if (!desired.isRouted) {
@@ -96,8 +99,8 @@ export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   const { version, targets } = chooseRoute(draft, stopping, starting);
   const { route } = observed;
   if (haveSameItems(targets, route?.targets ?? [])) {
-    // The targets do not change, but the route has to name the version that serves: its drain time counts from this
-    // change.
+    // The targets do not change, but the route has to name the version that serves, because the drain time of the
+    // version counts from this change.
     if (targets.length === 0 || version === route?.version) return;
   }
   const cause =
@@ -149,7 +152,7 @@ function chooseRoute(
   );
   const healthySinceMs = Math.max(0, ...own.map(({ id }) => getHealthySince(observed, id)));
   const dueAtMs = healthySinceMs + desired.app.rollout.minReadyMs;
-  // A version that is stalled although it works has failed while it was observed.
+  // A stalled version that is healthy has failed earlier, during its observation, so it gets no requests.
   const isDue = !observed.isStalled && observed.nowMs >= dueAtMs;
   if (isReady && (serving.length === 0 || isDue)) return taken;
   if (isReady && !observed.isStalled) draft.requeueAt(dueAtMs);
@@ -164,8 +167,8 @@ function chooseRoute(
 }
 
 /**
- * Lists the targets of the previous version that is kept while the new one, which has the requests, is observed. They
- * were good a moment ago, so they need no probe.
+ * Lists the targets of the previous version. It is kept while the new version, which has the requests, is observed.
+ * The targets answered until the switch, so they need no probe.
  */
 export function listPreviousTargets(
   desired: DesiredApp,
@@ -179,15 +182,15 @@ export function listPreviousTargets(
   return listTargets(desired, previous);
 }
 
-/** Returns when a container was first seen healthy; one that was never seen counts from now. */
+/** Returns when a container was first seen healthy. If it was never seen healthy, returns the current time. */
 function getHealthySince({ firstSeen, nowMs }: ObservedApp, id: string): number {
   return firstSeen.healthySince.get(id) ?? nowMs;
 }
 
 /**
- * Selects the containers that get requests when no older version serves: those that are healthy, and those that had
- * requests and have not been probed yet, as after a restart of Berth. If there are none, those that had requests keep
- * them, because a slow answer is better than none.
+ * Selects the containers that get requests when no older version serves: healthy ones, and those that had requests
+ * and have not been probed yet, for example after a restart of Berth. If there are none, all containers that had
+ * requests keep them, because a slow answer is better than none.
  */
 function selectUsable(
   desired: DesiredApp,

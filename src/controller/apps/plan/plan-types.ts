@@ -13,29 +13,38 @@ export interface ObservedApp {
   /** Health by container id; absent for a container that has not been probed yet. */
   readonly health: ReadonlyMap<string, ContainerHealth>;
   /**
-   * The targets of the App's requests at the ingress; null if the ingress does not know the App, or if there is no
-   * ingress.
+   * The targets to which the ingress routes the App's requests; null if the ingress does not know the App, or if
+   * there is no ingress.
    */
   readonly route: AppRoute | null;
   /** Presence of the image on the engine; unknown if the engine has not been asked. */
   readonly image: "present" | "absent" | "unknown";
   readonly restarts: RestartHistory;
-  /** The attempt at this version has just begun: containers that ended before do not count as restarts. */
+  /**
+   * True if the attempt at this version has just begun, so that earlier ends of its containers do not count as
+   * restarts.
+   */
   readonly isFresh: boolean;
   readonly drifts: DriftHistory;
-  /** The number of replicas of the desired version that were Ready: a missing one of these was removed by hand. */
+  /**
+   * The number of replicas of the desired version that were Ready. If one of them is missing now, it was removed by
+   * hand.
+   */
   readonly stableReplicas: number;
   /** Versions that had the App's requests or were Ready. */
   readonly served: readonly string[];
   readonly firstSeen: FirstSeen;
   readonly window: RolloutWindow | null;
-  /** The open connections of containers without new requests, by id; absent if they are unknown. */
+  /**
+   * The open connections, by container id, of containers that get no new requests. A container is absent if its
+   * connections are unknown.
+   */
   readonly connections: ReadonlyMap<string, number>;
   /** Ids of containers that are being stopped already. */
   readonly stopping: ReadonlySet<string>;
   /** True if nothing is created for the desired version until an input changes; the serving version is kept running. */
   readonly isStalled: boolean;
-  /** True if the version was stable once, so that it is restarted without a limit. */
+  /** True if the version was stable earlier, so that it is restarted without a limit. */
   readonly isProven: boolean;
   /** The reason why no containers may be created now; null if there is none. */
   readonly blockedBy: string | null;
@@ -102,7 +111,7 @@ export interface StopOperation {
   readonly name: string;
   readonly id: string;
   readonly graceMs: number;
-  /** The run does not wait for the stop: the App is reconciled meanwhile. */
+  /** True if the run does not wait until the container has stopped. */
   readonly isBackground: boolean;
 }
 
@@ -113,12 +122,19 @@ export interface Plan {
   readonly corrections: readonly string[];
   /** The field that Berth has stopped correcting; null if there is none. */
   readonly driftLoop: string | null;
-  /** Containers that ended and have used up their restart budget. */
+  /** Containers that ended, and whose restart budget is used up. */
   readonly exhausted: readonly ObservedContainer[];
-  /** Containers of a proven version that were restarted more often in a row than a new version may be. */
+  /**
+   * Containers of a proven version that were restarted more often in a row than the budget of a new version allows.
+   */
   readonly failing: readonly ObservedContainer[];
-  /** The time when a container that ended may be started again, in epoch milliseconds; null if none waits. */
+  /**
+   * The time, in epoch milliseconds, when a container that ended may be started again; null if no container waits for
+   * a restart.
+   */
   readonly restartAtMs: number | null;
-  /** The time when the next step of a rollout is due without an event, in epoch milliseconds; null if none is. */
+  /**
+   * The time, in epoch milliseconds, when the next step of a rollout is due without an event; null if no step is due.
+   */
   readonly requeueAtMs: number | null;
 }

@@ -5,8 +5,8 @@ import { buildRemovals, type PlanDraft } from "./plan-draft.ts";
 import { planRoute } from "./plan-route.ts";
 
 /**
- * Plans the strategy recreate: the old version stops before the new one starts, and runs until everything else that
- * the new one needs is available.
+ * Plans the strategy recreate: the old version stops before the new one starts. The old version keeps running until
+ * everything else that the new version needs is available.
  */
 export function planRecreate(draft: PlanDraft): void {
   const { desired, observed } = draft;
@@ -14,7 +14,7 @@ export function planRecreate(draft: PlanDraft): void {
   const creations = decideCreations(draft, kept);
   const steps = draft.collect(() => {
     if (creations.areHeld) {
-      // A stalled version is left as it failed, and the version before it is kept running.
+      // A stalled version is left unchanged, and the version before it is kept running.
       if (!observed.isStalled && old.length === 0) planContainers(draft, kept);
       for (const container of old) if (hasEnded(container)) planOldRestart(draft, container);
       return;

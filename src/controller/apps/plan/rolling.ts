@@ -53,7 +53,7 @@ function planSurplus(draft: PlanDraft, surplus: readonly ObservedContainer[]): v
   }
 }
 
-/** Stops a container in the background, or removes one that has ended. */
+/** Stops a running container in the background, or removes a container that has ended. */
 function planEnd(draft: PlanDraft, container: ObservedContainer, cause: string): void {
   const { desired, observed } = draft;
   if (container.state === "removing") return;
@@ -61,7 +61,8 @@ function planEnd(draft: PlanDraft, container: ObservedContainer, cause: string):
     draft.add({ type: "removeContainer", id: container.id, name: container.name, cause });
     return;
   }
-  // The engine reports the end with an event, which may be lost: the App is reconciled again anyway.
+  // The engine reports the end of a container with an event, which may be lost. The App is therefore also reconciled
+  // after a delay.
   draft.requeueAt(observed.nowMs + STOPPING_RETRY_MS);
   if (!observed.stopping.has(container.id))
     draft.add(buildStop(container, desired.app.stopGraceMs, cause, true));
@@ -75,8 +76,8 @@ const DRAIN_CHECK_MIN_MS = 250;
 const DRAIN_CHECK_MAX_MS = 5_000;
 
 /**
- * True if the container has ended, if its last requests have ended, or if they have had their drain time since
- * `sinceMs`. It got its last request at `lastRequestMs`.
+ * True if the container has ended, if its last requests have ended, or if their drain time since `sinceMs` is over.
+ * The container got its last request at `lastRequestMs`.
  */
 function hasDrained(
   draft: PlanDraft,
@@ -99,8 +100,9 @@ function hasDrained(
 }
 
 /**
- * The role of an old container. serving: its version has the requests, or may get them back. draining: it had requests, and
- * may still be answering some. done: it has drained. abandoned: its version was replaced before it got a request.
+ * The role of an old container. serving: its version has the requests, or may get them back. draining: it had
+ * requests, and may still be answering some. done: it has finished its requests. abandoned: its version was replaced
+ * before it got a request.
  */
 type RolloutRole = "serving" | "draining" | "done" | "abandoned";
 
