@@ -40,7 +40,7 @@ export async function resolveAppSource(
     return source.archive;
   }
   if ("local" in source) {
-    // A link may lead to another folder than at the time of the write.
+    // A link may lead to another folder than when the spec was written.
     const problem = store.findSourceProblem(source.local);
     if (problem === undefined)
       return digestFolder(source.local, resource.spec, sourceLimits, signal);
@@ -72,7 +72,9 @@ export function missingArchiveError(digest: string): BerthError {
   );
 }
 
-/** Hashes only the files that would be sent to the engine: a change of an ignored file is no new revision. */
+/**
+ * Hashes only the files that would be sent to the engine, so that a change of an ignored file makes no new revision.
+ */
 export async function digestFolder(
   folder: string,
   spec: AppSpec,

@@ -24,8 +24,9 @@ const PARTIAL_SUFFIX = ".part";
 const HEADER_BYTES = 512;
 
 /**
- * Uploaded archives on the disk, each under the sha256 of its bytes, so that equal uploads share a file. Files
- * without suffix are complete; an upload that is running or was interrupted is a `.part`.
+ * Uploaded archives on the disk. Each has the sha256 of its bytes as its name, so that equal uploads share a file. A
+ * file without a suffix is complete. A file with the suffix `.part` belongs to an upload that is in progress or was
+ * interrupted.
  */
 export class ArchiveStore {
   readonly #dir: string;
@@ -37,7 +38,7 @@ export class ArchiveStore {
 
   constructor(options: {
     readonly dir: string;
-    /** The limit of an archive as it is uploaded. */
+    /** The limit for the size of an uploaded archive. */
     readonly bytesMax: number;
     /** The limits of the content of an archive. */
     readonly limits?: ExtractLimits;
@@ -60,8 +61,8 @@ export class ArchiveStore {
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
       const written = await this.#write(part, stream, signal);
       await checkArchive(join(this.#dir, part), this.#limits, signal);
-      // The rename is synchronous, so that no removal can run between it and the check, and a later removal sees the
-      // new file.
+      // The rename is synchronous, so that nothing can be removed between the check and the rename, and a later
+      // removal sees the new file.
       const isKnown = lstatSync(this.path(written.digest), { throwIfNoEntry: false }) !== undefined;
       renameSync(join(this.#dir, part), this.path(written.digest));
       if (isKnown) this.#reuploaded.add(written.digest);
@@ -91,14 +92,17 @@ export class ArchiveStore {
     return join(this.#dir, `${digest}${ARCHIVE_SUFFIX}`);
   }
 
-  /** True if the archive was uploaded again, perhaps for an App that does not name it yet. */
+  /**
+   * True if the archive was uploaded again. The second upload may be for an App whose spec does not name the archive
+   * yet.
+   */
   isReuploaded(digest: string): boolean {
     return this.#reuploaded.has(digest);
   }
 
   /**
-   * Removes an archive that `list` returned, synchronously, so that the caller's check of its users is still valid.
-   * Returns false if it has been uploaded again since, or is already removed.
+   * Removes an archive that `list` returned. The removal is synchronous, so that the caller's check that nothing uses
+   * the archive is still valid. Returns false if the archive was uploaded again since, or was already removed.
    */
   removeUnchanged({ digest, storedAtMs }: StoredArchive): boolean {
     const file = this.path(digest);
@@ -109,7 +113,10 @@ export class ArchiveStore {
     return true;
   }
 
-  /** Removes an archive, synchronously, unless it was uploaded again: perhaps another request is about to use it. */
+  /**
+   * Removes an archive synchronously, unless it was uploaded again. After a second upload, another request may be
+   * about to use it.
+   */
   discard(digest: string): void {
     if (!this.#reuploaded.has(digest)) rmSync(this.path(digest), { force: true });
   }
@@ -193,8 +200,8 @@ async function* abortable(
 }
 
 /**
- * Settles as `work` does, or rejects when the signal aborts. Promise.race with one promise of the signal would keep
- * every chunk in memory until the signal aborts.
+ * Settles as `work` does, or rejects when the signal aborts. (Promise.race with one promise for the signal would keep
+ * every chunk in memory until the signal aborts.)
  */
 function rejectOnAbort<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -207,7 +214,7 @@ function rejectOnAbort<T>(work: () => Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
-/** Passes an archive on; throws `archive_invalid` as soon as its bytes show another format. */
+/** Yields the chunks of an archive unchanged. Throws `archive_invalid` as soon as the bytes show another format. */
 async function* validateArchive(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let start: Uint8Array | undefined = new Uint8Array(0);
   for await (const chunk of stream) {
@@ -221,7 +228,7 @@ async function* validateArchive(stream: AsyncIterable<Uint8Array>): AsyncGenerat
     yield start;
     start = undefined;
   }
-  // The stream is shorter than a header.
+  // The stream is shorter than a tar header.
   if (start !== undefined) assertArchive(start);
 }
 

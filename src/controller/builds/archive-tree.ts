@@ -29,7 +29,7 @@ export interface AcceptedEntry {
 }
 
 /**
- * The tree that an archive describes, in memory: what may be unpacked is decided here without the disk, so that an
+ * The tree that an archive describes, in memory. It decides what may be unpacked without reading the disk, so that an
  * upload is refused for the same reasons as an unpacking.
  */
 export class ArchiveTree {
@@ -42,7 +42,7 @@ export class ArchiveTree {
     this.limits = limits;
   }
 
-  /** Returns undefined if nothing has to be created. Throws `archive_invalid`. */
+  /** Adds an entry to the tree. Returns undefined if no file has to be created for it. Throws `archive_invalid`. */
   add(entry: ArchiveEntry): AcceptedEntry | undefined {
     const path = normalizeEntryPath(entry.path);
     if (path === "") {
@@ -67,7 +67,7 @@ export class ArchiveTree {
     return { path, folders, original: undefined };
   }
 
-  /** Checks at the end, when all links are known, that none leads out of the tree through another one. */
+  /** Checks that no link leads out of the tree through another link. Called at the end, when all links are known. */
   checkLinks(): void {
     const readTarget = (path: string) => {
       const node = this.#nodes.get(path);

@@ -4,8 +4,8 @@ import type { StoredArchive } from "./archive-store.ts";
 import type { ProtectedContent } from "./protected-content.ts";
 
 /**
- * Unused archives are kept for this time. An archive has no App until the spec that names it is written, which a user
- * may do some time after the upload.
+ * Unused archives are kept for this time. No App uses an archive until a spec names it, and a user may write that
+ * spec some time after the upload.
  */
 const ARCHIVE_GRACE_MS = 60 * 60_000;
 
@@ -20,8 +20,8 @@ export interface BuildCollectionInput {
   readonly bytesMax: number;
   readonly nowMs: number;
   /**
-   * Returns the number of the build of an image, if it is known. It orders images of the same second, because engines
-   * report times in seconds only.
+   * Returns the number of the build that made an image, if it is known. The numbers order images of the same second,
+   * because engines report times in seconds only.
    */
   readonly findBuild: (reference: string) => number | undefined;
 }
@@ -31,7 +31,7 @@ export interface BuiltImage {
   readonly id: string;
   readonly bytes: number;
   readonly createdAtMs: number;
-  /** Tags that this instance gave; at least one. */
+  /** The tags that this instance gave to the image; at least one. */
   readonly references: readonly string[];
 }
 
@@ -73,13 +73,16 @@ export function planBuildCollection(input: BuildCollectionInput): BuildCollectio
   return { images: built.filter((image) => removed.has(image)), archives };
 }
 
-/** Returns the images that this instance built, by their tags. An image with any other tag belongs to a user, too. */
+/**
+ * Returns the images that this instance built, and that it recognises by their tags. An image with any other tag also
+ * belongs to a user.
+ */
 export function findBuiltImages(instance: string, images: readonly BuiltImageInfo[]): BuiltImage[] {
   const appOf = (tag: string) => findAppOfImage(instance, tag) ?? "";
   return images.flatMap(({ id, bytes, tags, createdAt }) => {
     const apps = new Set(tags.map(appOf));
     if (apps.has("")) return [];
-    // Apps with the same source and options share an image, which is removed with its last tag.
+    // Apps with the same source and options share an image. The engine removes it with its last tag.
     return [...apps].map((app) => ({
       app,
       id,

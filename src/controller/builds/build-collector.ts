@@ -43,8 +43,8 @@ export class BuildCollector {
   }
 
   /**
-   * Schedules a collection; there is one at a time. Content that cannot be removed now is removed by the next
-   * collection.
+   * Schedules a collection. Only one collection runs at a time. Content that cannot be removed now is removed by the
+   * next collection.
    */
   request(): void {
     this.#isRequested = true;
@@ -75,7 +75,7 @@ export class BuildCollector {
     const images = await runtime.listImages({ instance }, signal);
     const containers = await runtime.listContainers({ instance }, signal);
     const kept = await archives.list();
-    // No await until the plan is made: the protected content must not change in between.
+    // There is no await until the plan is made, because the protected content must not change meanwhile.
     const guarded = findProtectedContent(store, containers, this.#options.wantedImage);
     const plan = planBuildCollection({
       instance,
@@ -97,8 +97,8 @@ export class BuildCollector {
   }
 
   /**
-   * Checks and removes archives synchronously, because an archive may have been deployed while the images were being
-   * removed.
+   * Checks and removes archives synchronously, because an App may have been deployed from an archive while the images
+   * were being removed.
    */
   #removeArchives(planned: readonly StoredArchive[]): void {
     const { store, archives } = this.#options;
@@ -119,8 +119,8 @@ export class BuildCollector {
   }
 
   /**
-   * Repairs what a crash between the end of a build and its record leaves: an image that no App owns, and the record of
-   * a build that seems to be running.
+   * Repairs the state after a crash between the end of a build and its record: an image that no App owns, and a
+   * record of a build that still seems to be running.
    */
   #adopt(images: readonly BuiltImage[]): void {
     const { store, logs, onChanged } = this.#options;

@@ -12,7 +12,7 @@ export interface BuildFailure {
 
 type FailureClass = readonly [reason: string, terminal: boolean];
 
-/** Errors that are retried with back-off; others wait for another source or credential. */
+/** Errors that are retried with back-off. After other errors, Berth waits for another source or credential. */
 const transientReasons: Partial<Record<ErrorCode, string>> = {
   engine_unreachable: "EngineUnreachable",
   engine_leased: "EngineLeased",

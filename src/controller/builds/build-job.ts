@@ -5,8 +5,8 @@ import type { SpaceShortage, SpaceWait } from "./free-space.ts";
 import type { ResolvedSource } from "./port.ts";
 
 /**
- * The reason why a build is cancelled. `superseded`: the App needs another image now. `unwanted`: it needs none,
- * for the reason `why`. `shutdown`: Berth ends; the build is requested again after the next start.
+ * The reason why a build is cancelled. `superseded`: the App now needs another image. `unwanted`: the App needs no
+ * image, for the reason `why`. `shutdown`: Berth is ending; the build is requested again after the next start.
  */
 export type BuildEndReason =
   | { readonly type: "cancelled" }
@@ -28,7 +28,10 @@ export class BuildJob {
   #isRunning = false;
   #step = "begins";
   #spaceWait: SpaceWait | undefined;
-  /** The reason why the last try ran out of space; undefined before that, and after a request of the user. */
+  /**
+   * The reason why the last try ran out of space. Undefined before the first such try, and after a user has requested
+   * the build again.
+   */
   shortage: SpaceShortage | undefined;
 
   constructor(input: {
@@ -54,7 +57,7 @@ export class BuildJob {
     return this.source.image;
   }
 
-  /** True if a user requested exactly this revision. */
+  /** True if a user pinned the App to exactly this revision. */
   get isHeld(): boolean {
     return this.resource.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
   }
@@ -63,7 +66,7 @@ export class BuildJob {
     return this.#controller.signal;
   }
 
-  /** The reason of the cancellation, which is set at once. The build ends a little later. */
+  /** The reason of the cancellation, which is set immediately, although the build ends a little later. */
   get endReason(): BuildEndReason | undefined {
     return this.#endReason;
   }
@@ -77,7 +80,7 @@ export class BuildJob {
     return this.#step;
   }
 
-  /** What the queued build waits for; undefined if it starts when it is its turn. */
+  /** The space that the queued build waits for; undefined if the build only waits for earlier builds. */
   get spaceWait(): SpaceWait | undefined {
     return this.#spaceWait;
   }
@@ -86,7 +89,7 @@ export class BuildJob {
     this.#isRunning = true;
   }
 
-  /** Notes that the build is in the queue again, and what space it waits for. */
+  /** Records that the build is in the queue again, and which space it waits for. */
   markWaiting(wait: SpaceWait): void {
     this.#isRunning = false;
     this.#spaceWait = wait;

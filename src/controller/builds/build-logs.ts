@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { formatBytes } from "../../base/units.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 
-/** The maximum size of one log. The last lines, which have the result, are written beyond it. */
+/**
+ * The maximum size of one log. The last lines, which contain the result, are written even if the log then exceeds it.
+ */
 export const LOG_BYTES_MAX = 16 * 2 ** 20;
 /** Limits the memory of readers when a program writes without newlines. */
 const LINE_LENGTH_MAX = 16_384;
@@ -115,7 +117,7 @@ export class BuildLogWriter {
     this.#write(lines);
   }
 
-  /** Writes the last line. Readers end after it. */
+  /** Writes the last line. After it, the streams of all readers end. */
   end(line: string): void {
     if (this.#hasEnded) return;
     this.#write(this.#formatLines(line));
@@ -143,7 +145,7 @@ export class BuildLogWriter {
     const lines = text
       .replace(/\r?\n$/, "")
       .split(/\r?\n/)
-      // A progress bar overwrites itself with \r; only its last state is kept.
+      // A progress bar overwrites itself with \r. Only its last state is kept.
       .map((line) => this.#mask(line.slice(line.lastIndexOf("\r") + 1)))
       .map((line) =>
         line.length > LINE_LENGTH_MAX ? `${line.slice(0, LINE_LENGTH_MAX)} ...` : line,
@@ -168,7 +170,7 @@ export class BuildLogWriter {
   }
 }
 
-/** Returns the complete lines of a growing file; the rest after the last newline is returned by a later read. */
+/** Returns the complete lines of a growing file. An incomplete line at its end is returned by a later read. */
 class LineReader {
   readonly #file: FileHandle;
   readonly #buffer = Buffer.alloc(READ_BYTES);

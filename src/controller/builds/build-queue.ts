@@ -2,12 +2,12 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import type { BuildEndReason, BuildJob } from "./build-job.ts";
 
 export interface BuildQueueOptions {
-  /** Concurrent builds of all Apps; each App has at most one. */
+  /** The number of concurrent builds of all Apps. Each App has at most one running build. */
   readonly concurrency: number;
   readonly tasks: TaskGroup;
   /**
-   * Builds the image and records the result; never throws. The signal is the job's. A job that then waits for space
-   * returns to the queue.
+   * Builds the image and records the result; never throws. The signal belongs to the job. A job that waits for space
+   * afterwards returns to the queue.
    */
   readonly run: (job: BuildJob) => Promise<void>;
   /** Called when a job was cancelled before it started. */
@@ -17,8 +17,8 @@ export interface BuildQueueOptions {
 }
 
 /**
- * Queued and running builds. Apps are served in the order of their first request: a newer request of an App
- * replaces its queued one, and cancels its running build of another image.
+ * Queued and running builds. Apps are served in the order of their first requests. A newer request of an App replaces
+ * its queued build, and cancels its running build if that builds another image.
  */
 export class BuildQueue {
   readonly #options: BuildQueueOptions;
@@ -32,7 +32,7 @@ export class BuildQueue {
     this.#options = options;
   }
 
-  /** Returns the App's build whose result counts: not one that has been cancelled. */
+  /** Returns the current build of the App. A build that has been cancelled does not count. */
   current(app: string): BuildJob | undefined {
     const waiting = this.#waiting.find((job) => job.app === app);
     const running = this.#running.get(app)?.job;
@@ -54,13 +54,13 @@ export class BuildQueue {
     return this.#waiting.filter((job) => job.spaceWait);
   }
 
-  /** Lets the given builds no longer wait for space. */
+  /** Makes the given builds stop waiting for space. */
   resume(jobs: readonly BuildJob[]): void {
     for (const job of jobs) job.endSpaceWait();
     this.#startNext();
   }
 
-  /** Returns the number of builds before a job, running ones included. */
+  /** Returns the number of builds before a job, including running builds. */
   countAhead(job: BuildJob): number {
     return Math.max(0, this.#waiting.indexOf(job)) + this.#running.size;
   }

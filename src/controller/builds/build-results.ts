@@ -3,8 +3,8 @@ import type { BuildState } from "./port.ts";
 type EndedBuildState = Extract<BuildState, { type: "succeeded" | "failed" }>;
 
 /**
- * The result of the last build of each App, until the reconciler reads it. In memory only: after a restart the
- * reconciler inspects the image.
+ * The result of the last build of each App, until the reconciler reads it. The results are in memory only: after a
+ * restart of Berth the reconciler inspects the image instead.
  */
 export class BuildResults {
   readonly #results = new Map<

@@ -32,7 +32,7 @@ export interface BuildRunOptions {
   readonly sourceLimits: SourceLimits;
 }
 
-/** Thrown if the folder was edited after its digest was computed, so that the build would be of another revision. */
+/** Thrown if the folder was edited after its digest was computed. The build would then be of another revision. */
 export class FolderChangedError extends BerthError {
   constructor(cause: string) {
     super("not_found", cause, { hint: "deploy again to build its current content" });
@@ -41,8 +41,8 @@ export class FolderChangedError extends BerthError {
 
 /**
  * Builds the image of a source. Throws BerthErrors: those of the runtime, of the git client and of the archive,
- * `disk_full`, and errors in the source itself. Its files are always removed; those of a crashed build at the next
- * start.
+ * `disk_full`, and errors in the source itself. The build's files are always removed at its end; after a crash, the
+ * next start removes them.
  */
 export async function runBuild(
   options: BuildRunOptions,
@@ -155,7 +155,10 @@ async function fetchSource(
   return resolveFolderInside(dir, path, `${redactUrl(remote.url)} at ${shortRevision(revision)}`);
 }
 
-/** Resolves a folder of a checkout, which must not leave it: a link in the repository may point anywhere. */
+/**
+ * Resolves a folder of a checkout. Throws if the result is outside of the checkout, because a link in the repository
+ * may point anywhere.
+ */
 async function resolveFolderInside(dir: string, path: string, where: string): Promise<string> {
   const top = await realpath(dir);
   const found = await realpath(join(top, path)).catch(() => undefined);

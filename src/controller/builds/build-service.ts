@@ -53,9 +53,9 @@ export interface BuildServiceOptions {
 }
 
 /**
- * Builds images of sources. The revisions of sources are in the store (`sourcePins`), and so are the records of
- * builds (`builds`); logs are in `<dataDir>/builds/<id>.log`, and the files of a running build in
- * `<dataDir>/builds/<id>/`. Running work does not survive the process: the reconciler requests it again.
+ * Builds images of sources. The store contains the revisions of sources (`sourcePins`) and the records of builds
+ * (`builds`). Logs are in `<dataDir>/builds/<id>.log`, and the files of a running build in `<dataDir>/builds/<id>/`.
+ * Work in progress does not survive the process: the reconciler requests it again.
  */
 export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   readonly #options: BuildServiceOptions;
@@ -141,7 +141,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     store.batch(() => {
       for (const { id } of interrupted) store.builds.mark(id, "abandoned", { message });
     });
-    // Berth may have been killed before it handled the last write of an App.
+    // Berth may have been killed after an App was written and before Berth handled the write.
     for (const app of store.list("App")) this.#sources.handleAppWritten(app);
     const logged = await this.#logs.ids();
     for (const { id } of interrupted)
@@ -186,7 +186,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     const others = store.archivesInUse(app);
     for (const archive of kept) {
       const { digest } = archive;
-      // An archive that was uploaded twice may be for an App that is being created: the collection removes it
+      // An archive that was uploaded twice may be for an App that is being created. If not, the collection removes it
       // later.
       if (mine.has(digest) && !others.has(digest) && !archives.isReuploaded(digest))
         archives.removeUnchanged(archive);
@@ -253,8 +253,8 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   }
 
   /**
-   * Starts the waiting build of an App that has changed, for example because the user asked for a retry, even if it ran
-   * out of space.
+   * Starts the waiting build of an App that has changed, for example because the user asked for a retry. The build
+   * starts even if its last try ran out of space.
    */
   #tryNow(app: string): void {
     const jobs = this.#queue.waitingForSpace().filter((job) => job.app === app);
@@ -270,7 +270,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     });
   }
 
-  /** Starts the builds that have waited for space if there is room now. */
+  /** Starts builds that have waited for space, if there is enough space now. */
   async #checkSpace(signal: AbortSignal): Promise<void> {
     try {
       const free = await this.#space.measure(signal);
@@ -335,8 +335,8 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
 }
 
 /**
- * Returns the reason to cancel a build that was started for an older spec; undefined if it continues. A build for a
- * rollback is cancelled too when the spec's own source changes, and started again if necessary.
+ * Returns the reason to cancel a build that was started for an older spec; undefined if the build continues. If the
+ * spec's own source changes, a build for a rollback is cancelled too, and started again if necessary.
  */
 function getCancellationReason(begun: Resource<"App">, now: Resource<"App">): string | undefined {
   if (now.metadata.deletionTimestamp !== null) return "the app is being deleted";

@@ -10,7 +10,7 @@ import type { BuildResults } from "./build-results.ts";
 import { type BuildRunOptions, FolderChangedError, runBuild } from "./build-run.ts";
 import type { BuildSpace, FreeSpace, SpaceWait } from "./free-space.ts";
 
-/** The steps of a cached build are milliseconds apart; the status is not updated more often than this. */
+/** The minimum interval between updates of the status, because the steps of a cached build are milliseconds apart. */
 const STEP_REPORT_INTERVAL_MS = 1_000;
 
 export interface BuildWorkerOptions {
@@ -82,7 +82,7 @@ export class BuildWorker {
     if (ending.type === "cancelled" || ending.type === "unwanted") this.#options.onChanged(job.app);
   }
 
-  /** Keeps the build, with its record and its log, for when there is space. */
+  /** Puts the build back in the queue until there is space. Its record and its log are kept. */
   #wait(job: BuildJob, wait: SpaceWait): void {
     const { run, logger, onSpaceWait } = this.#options;
     job.markWaiting(wait);
@@ -122,7 +122,7 @@ export class BuildWorker {
     );
   }
 
-  /** Records a cancelled build. Its error does not matter. */
+  /** Records a cancelled build. The error with which it ended does not matter. */
   #recordEnd(job: BuildJob, ending: BuildEndReason): void {
     const { timeoutMs } = this.#options;
     switch (ending.type) {

@@ -24,10 +24,10 @@ const OVERHEAD_BYTES_EACH = 4096;
 const OVERHEAD_BYTES = 1024 * 1024;
 
 /**
- * Unpacks a gzipped or plain tar archive into `dir`, which must be empty or missing. Refuses entries that could
- * leave it, devices, pipes, and anything over a limit. After a failure or an abort `dir` is removed; the error is
- * `archive_invalid` with the entry and the reason, or `disk_full`. Owners, times, and setuid, setgid and sticky
- * bits are not kept.
+ * Unpacks a gzipped or plain tar archive into `dir`, which must be empty or missing. Refuses devices, pipes, entries
+ * outside of `dir`, and anything over a limit. After a failure or an abort, `dir` is removed. The error is
+ * `disk_full`, or `archive_invalid` with the entry and the reason. Owners, times, and setuid, setgid and sticky bits
+ * are not kept.
  */
 export async function extractArchive(
   file: string,
@@ -52,8 +52,8 @@ export async function extractArchive(
 }
 
 /**
- * Reads an archive to its end and refuses what `extractArchive` refuses, without unpacking it. Throws
- * `archive_invalid`.
+ * Reads an archive to its end without unpacking it. Throws `archive_invalid` if `extractArchive` would refuse the
+ * archive.
  */
 export async function checkArchive(
   file: string,
@@ -69,7 +69,7 @@ export async function checkArchive(
   }
 }
 
-/** Passes every entry on, and checks the tree at the end. */
+/** Calls `onEntry` for every entry, and then checks that no link leads out of the tree. */
 async function readTree(
   file: string,
   tree: ArchiveTree,

@@ -15,7 +15,10 @@ export interface ArchiveEntry {
 }
 
 const BLOCK_BYTES = 512;
-/** The limit for a long name or the attributes of a file; resource forks of macOS are the largest in use. */
+/**
+ * The size limit for a long name or the attributes of a file. The largest attributes in use are the resource forks of
+ * macOS.
+ */
 const META_BYTES_MAX = 1024 * 1024;
 
 const types: Readonly<Record<string, ArchiveEntry["type"]>> = {
@@ -63,7 +66,7 @@ export async function* readArchiveEntries(
     else if (type === "GlobalExtendedHeader") await readMetadata(bytes, size);
     else {
       const kind = types[type] ?? "unknown";
-      // Entries of other types have no content, whatever size the header claims.
+      // Entries of other types have no content, regardless of the size in the header.
       const bodySize = kind === "file" ? size : 0;
       const body = bytes.body(bodySize);
       yield {
@@ -96,8 +99,8 @@ async function readMetadata(bytes: ByteReader, size: number): Promise<Buffer> {
 }
 
 /**
- * Parses the records of a pax header, each `LENGTH KEY=VALUE\n`. (The parser of `tar` splits at newlines and loses
- * names that contain one: Berth would check another name than other programs unpack.)
+ * Parses the records of a pax header, each of the form `LENGTH KEY=VALUE\n`. (The parser of `tar` splits at newlines
+ * and loses names that contain a newline: Berth would check another name than the one that other programs unpack.)
  */
 function readPax(meta: Buffer): Overrides {
   const found: Overrides = {};

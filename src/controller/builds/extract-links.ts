@@ -4,9 +4,10 @@ import { posix } from "node:path";
 const HOPS_MAX = 40;
 
 /**
- * Returns true if the symlink at `path` of a tree leads out of it, also through other links: with `a/up -> ..`, the
- * link `b -> a/up/..` leads out although its target's text does not. Missing components count as folders, which a
- * build may create later. `readTarget` returns undefined for everything but a symlink.
+ * Returns true if the symlink at `path` of a tree leads out of the tree, directly or through other links. With `a/up
+ * -> ..`, for example, the link `b -> a/up/..` leads out although the text of its target does not. Missing components
+ * count as folders, which a build may create later. `readTarget` returns undefined for any path that is not a
+ * symlink.
  */
 export function isEscapingSymlink(
   readTarget: (path: string) => string | undefined,

@@ -1,13 +1,13 @@
 import { BerthError } from "../../base/errors.ts";
 
-/** The limit of a path in bytes; Linux allows 4096 including the target folder. */
+/** The limit of a path in bytes. The limit of Linux is 4096, and includes the target folder. */
 const PATH_BYTES_MAX = 2048;
 const NAME_BYTES_MAX = 255;
 const DEPTH_MAX = 128;
 
 /**
- * Normalizes the path of an entry: removes `.`, double and trailing slashes; `""` is the target folder itself. A
- * path that leads elsewhere is refused, not rewritten. Throws `archive_invalid`.
+ * Normalizes the path of an entry: removes `.`, double and trailing slashes. The result `""` is the target folder
+ * itself. A path that leads out of the target folder is refused rather than rewritten. Throws `archive_invalid`.
  */
 export function normalizeEntryPath(written: string): string {
   if (written.startsWith("/")) throw refusedEntryError(written, "which is an absolute path");

@@ -12,8 +12,8 @@ import type { ArchiveEntry } from "./extract-entries.ts";
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * The folder that an archive is unpacked into. It was empty, so that the tree knows everything in it, and decides
- * without reading the disk.
+ * The folder that an archive is unpacked into. It was empty before, so the archive's tree describes all its content,
+ * and decisions need no reading of the disk.
  */
 export class ExtractTarget {
   readonly #dir: string;
@@ -54,8 +54,8 @@ export class ExtractTarget {
   }
 
   /**
-   * Removes what an earlier entry with this name created: the last of several entries with one name wins, as with every
-   * tar program.
+   * Removes what an earlier entry with this name created. If several entries have the same name, the last one is
+   * kept, as with every tar program.
    */
   async #removeExisting(path: string): Promise<void> {
     await unlink(join(this.#dir, path)).catch((error: unknown) => {

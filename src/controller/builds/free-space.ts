@@ -10,17 +10,22 @@ import type { EngineHost } from "../runtime/port.ts";
 export const FREE_BYTES_MIN = 2 ** 30;
 /** The interval at which the free space is measured while a build waits for it. */
 export const SPACE_CHECK_MS = 10_000;
-/** The space of an engine on another machine is unknown: a build that ran out of it is tried again after this time. */
+/**
+ * The delay before a build that ran out of space is tried again, if the engine is on another machine whose free space
+ * is unknown.
+ */
 const REMOTE_RETRY_MS = 5 * 60_000;
 /**
- * A build that ran out of space needs more than it had at its start. It is tried again once this share is free in
- * addition, and at the latest after LOCAL_RETRY_MS, because another program may have taken the space for a while.
+ * A build that ran out of space needs more space than was free at its start. It is tried again when the free space
+ * has grown by this share, and at the latest after LOCAL_RETRY_MS, because another program may have used the space
+ * temporarily.
  */
 const GROWTH_MIN = 0.1;
 const LOCAL_RETRY_MS = 60 * 60_000;
 
 /**
- * The free bytes of the engine's disk and of Berth's own. `engine` is undefined if the engine runs on another machine.
+ * The free bytes of two disks: of the engine, and of Berth's data directory. `engine` is undefined if the engine runs
+ * on another machine.
  */
 export interface FreeSpace {
   readonly engine: number | undefined;
@@ -31,14 +36,14 @@ export interface FreeSpace {
 export interface SpaceShortage {
   readonly message: string;
   readonly atStart: FreeSpace;
-  /** The time of the next try even if there is no more space, in epoch milliseconds. */
+  /** The time, in epoch milliseconds, when the build is tried again even if no space has become free. */
   readonly retryAtMs: number;
 }
 
 /** The reason why a build does not start. */
 export interface SpaceWait {
   readonly message: string;
-  /** The time when the build starts even if there is no more space, in epoch milliseconds; null means never. */
+  /** The time, in epoch milliseconds, when the build starts even if no space has become free; null means never. */
   readonly retryAtMs: number | null;
 }
 
@@ -64,7 +69,10 @@ export class BuildSpace {
     return { engine, own: bavail * bsize };
   }
 
-  /** Returns what a build waits for; undefined if it may start. `shortage` is that of its last try. */
+  /**
+   * Returns the reason why a build has to wait for space; undefined if it may start. `shortage` describes the build's
+   * last try.
+   */
   findWait(free: FreeSpace, shortage: SpaceShortage | undefined): SpaceWait | undefined {
     const message = this.#explainLack(free);
     if (message !== undefined) return { message, retryAtMs: null };

@@ -3,19 +3,19 @@ import type { Reason } from "../reason.ts";
 import type { SpaceWait } from "./free-space.ts";
 
 /**
- * Builds images of sources, for the App reconciler. Calls return at once, and the reconciler is woken when a result
- * changes. The work runs in its own queue and occupies no reconcile worker.
+ * Builds images of sources for the App reconciler. Calls return immediately, and the reconciler is woken when a
+ * result changes. The builds have their own queue and occupy no reconcile worker.
  */
 export interface AppBuilds {
   /**
-   * Returns the current revision of the App's source. Starts to resolve it if it is not known or has to be resolved
-   * again (another spec, DEPLOYED_AT, a hook, the interval). A revision that SOURCE_REVISION fixes is returned as
-   * it is.
+   * Returns the current revision of the App's source. Starts to resolve the source if its revision is not known, or
+   * if it has to be resolved again (another spec, DEPLOYED_AT, a hook, the interval). If the annotation
+   * SOURCE_REVISION names a revision, that one is returned.
    */
   source(resource: Resource<"App">): SourceState;
   /** Returns the state of the build of this image; starts it if necessary. */
   ensure(resource: Resource<"App">, source: ResolvedSource): BuildState;
-  /** Removes the result of a finished build or resolution, so that the next call starts again. */
+  /** Removes the result of a finished build or resolution, so that the next call starts a new one. */
   clearResult(app: string): void;
   /** Cancels all work for the App, and removes its builds, logs and archives. */
   forget(app: string): Promise<void>;
@@ -24,15 +24,18 @@ export interface AppBuilds {
 export interface ResolvedSource {
   /** Commit, or sha256 of the archive or of the folder's content. */
   readonly revision: string;
-  /** The reference of the image of this revision with these build options, whether it exists or not. */
+  /** The reference of the image for this revision and these build options. The image need not exist. */
   readonly image: string;
 }
 
 export type SourceState =
-  /** `fetchFailure`: why the last try to resolve it again failed, as for a branch that was deleted. */
+  /**
+   * `fetchFailure` is the reason why the last attempt to resolve the source again failed, for example because its
+   * branch was deleted.
+   */
   | ({ readonly type: "resolved"; readonly fetchFailure?: Reason } & ResolvedSource)
   | { readonly type: "resolving"; readonly message: string }
-  /** `terminal`: a retry cannot succeed until the spec or a credential changes. */
+  /** `terminal` is true if a retry cannot succeed until the spec or a credential changes. */
   | {
       readonly type: "failed";
       readonly reason: string;
@@ -42,14 +45,17 @@ export type SourceState =
 
 export type BuildState =
   | { readonly type: "queued"; readonly id: number; readonly message: string }
-  /** Starts when a disk has room, or at `retryAtMs`. Unlike a queued build it waits for no other build. */
+  /**
+   * The build starts when a disk has enough space, or at `retryAtMs`. Unlike a queued build, it does not wait for
+   * other builds.
+   */
   | ({ readonly type: "waiting"; readonly id: number } & SpaceWait)
   /** Example of `message`: "step 3 of 7: RUN npm ci". */
   | { readonly type: "running"; readonly id: number; readonly message: string }
   | { readonly type: "succeeded"; readonly id: number }
   /**
-   * `reason` is BuildFailed, BuildCancelled, BuildTimedOut or SourceInvalid, which need another source
-   * (`terminal`), or a transient one such as EngineUnreachable and DiskFull.
+   * If `terminal` is true, `reason` is BuildFailed, BuildCancelled, BuildTimedOut or SourceInvalid, and the build
+   * needs another source. Otherwise it is a reason that may pass, such as EngineUnreachable or DiskFull.
    */
   | {
       readonly type: "failed";
@@ -69,14 +75,17 @@ export interface BuildControl {
     options: { readonly follow: boolean },
     signal: AbortSignal,
   ): AsyncIterable<string>;
-  /** Resolves the sources of all Apps that follow this repository again, as after a push. Returns their names. */
+  /**
+   * Resolves the sources of all Apps that follow this repository again, for example after a push. Returns the names
+   * of these Apps.
+   */
   refreshFollowers(repository: {
     readonly urls: readonly string[];
     readonly ref: string | undefined;
   }): string[];
   /** Stores an uploaded archive. Throws `payload_too_large`, `archive_invalid`, `disk_full`. */
   upload(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive>;
-  /** Removes the archive of a request that failed later, unless something uses it or it was uploaded again. */
+  /** Removes the archive of a request that has failed, unless something uses the archive or it was uploaded again. */
   discard(digest: string): void;
 }
 

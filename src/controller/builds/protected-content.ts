@@ -1,7 +1,7 @@
 import type { Store } from "../../store/store.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 
-/** Content that no budget may remove. */
+/** Content that is never removed, even if a disk budget is exceeded. */
 export interface ProtectedContent {
   /** References and ids of images. */
   readonly images: ReadonlySet<string>;

@@ -8,7 +8,7 @@ const OPEN_KEYS: ReadonlySet<string> = new Set(["username", "server", "knownHost
 
 /**
  * Masks all secrets that a build could output: the values of the source's credential, of the Secrets that the App
- * refers to, and of all registries, whose passwords the engine gets.
+ * refers to, and the passwords of all registries, which the engine gets.
  */
 export function secretMask(store: Store, spec: AppSpec): SecretMask {
   const credential = spec.source && "git" in spec.source ? spec.source.git.credential : undefined;
@@ -20,7 +20,7 @@ export function secretMask(store: Store, spec: AppSpec): SecretMask {
   const values = [...new Set([...listReferencedSecrets(spec), ...credentials])].flatMap((name) =>
     Object.entries(store.secrets.reveal(name) ?? {})
       .filter(([key]) => !(credentials.has(name) && OPEN_KEYS.has(key)))
-      // Pasted secrets often end with a newline, but programs use and print them without it.
+      // Pasted secrets often end with a newline, but programs use and print them without that newline.
       .map(([, value]) => value.trim()),
   );
   return createValueMask(values);

@@ -9,8 +9,8 @@ import { redactUrl } from "../git/git-url.ts";
 const TAG_LENGTH = 16;
 
 /**
- * Returns the key of a pin: the location of the source, and the time when a user last requested to resolve it
- * again. A credential or an interval does not change the revision.
+ * Returns the key of a pin: the location of the source, and the time when a user last requested to resolve the source
+ * again. The key does not depend on the credential or the interval, because they do not change the revision.
  */
 export function pinKey(resource: Resource<"App">): string {
   const where = getSourceLocation(resource.spec.source);

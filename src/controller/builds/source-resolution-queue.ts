@@ -1,11 +1,13 @@
 import type { TaskGroup } from "../../base/task-group.ts";
 
-/** Concurrent resolutions: each is a request to a remote server, or reads a whole folder. */
+/**
+ * The maximum number of concurrent resolutions. Each one sends a request to a remote server, or reads a whole folder.
+ */
 const RESOLUTIONS_MAX = 4;
 
 export interface SourceResolution {
   readonly app: string;
-  /** Identifies the inputs: other inputs need another resolution. */
+  /** Identifies the inputs of the resolution. If the inputs change, another resolution is needed. */
   readonly attempt: string;
   /** True if the revision is already known, and the source is only checked for a change. */
   readonly isRefresh: boolean;
@@ -13,7 +15,7 @@ export interface SourceResolution {
 
 interface QueueEntry extends SourceResolution {
   readonly controller: AbortController;
-  /** The source may have changed during the resolution, which has to be repeated. */
+  /** True if the source may have changed during the resolution, which then has to be repeated. */
   shouldRepeat: boolean;
 }
 
@@ -39,8 +41,8 @@ export class SourceResolutionQueue {
   }
 
   /**
-   * Starts a resolution. A running one with the same inputs is enough, unless `mayBeStale` says that the source may
-   * have changed since it started.
+   * Starts a resolution. If one with the same inputs is running, no other one is started, unless `mayBeStale` is
+   * true: the source may have changed after the running one started.
    */
   start(resolution: SourceResolution, mayBeStale = false): void {
     const known = this.#entries.get(resolution.app);

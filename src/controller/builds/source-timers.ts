@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** The minimum interval, whatever a spec says, to spare the server. */
+/** The minimum interval, even if a spec sets a shorter one, to limit the load of the server. */
 const INTERVAL_MIN_MS = 1_000;
 
 interface Timer {
@@ -24,8 +24,8 @@ export class SourceTimers {
   }
 
   /**
-   * `sinceMs`: the time of the last resolution that the store knows. Calling it again with the same values has no
-   * effect.
+   * Starts the timer. `sinceMs` is the time of the last resolution in the store. A second call with the same values
+   * has no effect.
    */
   arm(app: string, intervalMs: number, sinceMs: number): void {
     const now = this.#clock.now();
@@ -37,7 +37,7 @@ export class SourceTimers {
     known?.cancel();
     const cancel = this.#clock.setTimer(Math.max(0, dueMs - now), () => {
       this.#timers.delete(app);
-      // A resolution that fails at once, or does not start, must not be repeated without delay.
+      // A resolution that fails or is skipped at once must not be repeated without a delay.
       this.markResolved(app);
       this.#onDue(app);
     });

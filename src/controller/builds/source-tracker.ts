@@ -36,8 +36,8 @@ export interface SourceTrackerOptions {
 
 /**
  * Tracks the revisions of Apps' sources. A revision is resolved once, concurrently with the reconcilers, and stored
- * as a pin: a restart, a moved branch or an unreachable server alone changes nothing. A pin is renewed when a user
- * requests it (DEPLOYED_AT), at the source's interval, and when a hook reports a push.
+ * as a pin. A restart, a moved branch or an unreachable server does not change the pin. A pin is renewed when a user
+ * requests it (DEPLOYED_AT), at the interval of the source, and when a hook reports a push.
  */
 export class SourceTracker {
   readonly #options: SourceTrackerOptions;
@@ -48,9 +48,12 @@ export class SourceTracker {
     string,
     { readonly attempt: string; readonly failure: BuildFailure }
   >();
-  /** The sources of the pins; a pin itself has only a digest of its source. */
+  /** The sources of the pins, because a pin contains only a digest of its source. */
   readonly #pinnedSources = new Map<string, AppSource>();
-  /** The failures of last refreshes: only the first of the same reason records an event. */
+  /**
+   * The failures of the last refreshes. If refreshes fail again for the same reason, only the first one records an
+   * event.
+   */
   readonly #failingRefreshes = new Map<string, Reason>();
 
   constructor(options: SourceTrackerOptions) {
@@ -88,7 +91,7 @@ export class SourceTracker {
     return { type: "resolving", message: `resolving ${describeSource(resource)}` };
   }
 
-  /** Returns the fixed or pinned revision for the current spec; undefined while it is not known. */
+  /** Returns the revision that the current spec names or is pinned to; undefined while it is not known. */
   revision(resource: Resource<"App">): string | undefined {
     const held = resource.metadata.annotations[SOURCE_REVISION_ANNOTATION];
     if (held !== undefined) return held;
@@ -111,9 +114,9 @@ export class SourceTracker {
   }
 
   /**
-   * Called when the App has been written, and for each App at the start. Results for another source are dropped,
-   * even if that source is set again later. (The pin of the same source stays until a new one is resolved: a
-   * rollback needs the previous revision.)
+   * Called when the App has been written, and for each App at the start. Drops the results for another source, even
+   * if the spec names that source again later. (The pin of the same source is kept until a new revision is resolved,
+   * because a rollback needs the previous revision.)
    */
   handleAppWritten(resource: Resource<"App">): void {
     const { name } = resource.metadata;
@@ -129,7 +132,7 @@ export class SourceTracker {
     else if (pinned && !isSameSource(pinned, source)) this.unpin(name);
     const attempt = this.#attemptKey(resource);
     if (this.#failures.get(name)?.attempt !== attempt) this.#failures.delete(name);
-    // A refresh of a pin continues: only its credential has changed.
+    // The refresh of a pin continues, because only the credential has changed.
     const resolution = this.#resolutions.get(name);
     if (resolution && resolution.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
   }
@@ -150,7 +153,7 @@ export class SourceTracker {
     return followers.map((resource) => resource.metadata.name);
   }
 
-  /** Starts no more resolutions. */
+  /** Starts no resolution any more. */
   close(): void {
     this.#timers.clear();
   }
@@ -210,7 +213,7 @@ export class SourceTracker {
     const key = pinKey(resource);
     const before = store.sourcePins.get(app);
     const isKnown = before?.key === key;
-    // An unchanged pin is not written again: that would flush the disk at each interval.
+    // A pin that has not changed is not written again, because each write flushes the disk.
     if (isKnown && before.revision === revision) {
       this.#scheduleRefresh(resource);
       if (hasRecovered) onChanged(app);
@@ -254,7 +257,7 @@ export class SourceTracker {
     onChanged(app);
   }
 
-  /** A failure counts for one source with one credential: a new value of the Secret allows another attempt. */
+  /** A failure applies to one source with one credential. A new value of the Secret allows another attempt. */
   #attemptKey(resource: Resource<"App">): string {
     const credential = getGitSource(resource)?.credential;
     const secret =
