@@ -2,9 +2,9 @@ import { BerthError } from "../../base/errors.ts";
 import type { GitCredential } from "./port.ts";
 
 /**
- * Reads the credential in a Secret's values: `token` (with `username` if the server requires a certain one), or
- * `sshKey` (with `knownHosts`). Accepts the names that Kubernetes and Flux use for them, too. Throws git_denied, whose
- * message names the expected keys, and never a value. `secret` is the Secret's name.
+ * Reads the credential in a Secret's values: `token` (with `username` if the server requires a certain user name), or
+ * `sshKey` (with `knownHosts`). Also accepts the key names that Kubernetes and Flux use. Throws git_denied with a
+ * message that names the expected keys, but no value. `secret` is the Secret's name.
  */
 export function parseGitCredential(
   secret: string,

@@ -2,8 +2,8 @@ import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 
 /**
- * Creates an error of `GitClient`. Both implementations use the functions of this file, so that they report the same
- * errors. `displayUrl` has no login.
+ * Creates an error of `GitClient`. Both implementations of GitClient use the functions of this file, so that they
+ * report the same errors. `displayUrl` contains no user and password.
  */
 export function gitUnreachable(
   displayUrl: string,
@@ -88,7 +88,7 @@ export function getErrorCode(error: unknown): string | undefined {
   return typeof error.code === "string" ? error.code : undefined;
 }
 
-/** Describes a network error: fetch wraps the error that has the reason. */
+/** Describes a network error. The cause is in the inner error, because fetch wraps it. */
 export function describeNetworkError(error: unknown): string {
   const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
   return getErrorCode(inner) ?? getErrorMessage(inner);

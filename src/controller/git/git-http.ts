@@ -11,7 +11,7 @@ import {
 import type { GitUrl } from "./git-url.ts";
 import { type IdleTimeout, IdleTimer } from "./idle-timer.ts";
 
-/** Thrown when a response is larger than this client's limit; the caller decides what follows. */
+/** Thrown when a response is larger than this client's limit. The caller can then use another client. */
 export class TransferTooLargeError extends Error {}
 
 export interface GitHttpOptions {
@@ -36,7 +36,7 @@ export class GitHttp implements Disposable {
   readonly #options: GitHttpOptions;
   readonly #closing = new AbortController();
   readonly #signal: AbortSignal;
-  /** The URL of the repository after a redirect, which later requests use, as in git itself. */
+  /** The URL of the repository after a redirect. Later requests use it, as in git itself. */
   #base: string;
 
   constructor(options: GitHttpOptions, signal: AbortSignal) {
@@ -130,7 +130,7 @@ export class GitHttp implements Disposable {
     const { authorization } = this;
     return {
       ...given,
-      // Some servers answer with a page for browsers to every client whose User-Agent is not git.
+      // Some servers respond with a page for browsers if the User-Agent of a client is not git.
       "user-agent": "git/2.0 (berth)",
       ...(authorization === undefined ? {} : { authorization }),
     };
@@ -188,7 +188,7 @@ export class GitHttp implements Disposable {
     const redirectedTo = isSameServer(this.#options.url.address, this.#base)
       ? undefined
       : new URL(this.#base).origin;
-    // One large service sends its sign-in page with status 203.
+    // One large git service sends its sign-in page with status 203.
     if (status === 401 || status === 403 || status === 203) {
       if (login !== undefined && redirectedTo !== undefined)
         return gitDenied(
@@ -235,8 +235,8 @@ export class GitHttp implements Disposable {
 }
 
 /**
- * Uses one connection for each request, so that none stays open. (fetch keeps connections for seconds, and refuses some
- * ports.)
+ * Sends a request on its own connection, so that no connection stays open. (fetch keeps connections open for seconds,
+ * and refuses some ports.)
  */
 function sendRequest(
   url: string,
@@ -259,7 +259,10 @@ function textHeaders(response: IncomingMessage): Record<string, string> {
   return headers;
 }
 
-/** True for the same host and port, or an upgrade from http to https of the same host at the default ports. */
+/**
+ * True if both URLs have the same host and port, or if the second one upgrades http to https on the same host with
+ * the default ports.
+ */
 function isSameServer(given: string, actual: string): boolean {
   const [from, to] = [new URL(given), new URL(actual)];
   if (from.origin === to.origin) return true;

@@ -4,14 +4,14 @@ import { getErrorCode } from "../../base/errors.ts";
 import { type IdleTimeout, IdleTimer } from "./idle-timer.ts";
 
 export interface GitProcessOptions {
-  /** The arguments after the settings; values from outside come after `--`, or are known to be no options. */
+  /** The arguments after the settings. Values from outside are after `--`, or are known not to be options. */
   readonly args: readonly string[];
   /** The folder for everything that the process writes, and its HOME. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   /** The folders in which programs are searched. */
   readonly searchPath: string;
-  /** The idle time limit of a command that talks to a server; absent for local commands. */
+  /** The limit for the time without data, for a command that talks to a server; absent for local commands. */
   readonly idleTimeout?: IdleTimeout;
   /**
    * Called at intervals while the process runs; an error that it throws ends the process and is thrown to the caller.
@@ -20,8 +20,8 @@ export interface GitProcessOptions {
 }
 
 /**
- * Thrown if git failed. `stderr` is the end of its English output, which may contain paths: it is only for classifying
- * the error.
+ * Thrown if git failed. `stderr` is the end of git's English output. It may contain paths, so it is only used to
+ * classify the error.
  */
 export class GitExitError extends Error {
   readonly stderr: string;
@@ -54,17 +54,17 @@ const SETTINGS = [
   ["protocol.ssh.allow", "always"],
   ["protocol.http.allow", "always"],
   ["protocol.https.allow", "always"],
-  // git would send the token along on a redirect, so redirects are followed before git is called.
+  // git would send the token to the target of a redirect, so redirects are followed before git is called.
   ["http.followRedirects", "false"],
-  // Keeps packs as packs, and large files out of memory.
+  // Makes git keep received packs as packs, and large files out of memory.
   ["fetch.unpackLimit", "1"],
   ["core.bigFileThreshold", "8m"],
   ["pack.threads", "1"],
 ].flatMap(([key, value]) => ["-c", `${key}=${value}`]);
 
 /**
- * The machine's git as a child process. Its whole process group (ssh, index-pack) is killed when the signal aborts,
- * when it sends nothing for the idle time, or when the caller disposes of it.
+ * The machine's git as a child process. The whole process group, including ssh and index-pack, is killed when the
+ * signal aborts, when no data arrives for the idle time, or when the caller disposes of it.
  */
 export class GitProcess implements AsyncDisposable {
   readonly #child: ChildProcess;
@@ -94,7 +94,7 @@ export class GitProcess implements AsyncDisposable {
         GIT_CONFIG_GLOBAL: "/dev/null",
         GIT_TERMINAL_PROMPT: "0",
         GIT_OPTIONAL_LOCKS: "0",
-        // A delta can ask for memory of any size; this limit is larger than any file for an image.
+        // A delta can request any amount of memory. This limit is larger than any file of an image.
         GIT_ALLOC_LIMIT: "1g",
       },
       stdio: ["pipe", "pipe", "pipe"],
@@ -129,7 +129,7 @@ export class GitProcess implements AsyncDisposable {
           if (Buffer.isBuffer(chunk)) yield chunk;
         }
       } catch {
-        // The pipe closed because the process ended, whose error is thrown below.
+        // The pipe was closed because the process ended. The error of the process is thrown below.
       }
     }
     await this.#closed;

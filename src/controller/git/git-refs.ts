@@ -28,7 +28,7 @@ export function expandRefNames(ref: string | undefined): readonly string[] {
   return [`refs/heads/${ref}`, `refs/tags/${ref}`];
 }
 
-/** Matches names that no ref can have: those that git forbids, and those that a program could read as an option. */
+/** Matches names that no ref can have: names that git forbids, and names that a program could read as an option. */
 export function isRefName(ref: string): boolean {
   return !(
     ref.startsWith("-") ||

@@ -49,8 +49,9 @@ export function redactUrl(text: string): string {
 }
 
 /**
- * True if both URLs name the same repository, in any notation: with or without `.git`, as https or ssh, with a default
- * port. For push hooks, whose senders list several URLs of one repository.
+ * True if both URLs name the same repository, regardless of their notation: with or without `.git`, as https or ssh,
+ * with or without a default port. It is used for push hooks, because git servers list several URLs of a repository in
+ * a hook.
  */
 export function isSameRepository(a: string, b: string): boolean {
   const [first, second] = [normalizeRepository(a), normalizeRepository(b)];
@@ -101,8 +102,9 @@ const DEFAULT_PORTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns `host/path`, or `host:port/path` for a port that is not the default. Leaves the transport out, because a push
- * hook names the https URL of a repository that an App may fetch by ssh. Accepts `git://` for the same reason.
+ * Returns `host/path`, or `host:port/path` for a port that is not the default. The result does not contain the
+ * transport, because a push hook names the https URL of a repository that an App may fetch by ssh. `git://` is
+ * accepted for the same reason.
  */
 function normalizeRepository(text: string): string | undefined {
   const scp = text.includes("://") ? null : SCP.exec(text);

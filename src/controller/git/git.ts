@@ -14,13 +14,13 @@ import { writeTree } from "./tree-writer.ts";
 
 export interface GitOptions {
   /**
-   * The folder for the known hosts and for fetches in progress, which nothing else uses. It is created if it is
-   * missing.
+   * The folder for the known hosts and for fetches in progress. Berth uses it for nothing else, and creates it if it
+   * is missing.
    */
   readonly dir: string;
   /** The folders in which `git` and `ssh` are searched, as in PATH. */
   readonly searchPath?: string;
-  /** The longest silence of a server. */
+  /** The longest time without data from a server. */
   readonly idleMs?: number;
   readonly clock?: Clock;
   /** The largest pack, in bytes, for isomorphic-git, which uses about five times as much memory. */
@@ -30,8 +30,9 @@ export interface GitOptions {
 const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const IDLE_MS = 60_000;
 /**
- * Measured with incompressible files: a pack of 10 MB used 70 MB of memory, of 50 MB 235 MB, and of 200 MB 910 MB with
- * pauses of 1.8 s. git itself uses 200 MB for the last one, in a separate process.
+ * The limit of a pack that is read in memory. Incompressible files were measured: a pack of 10 MB used 70 MB of
+ * memory, 50 MB used 235 MB, and 200 MB used 910 MB with pauses of 1.8 s. git itself uses 200 MB for the last one, in
+ * a separate process.
  */
 const MEMORY_PACK_BYTES_MAX = 32 * 2 ** 20;
 /** The limit of unpacked bytes of small packs, of which one object is in memory at a time. */
@@ -39,7 +40,7 @@ const MEMORY_OBJECT_BYTES_MAX = 32 * 2 ** 20;
 const MEMORY_TOTAL_BYTES_MAX = 2 ** 30;
 /** An allowance for trees and commits in addition to the files. */
 const TRANSFER_SLACK_BYTES = 16 * 2 ** 20;
-/** The number of repositories that are remembered as too large for memory. */
+/** The maximum number of repositories that are remembered as too large to be read in memory. */
 const LARGE_MAX = 256;
 /** The limit of a decompressed list of refs: about 300,000 of them. */
 const LISTING_BYTES_MAX = 32 * 2 ** 20;
@@ -61,7 +62,7 @@ export class Git implements GitClient {
   readonly #searchPath: string;
   readonly #idleTimeout: IdleTimeout;
   readonly #memoryPackBytesMax: number;
-  /** Repositories that turned out to be too large for memory: they are fetched with the machine's git without trying it in memory first. */
+  /** Repositories that turned out to be too large to be read in memory. The machine's git fetches them directly. */
   readonly #largeRepositories = new Set<string>();
   #ready: Promise<void> | undefined;
 
@@ -72,7 +73,7 @@ export class Git implements GitClient {
     this.#memoryPackBytesMax = options.memoryPackBytesMax ?? MEMORY_PACK_BYTES_MAX;
   }
 
-  /** Removes what a killed process has left, such as deploy keys. Called at the start. */
+  /** Removes files that a killed process has left, such as deploy keys. Called at the start. */
   async start(): Promise<void> {
     this.#ready ??= this.#prepare();
     await this.#ready;
@@ -170,7 +171,7 @@ export class Git implements GitClient {
     try {
       const git = new IsomorphicGit(http, url.displayUrl);
       if (this.#largeRepositories.has(url.address)) {
-        // Follows redirects, which the machine's git may not do.
+        // Follows redirects before the machine's git is called, because that git must not follow them itself.
         await git.find(undefined);
       } else {
         const gitdir = join(scratch, "small");
@@ -189,7 +190,7 @@ export class Git implements GitClient {
     }
     const machine = join(scratch, "large");
     await mkdir(machine);
-    // Uses the URL after redirects, with the credentials for that server.
+    // Uses the URL after redirects. The credentials are sent only if they belong to that server.
     const { base, authorization } = http;
     await using git = await MachineGit.open(
       { ...this.#buildMachineOptions(url, machine), address: base, authorization },
@@ -253,7 +254,7 @@ export class Git implements GitClient {
     return new GitHttp({ url, login, idleTimeout: this.#idleTimeout, bytesMax }, signal);
   }
 
-  /** Creates a folder for one fetch. Removes first what an earlier process has left. */
+  /** Creates a folder for one fetch. Removes the files of an earlier process first. */
   async #createScratch(): Promise<{ path: string } & AsyncDisposable> {
     await this.start();
     const path = join(this.#workDir, randomUUID());

@@ -2,11 +2,11 @@ import type { Clock } from "../../base/clock.ts";
 
 export interface IdleTimeout {
   readonly clock: Clock;
-  /** The longest silence, in milliseconds: before the first response, and between two parts of one. */
+  /** The longest time without data, in milliseconds: before the response begins, and between two parts of it. */
   readonly idleMs: number;
 }
 
-/** Aborts its signal after a time of silence. */
+/** Aborts its signal if no data arrives for a given time. */
 export class IdleTimer {
   readonly #timeout: IdleTimeout;
   readonly #controller = new AbortController();

@@ -21,8 +21,8 @@ import { parseTree, type TreeEntry } from "./tree-entries.ts";
 import type { CommitFiles } from "./tree-writer.ts";
 
 /**
- * The depths to which a branch is fetched, one after the other, to find a commit that the server serves only through a
- * branch.
+ * The depths to which a branch is fetched, in this order. They serve to find a commit that the server sends only as
+ * part of a branch.
  */
 const DEPTHS = [64, 1024, undefined];
 
@@ -37,7 +37,7 @@ export class IsomorphicGit {
   }
 
   /**
-   * Resolves `ref` to a commit; undefined if the server has no such ref. Requests a few names only, since some
+   * Resolves `ref` to a commit; undefined if the server has no such ref. Requests only a few names, because some
    * repositories have 100,000 refs.
    */
   async find(ref: string | undefined): Promise<ResolvedRef | undefined> {
@@ -58,9 +58,9 @@ export class IsomorphicGit {
   }
 
   /**
-   * Fetches the commit into `gitdir`, an empty folder: by its hash or, if the server does not serve bare commits, with
-   * as much history of `ref` as needed. `limits` apply to the unpacked pack; throws TransferTooLarge beyond them, and
-   * beyond those of `http`.
+   * Fetches the commit into `gitdir`, an empty folder. Fetches it by its hash. If the server does not allow that,
+   * fetches as much history of `ref` as needed. `limits` apply to the unpacked pack. Throws TransferTooLarge if they
+   * or the limits of `http` are exceeded.
    */
   async fetch(
     what: { readonly commit: string; readonly ref: string | undefined },
@@ -97,7 +97,10 @@ export class IsomorphicGit {
     throw commitNotFound(this.#displayUrl, what.commit);
   }
 
-  /** Prefers the first failure of the connection to the error that the library derives from it. */
+  /**
+   * Throws the first failure of the connection, if there is one, instead of the error that the library derives from
+   * it.
+   */
   readonly #guarded: GuardedCall = async (work) => {
     try {
       const result = await work();
@@ -126,7 +129,7 @@ class LocalRepository {
   readonly fs: PromiseFsClient;
   readonly #gitdir: string;
   readonly #guarded: GuardedCall;
-  /** isomorphic-git keeps packs and their indexes here between calls. */
+  /** A cache in which isomorphic-git keeps packs and their indexes between calls. */
   readonly #cache = {};
 
   constructor(gitdir: string, limits: PackLimits, signal: AbortSignal, guarded: GuardedCall) {

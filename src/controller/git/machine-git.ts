@@ -33,7 +33,10 @@ export interface MachineGitOptions {
   readonly idleTimeout: IdleTimeout;
 }
 
-/** The depths at which a branch is searched for a commit that is not served on its own, as in isomorphic-git.ts. */
+/**
+ * The depths to which a branch is fetched to find a commit, if the server does not send a commit by its hash. They
+ * are the same as in isomorphic-git.ts.
+ */
 const DEPTHS = [64, 1024, undefined];
 /** The output limit of `ls-remote` with at most two names. */
 const LISTING_CHARS_MAX = 65_536;
@@ -105,7 +108,7 @@ export class MachineGit implements AsyncDisposable {
     return false;
   }
 
-  /** Fetches to the given depth; true if the commit exists afterwards. */
+  /** Fetches the history to the given depth. Returns true if the commit exists afterwards. */
   async #fetchOne(
     name: string,
     depth: number | undefined,
@@ -136,7 +139,7 @@ export class MachineGit implements AsyncDisposable {
     } catch (error) {
       if (error instanceof GitExitError) {
         if (isMissingRef(error.stderr)) return false;
-        // A complete repository means that the fetch before this one has already fetched the whole history.
+        // If the repository is complete, the previous fetch has already fetched the whole history.
         if (depth === undefined && /unshallow on a complete repository/.test(error.stderr))
           return false;
       }
@@ -187,7 +190,7 @@ export class MachineGit implements AsyncDisposable {
     try {
       return await this.#runRaw(args, charsMax, watch);
     } catch (error) {
-      // `fetch` examines the output of git before it becomes an error of the port.
+      // `fetch` has to examine the output of git before the error is converted to an error of the port.
       throw args[0] === "fetch" ? error : this.#translateError(error);
     }
   }

@@ -2,8 +2,8 @@ import { invalidTree } from "./git-errors.ts";
 import type { GitProcess } from "./git-process.ts";
 
 /**
- * A reader of objects on `git cat-file --batch`: one object at a time, whose content is read before the next one is
- * requested.
+ * Reads objects through `git cat-file --batch`. The caller reads the content of an object before it requests the next
+ * one.
  */
 export class ObjectBatchReader implements AsyncDisposable {
   readonly #process: GitProcess;

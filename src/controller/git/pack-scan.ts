@@ -8,9 +8,9 @@ export interface PackLimits {
 }
 
 /**
- * True if everything in the pack unpacks to no more than the limits. A few kilobytes of zeros or of copying deltas can
- * expand to gigabytes, which isomorphic-git would unpack without a limit. Returns true for a pack that cannot be read:
- * the unpacking reports its error.
+ * True if all objects of the pack, unpacked, are within the limits. A few kilobytes of zeros or of copying deltas can
+ * expand to gigabytes, which isomorphic-git would unpack without a limit. Returns true for a pack that cannot be
+ * read, because the unpacking reports that error.
  */
 export function isPackWithinLimits(pack: Buffer, limits: PackLimits): boolean {
   if (pack.length < 32 || pack.toString("latin1", 0, 4) !== "PACK") return true;
@@ -36,7 +36,8 @@ export function isPackWithinLimits(pack: Buffer, limits: PackLimits): boolean {
 }
 
 /**
- * Reads a number of seven bits a byte, the first byte with `firstBits`; the highest bit says that another byte follows.
+ * Reads a number with seven bits in each byte; the first byte has `firstBits`. The highest bit of a byte says that
+ * another byte follows.
  */
 function readSize(
   pack: Uint8Array,

@@ -6,14 +6,14 @@
  */
 export interface GitClient {
   /**
-   * Resolves `ref`, a branch, a tag or a commit, to its current commit (40 hexadecimal digits); undefined is the
-   * remote's HEAD.
+   * Resolves `ref`, which is a branch, a tag or a commit, to its current commit (40 hexadecimal digits). If `ref` is
+   * undefined, resolves the remote's HEAD.
    */
   resolve(repository: GitRepository, ref: string | undefined, signal: AbortSignal): Promise<string>;
   /**
    * Writes the files of one commit into the empty folder `dir`, without history and without `.git`. `ref` is the ref
-   * that the commit was resolved from, for servers that serve no bare commits. Nothing in the repository can create a
-   * file outside `dir`: links are kept, and not followed.
+   * that the commit was resolved from. It is needed for servers that do not send a commit by its hash. Nothing in the
+   * repository can create a file outside `dir`: links are written as links, and never followed.
    */
   checkout(
     repository: GitRepository,
@@ -45,7 +45,7 @@ export interface SourceLimits {
 }
 
 export interface GitCheckout {
-  /** The paths of submodules, which are not fetched; the builder reports them. */
+  /** The paths of submodules, which are not fetched. The builder writes them to its log. */
   readonly submodules: readonly string[];
   readonly files: number;
   readonly bytes: number;

@@ -12,7 +12,7 @@ export interface TreeEntry {
 const NAME_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 3072;
 
-/** Parses the mode, which git keeps as text; old versions wrote 100664, and leading zeros. */
+/** Parses the mode, which git stores as text. Old versions of git wrote 100664, and leading zeros. */
 export function parseEntryType(mode: string): TreeEntry["type"] {
   const number = Number.parseInt(mode, 8);
   switch (number & 0o170000) {

@@ -6,8 +6,8 @@ import type { GitCheckout, SourceLimits } from "./port.ts";
 import type { TreeEntry } from "./tree-entries.ts";
 
 /**
- * A commit that has been fetched. Folders come before their entries; the content of an entry is read before the next
- * entry.
+ * A commit that has been fetched. Folders come before their entries. The caller reads the content of an entry before
+ * it requests the next entry.
  */
 export interface CommitFiles {
   entries(): AsyncIterable<TreeEntry>;
@@ -18,8 +18,9 @@ export interface CommitFiles {
 const LINK_BYTES_MAX = 4095;
 
 /**
- * Writes the files of a commit into the empty folder `dir`. Follows and replaces nothing: it enters only folders that
- * it has created, creates files only under new names, and creates links last. Empties `dir` again after a failure.
+ * Writes the files of a commit into the empty folder `dir`. It never follows or replaces an existing file: it enters
+ * only folders that it has created, creates files only under new names, and creates links last. After a failure it
+ * empties `dir` again.
  */
 export async function writeTree(
   files: CommitFiles,
@@ -133,7 +134,7 @@ class TreeWriter {
   }
 }
 
-/** Maps the error of a second entry with the same name, or with a name that the file system considers the same. */
+/** Maps the error for a second entry with the same name, or with a name that the file system treats as the same. */
 async function createOnce<T>(path: string, make: () => Promise<T>): Promise<T> {
   try {
     return await make();
