@@ -1,16 +1,19 @@
 import type { Json } from "../../base/canonical-json.ts";
 import { escapePlaceholders, proxyHandler, RETRY_SOON } from "./caddy-handlers.ts";
 
-/** The REST API of Berth, which the ingress serves under a domain of its own. */
+/** The site of Berth's REST API, which the ingress serves under its own domain. */
 export interface ApiSite {
   readonly domain: string;
-  /** The path of the Unix socket on which Berth accepts these requests; the same for Caddy. */
+  /** The path of the Unix socket on which Berth accepts these requests. The path is the same for Caddy. */
   readonly socket: string;
-  /** Addresses and networks of proxies in front of the ingress, whose X-Forwarded-For is passed on. */
+  /**
+   * Addresses and networks of proxies in front of the ingress. The ingress keeps the X-Forwarded-For of their
+   * requests.
+   */
   readonly trustedProxies: readonly string[];
 }
 
-/** The time in which a request waits for a Berth that is starting. */
+/** The time for which Caddy holds a request while Berth is starting. */
 const TRY_DURATION = "5s";
 
 const unavailable = JSON.stringify({

@@ -3,8 +3,8 @@ import { BerthError } from "../../base/errors.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 
 /**
- * The time limit of loading a configuration, which may initialise many modules. A running Caddy answers other requests
- * at once.
+ * The time limit for loading a configuration, which may initialise many modules. A running Caddy answers other
+ * requests immediately.
  */
 const LOAD_LIMIT_MS = 20_000;
 const READ_CONFIG_LIMIT_MS = 5_000;
@@ -50,8 +50,8 @@ export class CaddyAdmin {
   }
 
   /**
-   * Loads a configuration. Returns Caddy's error message if it refuses the configuration, undefined if it is
-   * loaded. Throws if Caddy does not answer.
+   * Loads a configuration. Returns undefined after success, or Caddy's error message if Caddy refuses the
+   * configuration. Throws if Caddy does not answer.
    */
   async load(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
     const body = JSON.stringify(config);
@@ -107,8 +107,8 @@ export class CaddyAdmin {
           );
         },
       );
-      // A timer is used, because Node 22.14 may garbage-collect AbortSignal.timeout behind AbortSignal.any while a
-      // request waits for it. The request would then never end.
+      // A timer is used because of a defect of Node 22.14: it may garbage-collect AbortSignal.timeout behind
+      // AbortSignal.any while a request waits for it. The request would then never end.
       const late = setTimeout(() => outgoing.destroy(new Error("no response in time")), limitMs);
       outgoing.once("close", () => clearTimeout(late));
       outgoing.once("error", fail);
@@ -123,7 +123,7 @@ function parseError(text: string): string {
     if (typeof parsed === "object" && parsed !== null && "error" in parsed)
       return String(parsed.error);
   } catch {
-    // Not JSON: the text itself is returned.
+    // The response is not JSON, so its text is returned.
   }
   return text.trim() || "no reason given";
 }

@@ -19,7 +19,7 @@ export function getLogFile(folder: string): string {
   return join(folder, "caddy.log");
 }
 
-/** The certificates in Caddy's storage, and why others are missing. */
+/** Reads which names have a certificate in Caddy's storage, and why others have none. */
 export class CaddyCertificates {
   readonly #folder: string;
   readonly #clock: Clock;
@@ -32,14 +32,17 @@ export class CaddyCertificates {
     this.#errors = new IssuerErrors(getLogFile(folder));
   }
 
-  /** Returns what an authority answered to the last request for this name; undefined if none has refused it. */
+  /**
+   * Returns the answer of a certificate authority that refused the last request for this name; undefined if none has
+   * refused it.
+   */
   findError(name: string): Promise<string | undefined> {
     return this.#errors.find(name);
   }
 
   /**
-   * Returns true if there is a certificate of this name that has not expired: Caddy renews certificates long before, but
-   * a renewal may fail. Returns false if the storage cannot be read.
+   * Returns true if this name has a certificate that has not expired. (Caddy renews certificates long before they
+   * expire, but a renewal may fail.) Returns false if the storage cannot be read.
    */
   async has(name: string): Promise<boolean> {
     const authorities = await readdir(this.#folder).catch(() => []);

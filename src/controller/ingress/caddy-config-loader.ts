@@ -17,9 +17,9 @@ import type { Site } from "./site.ts";
  */
 const START_LIMIT_MS = 15_000;
 const START_POLL_MS = 50;
-/** The interval at which the containers of apps are listed too. */
+/** The interval of checks that the running Caddy still has the options of this Berth. */
 const CHECK_EVERY_MS = 60_000;
-/** The assumed version until Caddy reports its own: no newer features are used. */
+/** The version that is assumed until Caddy reports its own. The configuration then uses no newer features. */
 const OLDEST_VERSION = "2.6.0";
 
 export interface CaddyConfigLoaderOptions {
@@ -34,17 +34,24 @@ export interface CaddyConfigLoaderOptions {
 }
 
 /**
- * Brings Caddy to a configuration: starts it if necessary, compares the loaded configuration, and loads only
- * differences. If Caddy refuses the configuration, the Apps whose options it refuses are found and left out.
+ * Makes Caddy run a given configuration. Starts Caddy if necessary, compares the configuration with the loaded one,
+ * and loads it only if they differ. If Caddy refuses the configuration, the loader finds the Apps whose options are
+ * refused, and leaves them out.
  */
 export class CaddyConfigLoader {
   readonly #options: CaddyConfigLoaderOptions;
   readonly #admin: CaddyAdmin;
   readonly #render: typeof buildCaddyConfig;
   #version: string | undefined;
-  /** The time at which the running Caddy was last compared with this Berth's options; undefined before. */
+  /**
+   * The time at which the running Caddy was last compared with the options of this Berth; undefined before the first
+   * comparison.
+   */
   #checkedAtMs: number | undefined;
-  /** Caddy's error message for a refused site, by the digest of the site, which is not tried again. */
+  /**
+   * Caddy's error messages for refused sites, by the digest of the site. A site with such a digest is not tried
+   * again.
+   */
   #refusalsByDigest = new Map<string, string>();
 
   constructor(options: CaddyConfigLoaderOptions) {
@@ -67,8 +74,8 @@ export class CaddyConfigLoader {
   }
 
   /**
-   * Returns Caddy's error messages for single Apps by name; these Apps are not served. Throws if Caddy cannot be
-   * started, or if it refuses a part that belongs to no App.
+   * Applies a configuration. Returns Caddy's error messages by the names of the Apps that it refuses; these Apps are
+   * not served. Throws if Caddy cannot be started, or if it refuses a part that belongs to no App.
    */
   async apply(sites: readonly Site[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
     const { host, paths, direct, logger } = this.#options;
@@ -101,7 +108,8 @@ export class CaddyConfigLoader {
         config = this.#config(accepted);
         const rest = await this.#admin.load(config, signal);
         if (rest !== undefined) {
-          // The program was replaced, but an older version is running that does not support the configuration.
+          // The executable was replaced, but the running Caddy is an older version that does not support the
+          // configuration.
           await host.stop(signal);
           throw configRefusedError(rest);
         }
@@ -114,7 +122,10 @@ export class CaddyConfigLoader {
     return this.#collectRefusals(sites);
   }
 
-  /** The Caddy of an earlier Berth may have other options, and another program may replace the container at any time. */
+  /**
+   * Checks the options of the running Caddy. The Caddy of an earlier Berth may have other options, and another
+   * program may replace the container at any time.
+   */
   async #isUpToDate(signal: AbortSignal): Promise<boolean> {
     const { host, clock, logger } = this.#options;
     const nowMs = clock.now();
@@ -126,14 +137,15 @@ export class CaddyConfigLoader {
       if (!isUpToDate) logger.warn({}, "Caddy has other settings than Berth's, and is replaced");
       return isUpToDate;
     } catch (error) {
-      // An engine that does not answer is no reason to stop the Caddy that this Berth has already checked.
+      // If the engine does not answer, the Caddy that this Berth has already checked keeps running.
       if (lastMs === undefined || signal.aborted) throw error;
       return true;
     }
   }
 
   /**
-   * Starts Caddy with all sites; without any if it does not start and the configuration cannot be validated before.
+   * Starts Caddy with all sites that it accepts. If it does not start with them, starts it without any site: some
+   * hosts cannot validate the configuration before the start.
    */
   async #start(sites: readonly Site[], signal: AbortSignal): Promise<void> {
     const { host, logger } = this.#options;
@@ -148,7 +160,7 @@ export class CaddyConfigLoader {
       await host.start(this.#config([]), signal);
       if (await this.#waitUntilUp(signal)) return;
     }
-    // Caddy hangs or has lost its socket: the next round starts another one.
+    // Caddy hangs or has lost its socket. The next round starts a new Caddy.
     await host.stop(signal);
     throw new BerthError("internal", "Caddy does not answer", {
       hint: "see caddy.log and caddy.out in the ingress folder of the data directory",
@@ -156,8 +168,8 @@ export class CaddyConfigLoader {
   }
 
   /**
-   * Returns true if a running Caddy that did not answer does so after all, for example because it was starting. A
-   * Caddy that hangs is stopped first: it may hold locks that a validation needs.
+   * Returns true if a running Caddy that did not answer now answers, for example because it was starting. A Caddy
+   * that hangs is stopped, because it may hold locks that a validation needs.
    */
   async #waitForRecovery(signal: AbortSignal): Promise<boolean> {
     const { host } = this.#options;
@@ -179,7 +191,7 @@ export class CaddyConfigLoader {
     return false;
   }
 
-  /** Bisects a refused configuration until the refused Apps are found. */
+  /** Bisects a refused configuration to find the refused Apps. */
   async #findAccepted(sites: readonly Site[], signal: AbortSignal): Promise<Site[]> {
     const { host, logger } = this.#options;
     const refusal = (some: readonly Site[]) => host.validate(this.#config(some), signal);

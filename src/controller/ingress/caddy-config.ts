@@ -27,9 +27,9 @@ export interface CaddySettings {
 export type CaddyConfig = { readonly [key: string]: Json };
 
 /**
- * Builds Caddy's whole configuration. Routes of plain Apps are in the table instead, so that the configuration
- * (whose loading ends WebSockets in versions before 2.7) changes only for options and for domains that need a
- * public certificate. `direct` is not a reason to load it. Equal input gives an equal configuration.
+ * Builds Caddy's whole configuration. In versions before 2.7, loading it ends WebSockets. Routes of plain Apps are
+ * therefore in the table, so that the configuration changes only for options and for domains that need a public
+ * certificate. A change of `direct` alone is no reason to load it. Equal input gives an equal configuration.
  */
 export function buildCaddyConfig(
   settings: CaddySettings,
@@ -40,7 +40,7 @@ export function buildCaddyConfig(
   const sites = unordered.toSorted((a, b) => (a.app < b.app ? -1 : 1));
   const server = (scheme: "http" | "https", port: number): Json => ({
     listen: [`:${port}`],
-    // The limit protects against slow-header attacks. Bodies have no limit.
+    // The limit protects against attacks with slow headers. The time for a body is not limited.
     read_header_timeout: "1m",
     // HTTP/3 would need a UDP port that the user has not opened.
     protocols: ["h1", "h2"],
@@ -79,9 +79,10 @@ export function buildCaddyConfig(
 }
 
 /**
- * Builds the configuration of certificates. Public names get their certificates in advance, one by one. All others are
- * signed by Caddy's own authority at the first handshake, so that they need no change of the configuration. (One
- * certificate for `*.localhost` would suffice if all programs accepted it; OpenSSL does not.)
+ * Builds the configuration of certificates. Caddy requests the certificates of public names in advance, one by one.
+ * Caddy's own authority signs a certificate for any other name at the first handshake, so that these names need no
+ * change of the configuration. (One certificate for `*.localhost` would suffice if all programs accepted it, but
+ * OpenSSL does not.)
  */
 function buildCertificateConfig(
   settings: CaddySettings,
@@ -116,7 +117,7 @@ function buildCertificateConfig(
         ...(httpPort === undefined ? {} : { on_demand: asked }),
       },
     },
-    // Otherwise Caddy would try to change the trust stores of the machine.
+    // Without this setting, Caddy would try to change the trust stores of the machine.
     pki: { certificate_authorities: { local: { install_trust: false } } },
   };
 }

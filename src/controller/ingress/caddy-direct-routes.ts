@@ -7,8 +7,8 @@ import { getTableFolder, TRY_DURATION } from "./table-routes.ts";
 type CaddyRoute = { readonly [key: string]: Json };
 
 /**
- * Builds routes that forward to the targets in the configuration if the slot's marker of the host exists. Without a
- * marker the request falls through to the table. `without` lists the hosts that other routes answer.
+ * Builds routes that forward requests to the targets in the configuration. A route applies only if the marker of its
+ * slot and host exists; otherwise the table decides. `without` lists the hosts that have other routes.
  */
 export function buildDirectRoutes(
   settings: { readonly folder: string; readonly version: string },
@@ -28,7 +28,7 @@ export function buildDirectRoutes(
     if (inner.length === 0) return [];
     return [
       {
-        // The second look-up is left out if the first one has found a marker.
+        // The second look-up is skipped if the first one has found a marker.
         group: "direct",
         match: [{ file: { root, try_files: [`/${folder}/{http.request.host}`] } }],
         handle: [{ handler: "subroute", routes: groupByHost(inner) }],
@@ -42,8 +42,8 @@ interface HostRoute extends CaddyRoute {
 }
 
 /**
- * Groups routes by host. Caddy tries routes one after the other; with groups, a request tries the groups, and then only
- * the routes of its own group.
+ * Groups routes by host. Caddy tries routes one after the other. With groups, it tries the groups first, and then
+ * only the routes of the matching group.
  */
 function groupByHost(routes: readonly HostRoute[]): CaddyRoute[] {
   const size = Math.ceil(Math.sqrt(routes.length));

@@ -3,7 +3,7 @@ import { isAtLeast } from "./caddy-version.ts";
 
 export type CaddyHandler = { readonly [key: string]: Json };
 
-/** Values of Retry-After, in seconds: for an App that is about to start, and for one in maintenance. */
+/** Values of Retry-After, in seconds: one for an App that is about to start, and one for an App in maintenance. */
 export const RETRY_SOON = "5";
 export const RETRY_LATER = "120";
 
@@ -20,7 +20,7 @@ export function proxyHandler(
       // Round-robin counters would be shared by all Apps: alternating requests to two Apps would reach only one replica
       // of each.
       ...(dials.length > 1 ? { selection_policy: { policy: "random" } } : {}),
-      // Retries another replica after a failed connection. Only requests that were not sent, and GETs, are
+      // After a failed connection, another replica is tried. Only GET requests, and requests that were not sent, are
       // repeated.
       try_duration: tryDuration,
       try_interval: "50ms",
@@ -36,7 +36,7 @@ export function proxyHandler(
   };
 }
 
-/** Builds a handler that sets the headers for the App that Caddy's proxy does not set by itself. */
+/** Builds a handler that sets those forwarding headers that Caddy's proxy does not set. */
 export function forwardedHeadersHandler(strippedPrefix: string): CaddyHandler {
   const prefix =
     strippedPrefix === "" ? {} : { "X-Forwarded-Prefix": [escapePlaceholders(strippedPrefix)] };
@@ -64,7 +64,9 @@ export function pageHandler(
   };
 }
 
-/** Escapes text of users: `{env.HOME}` in a page would otherwise be replaced by the variable. */
+/**
+ * Escapes text of users, because Caddy would replace a placeholder such as `{env.HOME}` in a page by the variable.
+ */
 export function escapePlaceholders(text: string): string {
   return text.replaceAll(/[{}]/g, (brace) => `\\${brace}`);
 }

@@ -4,7 +4,7 @@ import type { Ingress } from "./port.ts";
 /** Runs Caddy, as a process of this machine or as a container. */
 export interface CaddyHost {
   readonly mode: Exclude<Ingress["mode"], "off">;
-  /** Returns a version such as 2.6.2; undefined if it is only known while Caddy runs. */
+  /** Returns a version such as 2.6.2; undefined if the version is known only while Caddy runs. */
   version(signal: AbortSignal): Promise<string | undefined>;
   /**
    * Starts Caddy with this configuration unless it is running; replaces a Caddy that runs with other settings. Throws
@@ -15,19 +15,19 @@ export interface CaddyHost {
   isUpToDate(signal: AbortSignal): Promise<boolean>;
   /** Returns true if Caddy exists, even if it does not answer yet. */
   isRunning(signal: AbortSignal): Promise<boolean>;
-  /** Throws `port_taken` if one of these ports, which Caddy does not use yet, is not available. */
+  /** Throws `port_taken` if a port is not available. `ports` are those that Caddy does not use yet. */
   assertPortsAvailable(ports: readonly number[], signal: AbortSignal): Promise<void>;
   /** Returns Caddy's error message for this configuration without loading it; undefined if it is valid. */
   validate(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined>;
   /** Stops Caddy. Does nothing if it is not running. */
   stop(signal: AbortSignal): Promise<void>;
-  /** Called when Caddy exits by itself, if the host notices it. */
+  /** Called when Caddy exits unexpectedly, if the host notices it. */
   onExit: () => void;
 }
 
 /**
- * Returns the variables of Caddy's process, all of whose files are in `folder`. GOGC=400 collects garbage after the
- * heap has grown fivefold instead of twofold, which saves CPU time for some 15 MB of memory.
+ * Returns the environment variables of Caddy's process. All files of the process are in `folder`. GOGC=400 collects
+ * garbage after the heap has grown fivefold instead of twofold, which saves CPU time and costs some 15 MB of memory.
  */
 export function caddyEnvironment(folder: string): Readonly<Record<string, string>> {
   return { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder, GOGC: "400" };

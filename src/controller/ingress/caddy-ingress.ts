@@ -21,11 +21,13 @@ import {
 import { type Site, siteDigest } from "./site.ts";
 import { mapHostsToApps, SitePlanner } from "./site-planner.ts";
 
-/** An exited Caddy is noticed within this time, and at once if it is a child of this process. */
+/** The interval of checks that Caddy runs. If Caddy is a child of this process, its exit is noticed immediately. */
 const POLL_MS = 2_000;
-/** The loaded configuration is compared in every fifth poll, to notice changes by others. */
+/** In every fifth poll, the loaded configuration is compared, to notice changes by other programs. */
 const COMPARE_EVERY = 5;
-/** The delay in which changes are collected. Changes of Apps come in groups, for example when a folder is read. */
+/**
+ * The delay in which changes are collected. Apps often change together, for example when a folder of specs is read.
+ */
 const DEBOUNCE_MS = 100;
 /** The first delay before another attempt to start Caddy; it doubles each time. */
 const RETRY_MIN_MS = 1_000;
@@ -33,7 +35,7 @@ const RETRY_MAX_MS = 30_000;
 
 interface RecordedVerdict {
   readonly verdict: SiteVerdict;
-  /** The digest of the site that the verdict is about. */
+  /** The digest of the site that the verdict applies to. */
   readonly digest: string;
 }
 
@@ -56,9 +58,9 @@ export interface CaddyIngressOptions {
 }
 
 /**
- * The ingress with Caddy. One loop is its only writer: it computes the sites from the store, updates hosts and
- * configuration, supervises Caddy, and publishes a verdict for each App. Level-based: a round that fails changes
- * what it can, and the next one starts from the beginning.
+ * The ingress with Caddy. A single loop makes all changes: it computes the sites from the store, updates hosts and
+ * configuration, supervises Caddy, and publishes a verdict for each App. Each round starts from the beginning, and
+ * changes as much as it can even if a part fails.
  */
 export class CaddyIngress implements Ingress, AsyncDisposable {
   readonly mode: Ingress["mode"];
@@ -67,7 +69,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   readonly #options: CaddyIngressOptions;
   readonly #planner: SitePlanner;
   readonly #tasks: TaskGroup;
-  /** The reason why requests do not reach the API through Caddy. */
+  /** The reason why Caddy does not forward requests to the API. */
   #apiProblem: string | undefined;
   #state: IngressState = { ready: false, message: "the ingress is starting" };
   #verdicts = new Map<string, RecordedVerdict>();
@@ -120,7 +122,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     return `${secure ? "https" : "http"}://${domain}${port === undefined || port === usual ? "" : `:${port}`}${path}`;
   }
 
-  /** Returns at once; Caddy is started, or adopted, in the background. */
+  /** Returns immediately. Caddy is started in the background, or a running Caddy is adopted. */
   start(signal: AbortSignal): void {
     const { store, host } = this.#options;
     this.#unwatch = store.watch((change) => this.#onChange(change));
@@ -177,7 +179,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
       }
       const retryMs = Math.min(RETRY_MIN_MS * 2 ** (failures - 1), RETRY_MAX_MS);
       if (failures > 0) await this.#pause(retryMs, signal);
-      // Changes during the round are applied at once.
+      // Changes that arrive during the round are applied in a new round at once.
       else if (!this.#isDirty || this.#cancelDebounce) await this.#pause(POLL_MS, signal);
     }
   }
@@ -189,14 +191,14 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.#apps = apps;
     this.#publishRefusals(refusals);
     const hosts = mapHostsToApps(sites);
-    // New hosts are added before the configuration and old ones removed after it: an App that gains or loses
-    // options is always served by one of the two.
+    // New hosts are added before the configuration is loaded, and old ones are removed after it. An App that gains or
+    // loses options is then always served by the table or by the configuration.
     await this.table.setHosts(hosts, "add");
     let refused: ReadonlyMap<string, string>;
     try {
       refused = await loader.apply(sites, signal);
     } finally {
-      // Old hosts are removed even after a failure: a host that now needs a password must not stay open without one.
+      // Old hosts are removed even after a failure, because a host that now needs a password must not stay open.
       await this.table.setHosts(hosts, "replace");
     }
     if (refused.size > 0)
@@ -260,7 +262,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     );
   }
 
-  /** Publishes refusals that do not depend on Caddy. */
+  /** Publishes refusals that are known without asking Caddy. */
   #publishRefusals(refusals: ReadonlyMap<string, { reason: string; message: string }>): void {
     const before = [...this.#verdicts].filter(([app]) => this.#apps.has(app));
     this.#setVerdicts(new Map([...before, ...this.#toVerdicts(refusals)]));
@@ -277,7 +279,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     );
   }
 
-  /** Adds the digests of the sites of this round, which may be older than the store. */
+  /** Adds the digests of the sites of this round. They may be older than the specs in the store. */
   #withDigests(verdicts: ReadonlyMap<string, SiteVerdict>): [string, RecordedVerdict][] {
     return [...verdicts].map(([app, verdict]) => [
       app,
@@ -333,7 +335,7 @@ function describeError(error: unknown): string {
   return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
 }
 
-/** Returns the last part of Caddy's message, which is the cause, without paths. */
+/** Returns the last part of Caddy's message, which is the cause. Paths are removed from it. */
 function redactPaths(problem: string): string {
   return problem.replaceAll(/(^|[\s"'=:])\/[^\s"':]+/g, "$1(path)").slice(-300);
 }

@@ -37,8 +37,8 @@ export interface CaddyProcessOptions {
 }
 
 /**
- * Caddy as a process in its own process group, which keeps running when Berth exits or is killed: its configuration
- * file and the table have everything it needs. The next Berth adopts it.
+ * Caddy as a process in its own process group. It keeps running when Berth exits or is killed, because its
+ * configuration file and the table contain everything that it needs. The next Berth adopts it.
  */
 export class CaddyProcess implements CaddyHost {
   readonly mode = "process";
@@ -123,7 +123,10 @@ export class CaddyProcess implements CaddyHost {
     }
   }
 
-  /** Returns the process id of a running Caddy of this folder; ids are reused by other processes. */
+  /**
+   * Finds the process id of a running Caddy of this folder. Its command line is checked, because another process may
+   * have the id now.
+   */
   async #findPid(): Promise<number | undefined> {
     try {
       const pid = Number(await readFile(this.#pidFile, "utf8"));
@@ -170,7 +173,7 @@ export class CaddyProcess implements CaddyHost {
   }
 }
 
-/** Returns Caddy's last message after its log lines. */
+/** Returns Caddy's error message, which follows its log lines. */
 export function parseLastError(output: string): string {
   const lines = output.trim().split("\n");
   const line = lines.findLast((text) => /^Error: /i.test(text)) ?? lines.at(-1) ?? "";

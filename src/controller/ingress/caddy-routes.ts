@@ -34,7 +34,7 @@ type Scheme = "http" | "https";
 type CaddyRoute = { readonly [key: string]: Json };
 type CaddyHandler = { readonly [key: string]: Json };
 
-/** Returns the names of a site, those that are redirected included, which have a certificate of a public authority. */
+/** Returns the names of a site that have a certificate of a public authority, including names that are redirected. */
 export function listCertifiedNames(site: Site): string[] {
   const names = [...site.domains, ...site.redirects.map(({ from }) => from)];
   return names.filter((name) => hasPublicCertificate(site, name));
@@ -45,7 +45,7 @@ export function listApiCertifiedNames(api: ApiSite | undefined): string[] {
   return api === undefined || isInternalName(api.domain) ? [] : [api.domain];
 }
 
-/** True for a domain with a certificate of a public authority, whose HTTP requests are redirected to HTTPS. */
+/** True for a domain with a certificate of a public authority. Its HTTP requests are redirected to HTTPS. */
 function hasPublicCertificate(site: Site, domain: string): boolean {
   return site.https && !isInternalName(domain) && !isWildcard(domain);
 }
@@ -91,19 +91,19 @@ export function buildServerRoutes(
   };
 }
 
-/** The page for an App that accepts no connection, or that breaks one off. */
+/** The error page for an App that accepts no connection, or closes the connection too early. */
 const brokenRoute: CaddyRoute = {
   match: [{ vars_regexp: { "{http.error.status_code}": { pattern: PROXY_FAILED } } }],
   handle: [pageHandler("{http.error.status_code}", brokenPage)],
   terminal: true,
 };
 
-/** Permits only host names that are also names in the table: `{http.request.host}` is not escaped in paths. */
+/** Permits only host names that can be names in the table, because `{http.request.host}` is not escaped in paths. */
 const hostMatcher: CaddyRoute = {
   header_regexp: { Host: { pattern: hostPattern.replace(/\$$/, "(?::[0-9]+)?$") } },
 };
 
-/** Builds the routes of one App, for those of its domains that `of` selects. */
+/** Builds the routes of one App, for those of its domains for which `of` returns true. */
 function buildSiteRoutes(
   settings: RouteSettings,
   site: Site,
@@ -172,9 +172,9 @@ function buildRedirectRoutes(
 }
 
 /**
- * Redirects to HTTPS permanently only if the name has a certificate: browsers would keep a permanent redirect to an
- * address that does not answer yet. Caddy looks for the file at each request, so that a new certificate needs no change of
- * the configuration.
+ * Redirects to HTTPS permanently only if the name has a certificate, because browsers would remember a permanent
+ * redirect to an address that does not answer yet. Caddy looks for the certificate's file at each request, so that a
+ * new certificate needs no change of the configuration.
  */
 function buildCertifiedRedirect(
   settings: RouteSettings,
@@ -301,7 +301,7 @@ function basicAuthHandler(users: NonNullable<Site["users"]>): CaddyHandler {
       http_basic: {
         hash: { algorithm: "bcrypt" },
         accounts: users.map(({ name, hash }) => ({ username: name, password: hash })),
-        // Checking a password takes tens of milliseconds of a core for each request without the cache.
+        // Without this cache, checking a password would take tens of milliseconds of a core for each request.
         hash_cache: {},
         realm: "restricted",
       },

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { type DirectRouteSet, SLOT_FOLDERS } from "./direct-routes.ts";
 
 /**
- * Markers of the direct routes: the file `<generation>/<slot>/<host>` exists only while the table has exactly the targets
- * of this slot, which Caddy's configuration of this generation contains. The table is changed first, and a marker that is
- * no longer true is removed before another one is created: without one, Caddy reads the table. A marker that is missing
- * costs time; one that is false would send requests to the wrong container. A configuration of another generation sees
- * none of them.
+ * Markers of the direct routes. The file `<generation>/<slot>/<host>` exists only while the targets in the table
+ * equal the targets of this slot, which are in Caddy's configuration of this generation. Without a marker, Caddy
+ * reads the table. A missing marker therefore only costs time, but a false one would send requests to the wrong
+ * container: the table is changed first, and a marker that is no longer true is removed before another one is
+ * created. A configuration of another generation ignores these markers.
  *
- * The caller holds the App's lock in `synchronize`.
+ * The caller of `synchronize` holds the App's lock.
  */
 export class DirectMarkers {
   readonly #folder: string;
@@ -22,7 +22,7 @@ export class DirectMarkers {
     this.#folder = folder;
   }
 
-  /** Removes all markers, those of earlier runs too. */
+  /** Removes all markers, including those of earlier runs. */
   async clear(): Promise<void> {
     this.#sets = [];
     this.#present.clear();
@@ -30,7 +30,7 @@ export class DirectMarkers {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
   }
 
-  /** Adds a set of direct routes. Its Apps have to be synchronized afterwards. */
+  /** Adds a set of direct routes. The caller has to synchronize the Apps of the set afterwards. */
   async add(set: DirectRouteSet): Promise<void> {
     if (this.#sets.some(({ generation }) => generation === set.generation)) return;
     await rm(join(this.#folder, set.generation), { recursive: true, force: true });
@@ -39,7 +39,7 @@ export class DirectMarkers {
     this.#sets = [...this.#sets, set];
   }
 
-  /** Removes every other set with its markers. */
+  /** Keeps one set, and removes all others with their markers. */
   async retain(generations: ReadonlySet<string>): Promise<void> {
     const removed = this.#sets.filter(({ generation }) => !generations.has(generation));
     this.#sets = this.#sets.filter(({ generation }) => generations.has(generation));
@@ -49,7 +49,7 @@ export class DirectMarkers {
       if (!generations.has(path.split("/")[0] ?? "")) this.#present.delete(path);
   }
 
-  /** Sets the Apps of all hosts. Returns the Apps that are to be synchronized. */
+  /** Sets the App of each host. Returns the Apps that the caller has to synchronize. */
   setHosts(hosts: ReadonlyMap<string, string>): ReadonlySet<string> {
     this.#hosts = hosts;
     return new Set(this.#sets.flatMap(({ routes }) => routes.map(({ app }) => app)));
@@ -82,7 +82,7 @@ export class DirectMarkers {
   }
 
   async #create(path: string): Promise<void> {
-    // The path is noted before the creation, which may succeed and yet report an error.
+    // The path is recorded before the file is created, because a creation may succeed and still report an error.
     this.#present.add(path);
     try {
       await (await open(join(this.#folder, path), "w", 0o600)).close();

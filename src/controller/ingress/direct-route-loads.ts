@@ -11,8 +11,9 @@ import type { FolderRouteTable } from "./folder-route-table.ts";
 import type { Site } from "./site.ts";
 
 /**
- * Decides which direct routes Caddy's configuration contains. They change only with a load that happens anyway, or with a
- * start of Caddy, because a load costs requests; until then, new targets are read from the table.
+ * Decides which direct routes Caddy's configuration contains. They change only when the configuration is loaded for
+ * another reason, or when Caddy starts, because loading it costs requests. Until then, Caddy reads new targets from
+ * the table.
  */
 export class DirectRouteLoads {
   readonly #table: FolderRouteTable;
@@ -32,7 +33,10 @@ export class DirectRouteLoads {
     return this.#current;
   }
 
-  /** Reads the direct routes of the Caddy that an earlier Berth left; without them, the configuration is loaded again. */
+  /**
+   * Reads the direct routes of the Caddy that an earlier Berth left. If they are missing, the configuration is loaded
+   * again.
+   */
   async read(): Promise<void> {
     if (this.#isRead) return;
     const text = await readFile(this.#file, "utf8").catch(() => "[]");
@@ -40,7 +44,10 @@ export class DirectRouteLoads {
     this.#isRead = true;
   }
 
-  /** Chooses the direct routes for a load. Those of the loaded configuration stay valid until `confirm`. */
+  /**
+   * Chooses the direct routes for a load. Those of the configuration that is loaded now stay valid until `confirm` is
+   * called.
+   */
   async prepare(sites: readonly Site[]): Promise<void> {
     const set = await proposeDirectRoutes(sites, (app) => this.#findSlots(app));
     await this.#table.addDirectRoutes(set);

@@ -4,8 +4,8 @@ import { hashJson } from "../../base/canonical-json.ts";
 import { isTableOnly, type Site } from "./site.ts";
 
 /**
- * An App whose targets were known when the configuration was loaded. Each of its slots is a list of targets that the
- * configuration contains, so that Caddy needs no look-up of addresses while one of the lists is the current one.
+ * An App whose targets were known when the configuration was loaded. Each of its slots is a list of targets in the
+ * configuration. While one of these lists equals the current targets, Caddy need not look up addresses.
  */
 export interface DirectRoute {
   readonly app: string;
@@ -16,7 +16,7 @@ export interface DirectRoute {
 
 /** The direct routes of one configuration. */
 export interface DirectRouteSet {
-  /** Differs for different routes; it is the name of the folder of their markers. */
+  /** Names the folder of the markers of these routes. Different routes have different generations. */
   readonly generation: string;
   readonly routes: readonly DirectRoute[];
 }
@@ -36,7 +36,7 @@ export async function proposeDirectRoutes(
   findSlots: (app: string) => Promise<readonly (readonly string[])[]>,
 ): Promise<DirectRouteSet> {
   const routes: DirectRoute[] = [];
-  // Another App may serve paths of a host.
+  // Another App may serve some paths of a host.
   const shared = new Set(
     sites.filter((site) => !isTableOnly(site)).flatMap(({ domains }) => domains),
   );

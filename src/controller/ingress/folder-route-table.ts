@@ -19,12 +19,12 @@ import {
 } from "./route-table-entry.ts";
 
 /**
- * A superseded entry is kept for this time: Caddy may have listed the folder before, and takes microseconds, or much
- * longer on a loaded machine, until it reads the file.
+ * The time for which a superseded entry is kept. Caddy may have listed the folder before the change, and takes
+ * microseconds, or much longer on a loaded machine, until it reads the file.
  */
 const SUPERSEDED_KEPT_MS = 1_000;
 
-/** Host names that may be looked up as file names: no `..`, no pattern, no upper case. */
+/** Matches host names that may be looked up as file names: without `..`, patterns or upper case. */
 export const hostPattern = "^(?:[a-z0-9-]+\\.)*[a-z0-9-]+$";
 const validHost = new RegExp(hostPattern);
 const HOST_LENGTH_MAX = 253;
@@ -32,11 +32,11 @@ const validApp = new RegExp(namePattern);
 /** The lock of the hosts and of the direct routes; no App has this name. It is taken before the lock of an App. */
 const HOSTS_LOCK = "/hosts";
 
-/** The link to the folder of an App's only target. Its name sorts after those of all entries. */
+/** The link to the folder of an App's only target. Its name sorts after the names of all entries. */
 export const TARGET_LINK = "_";
 
 interface StoredEntry extends RouteTableEntry {
-  /** The name in the App's folder: of the file, or of the outermost folder. */
+  /** The name in the App's folder, of the file or of the outermost folder. */
   readonly name: string;
   /** The number of names on the path to the file: 1, 2 (a single target), or 5. */
   readonly levels: number;
@@ -65,7 +65,7 @@ export class FolderRouteTable implements AppRouteTable {
   readonly #clock: Clock;
   readonly #mutex = new KeyedMutex();
   readonly #markers: DirectMarkers;
-  /** The time when each path was superseded; entries of an earlier run are missing. */
+  /** The time when each path was superseded. Entries that an earlier run superseded are missing. */
   readonly #superseded = new Map<string, number>();
 
   constructor(options: { readonly folder: string; readonly clock: Clock }) {
@@ -111,8 +111,8 @@ export class FolderRouteTable implements AppRouteTable {
         const targets = current?.targets.filter((target) => reached.has(target)) ?? [];
         if (current && targets.length < current.targets.length)
           await this.#replace(app, folder, { version: current.version, targets });
-        // The markers are synchronized even without a change: an earlier attempt may have failed after the table was
-        // changed.
+        // The markers are synchronized even without a change, because an earlier attempt may have failed after it had
+        // changed the table.
         await this.#markers.synchronize(app, current ? targets : null);
         return current ? { ...current, targets } : null;
       }),
@@ -164,7 +164,7 @@ export class FolderRouteTable implements AppRouteTable {
     );
   }
 
-  /** Lets Caddy use the direct routes of a configuration that is about to be loaded, or that is loaded. */
+  /** Makes Caddy use the direct routes of a configuration that is loaded, or about to be loaded. */
   addDirectRoutes(set: DirectRouteSet): Promise<void> {
     return this.#mutex.runExclusive(HOSTS_LOCK, () =>
       withDiskErrors(async () => {
@@ -174,7 +174,7 @@ export class FolderRouteTable implements AppRouteTable {
     );
   }
 
-  /** Removes the markers of all other configurations. */
+  /** Keeps the markers of one configuration, and removes those of all others. */
   retainDirectRoutes(sets: readonly DirectRouteSet[]): Promise<void> {
     const generations = new Set(sets.map(({ generation }) => generation));
     return this.#mutex.runExclusive(HOSTS_LOCK, () =>
@@ -189,7 +189,10 @@ export class FolderRouteTable implements AppRouteTable {
     });
   }
 
-  /** Removes the folders of all other Apps, which were deleted while Berth was not running. */
+  /**
+   * Keeps the folders of these Apps. All others belong to Apps that were deleted while Berth was not running, and are
+   * removed.
+   */
   retainApps(apps: ReadonlySet<string>): Promise<void> {
     return withDiskErrors(async () => {
       for (const name of await readdir(join(this.folder, "apps")))
@@ -225,7 +228,10 @@ export class FolderRouteTable implements AppRouteTable {
     this.#clock.setTimer(SUPERSEDED_KEPT_MS, () => void this.#removeSupersededLater(app, folder));
   }
 
-  /** Switches to a new entry: removes everything that Caddy would find before it. The last step is the switch. */
+  /**
+   * Switches to a new entry. It removes everything that Caddy would find before the new entry; the last removal is
+   * the switch.
+   */
   async #makeCurrent(
     folder: string,
     entry: { readonly name: string; readonly targets: number },
@@ -240,7 +246,7 @@ export class FolderRouteTable implements AppRouteTable {
     }
     const isFoundFirst = ({ levels }: StoredEntry) =>
       entry.targets > SLOTS ? levels === 1 : entry.targets === 0 && levels === LONG_LEVELS;
-    // Entries are removed oldest first: while any of them is left, Caddy uses the newest of them.
+    // Entries are removed from the oldest to the newest, so that Caddy uses the newest one while any of them is left.
     for (const { name } of older.filter(isFoundFirst).toReversed())
       await this.#discard(folder, name);
     await removeFile(link);
@@ -276,7 +282,7 @@ export class FolderRouteTable implements AppRouteTable {
     await rename(made, join(folder, first));
   }
 
-  /** Renames the entry before it is removed, so that Caddy never reads a half-removed one. */
+  /** Renames the entry before it is removed, so that Caddy never reads an entry that is partly removed. */
   async #discard(folder: string, name: string): Promise<void> {
     const scratch = this.#newScratchPath();
     try {
@@ -299,7 +305,7 @@ export class FolderRouteTable implements AppRouteTable {
   }
 
   async #removeSupersededLater(app: string, folder: string): Promise<void> {
-    // If the removal fails, the next write tries it again.
+    // If the removal fails, the next write repeats it.
     await this.#mutex.runExclusive(app, () => this.#removeSuperseded(folder)).catch(() => {});
   }
 

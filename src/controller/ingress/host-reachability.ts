@@ -8,15 +8,15 @@ import type { Ingress } from "./port.ts";
 const REACHABILITY_SETTING = "ingress.reach";
 
 /**
- * Finds out if processes of this machine reach containers at their addresses: they do if the instance's network is one
- * of this machine's networks. They do not if the engine runs on another machine, in a virtual machine or without root.
- * While the engine is unreachable the stored result of an earlier run is returned.
+ * Finds out if processes of this machine reach containers at the containers' addresses. They do if the instance's
+ * network is one of this machine's networks. They do not if the engine runs on another machine, in a virtual machine
+ * or without root. While the engine is unreachable, the stored result of an earlier run is returned.
  */
 export async function findHostReachability(options: {
   readonly runtime: Pick<WorkloadRuntime, "ensureNetwork" | "removeNetwork"> &
     Pick<EngineHost, "networkSubnets" | "location">;
   readonly store: Pick<Store, "instanceId" | "settings" | "list">;
-  /** Identifies the engine: a stored result counts only for the same one. */
+  /** Identifies the engine. A stored result is used only for the same engine. */
   readonly dockerHost: string;
   readonly signal: AbortSignal;
   /** Reads the kernel's routing table in the format of /proc/net/route. */
@@ -29,7 +29,8 @@ export async function findHostReachability(options: {
     const subnets = await runtime.networkSubnets(network, signal);
     const table = runtime.location === "this-machine" ? await (options.routes ?? readRoutes)() : "";
     const reach = subnets.some((subnet) => isLocalSubnet(subnet, table)) ? "address" : "published";
-    // Without an App, Berth leaves nothing on the engine; the network was created only for this check.
+    // If there is no App, the network was created only for this check and is removed, so that nothing of Berth
+    // remains on the engine.
     if (store.list("App").length === 0) await runtime.removeNetwork(network, signal);
     store.settings.set(REACHABILITY_SETTING, `${reach} ${dockerHost}`);
     return reach;

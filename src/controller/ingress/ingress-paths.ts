@@ -22,7 +22,9 @@ export async function ingressPaths(dataDir: string): Promise<IngressPaths> {
   };
 }
 
-/** Returns a socket in the folder or, if its path is too long, in a short and constant one. */
+/**
+ * Returns the path of a socket in the folder. If that path is too long, returns a short path that is always the same.
+ */
 async function socketPath(folder: string): Promise<string> {
   const usual = join(folder, "admin.sock");
   if (Buffer.byteLength(usual) <= SOCKET_PATH_BYTES_MAX) return usual;
@@ -30,7 +32,7 @@ async function socketPath(folder: string): Promise<string> {
   const short = join(tmpdir(), `berth-ingress-${name}`);
   await mkdir(short, { recursive: true, mode: 0o700 });
   const found = await lstat(short);
-  // Another user may have created this folder in the shared temporary folder, and could impersonate Caddy.
+  // Another user may have created this folder in the shared temporary folder to impersonate Caddy.
   if (!found.isDirectory() || found.uid !== (process.getuid?.() ?? found.uid))
     throw new BerthError(
       "internal",

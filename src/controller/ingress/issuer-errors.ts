@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 
-/** The end of Caddy's log that is read: the messages of some hundred attempts. */
+/** The number of bytes that are read at the end of Caddy's log. They contain some hundred attempts. */
 const READ_BYTES = 256 * 1024;
 const ERROR_LENGTH_MAX = 300;
 
@@ -14,7 +14,10 @@ export class IssuerErrors {
     this.#logFile = logFile;
   }
 
-  /** Returns the last error for this name with the authority that gave it; undefined if there was none, or no log. */
+  /**
+   * Returns the last error for this name, with the authority that reported it. Undefined if there was none, or if
+   * there is no log.
+   */
   async find(name: string): Promise<string | undefined> {
     for (const line of (await this.#readEnd()).split("\n")) {
       const failure = parseFailure(line);
@@ -60,7 +63,7 @@ function parseFailure(line: string): { name: string; error: string } | undefined
   }
 }
 
-/** Leaves out control characters and paths of this machine. */
+/** Shortens a message, and removes control characters and paths of this machine. */
 function shorten(error: string): string {
   return error
     .replaceAll(/\p{Cc}+/gu, " ")

@@ -1,17 +1,20 @@
 import { createHash, createHmac } from "node:crypto";
 import { encodeBase64, hash } from "bcryptjs";
 
-/** 2^10 rounds, about 60 ms: the default of Caddy's own `hash-password` for years; its cache avoids repetition. */
+/**
+ * 2^10 rounds, about 60 ms. Caddy's own `hash-password` used this cost for years. Caddy caches results, so that the
+ * cost is not paid for each request.
+ */
 const COST = 10;
 
 /**
- * Hashes passwords for basic authentication. The salt is derived from instance, App and user, so that the same
- * password has the same hash at each start, and the configuration does not change. It does not depend on the
- * password, so that it does not make guessing cheaper.
+ * Hashes passwords for basic authentication. The salt is derived from instance, App and user, so that a password has
+ * the same hash at each start, and the configuration does not change. The salt does not depend on the password,
+ * because that would make guessing cheaper.
  */
 export class PasswordHashes {
   readonly #instance: string;
-  /** Keyed by a digest of all inputs, so that it holds no password. */
+  /** The hashes that were computed, by a digest of all inputs, so that the map contains no password. */
   #known = new Map<string, string>();
 
   constructor(instance: string) {

@@ -2,8 +2,8 @@ import { createServer } from "node:net";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 
 /**
- * Throws `port_taken` if one of the ports is not available. Checked before Caddy starts: Caddy shares ports
- * silently with other Caddys of the same user, and each would get some of the connections.
+ * Throws `port_taken` if one of the ports is not available. It is called before Caddy starts, because Caddy silently
+ * shares its ports with other Caddy processes of the same user, and each of them would get some of the connections.
  */
 export async function assertPortsFree(
   ports: readonly number[],

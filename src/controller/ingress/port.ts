@@ -13,16 +13,16 @@ export interface Ingress {
   /** `off`: apps are published on loopback ports, and there is no table. */
   readonly mode: "off" | "process" | "container";
   /**
-   * The address of a container for the proxy: on the instance's network, or a port that the engine publishes (if
-   * containers have no addresses that this machine reaches).
+   * The way in which the proxy reaches containers: at their addresses on the instance's network, or through ports
+   * that the engine publishes, if this machine cannot reach the containers' addresses.
    */
   readonly reachability: "address" | "published";
   readonly table: AppRouteTable;
   /** Returns the state of the proxy. */
   state(): IngressState;
   /**
-   * Returns how the proxy serves the domains of this spec; it does not serve earlier domains of the App. Undefined
-   * if nothing is known of the App since Berth started.
+   * Returns how the proxy serves the domains of this spec. Earlier domains of the App are not served. Undefined if
+   * the proxy has not reported on the App since Berth started.
    */
   verdict(app: Resource<"App">): SiteVerdict | undefined;
   /** Returns the address of the API through the proxy; undefined if it has none. */
@@ -32,7 +32,7 @@ export interface Ingress {
 }
 
 export interface AppRouteTable {
-  /** Returns the targets of an App, perhaps none; null for an App that was never written, or was removed. */
+  /** Returns the targets of an App, which may be an empty list. Returns null for an App without a route. */
   read(app: string): Promise<AppRoute | null>;
   /**
    * After the return, new requests of the App go to `targets` only; running ones are completed at their target.
@@ -44,8 +44,8 @@ export interface AppRouteTable {
     route: { readonly version: string; readonly targets: readonly string[] },
   ): Promise<void>;
   /**
-   * Removes every target that is not in `reachable` from the App's route, if there is one. Atomic under the table's
-   * lock, so that it never undoes a concurrent switch. Returns the route after that.
+   * Removes every target that is not in `reachable` from the App's route, if there is one. It holds the table's lock,
+   * so that it never undoes a concurrent switch. Returns the route after the removal.
    */
   retainTargets(app: string, reachable: ReadonlySet<string>): Promise<AppRoute | null>;
   /** Removes the App's route. Does nothing if it is missing. */
@@ -63,19 +63,19 @@ export interface AppRoute {
 
 export type IngressState =
   | { readonly ready: true; readonly version: string; readonly message: string }
-  /** `message` has the problem and what to do. */
+  /** `message` contains the problem and what to do about it. */
   | { readonly ready: false; readonly message: string };
 
 export interface IngressApi {
   readonly url: string;
-  /** The reason why requests to the URL fail for now; absent if they succeed. */
+  /** The reason why requests to the URL fail now; absent if they succeed. */
   readonly problem?: string;
 }
 
-/** The reason of a verdict if the names of the App have no valid certificate yet. */
+/** The reason of a verdict if a name of the App has no valid certificate yet. */
 export const CERTIFICATE_PENDING = "CertificatePending";
 
 export type SiteVerdict =
-  /** `pending`: why requests over HTTPS fail for now. */
+  /** `pending` is the reason why requests over HTTPS fail now. */
   | { readonly served: true; readonly https: boolean; readonly pending?: Reason }
   | { readonly served: false; readonly reason: string; readonly message: string };

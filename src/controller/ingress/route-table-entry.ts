@@ -18,12 +18,12 @@ export interface RouteTableEntry {
 }
 
 /**
- * The number of slots. Twelve is divisible by 1, 2, 3, 4 and 6; twelve slots with IPv4 addresses and ports fit into a
- * file name.
+ * The number of slots. Twelve is divisible by 1, 2, 3, 4 and 6, and twelve slots with IPv4 addresses and ports fit
+ * into a file name.
  */
 export const SLOTS = 12;
 export const LONG_LEVELS = 5;
-/** The limit of targets, more than the 50 replicas that a spec may have. */
+/** The maximum number of targets. It exceeds the 50 replicas that a spec may have. */
 const TARGETS_MAX = SLOTS * LONG_LEVELS;
 const NAME_BYTES_MAX = 255;
 
@@ -48,7 +48,9 @@ export const longPattern = `/${header}~${slots}${`/${slots}`.repeat(LONG_LEVELS 
 const validVersion = /^[A-Za-z0-9._-]{1,64}$/;
 const validTarget = /^[A-Za-z0-9._:[\]-]{1,253}:[0-9]{1,5}$/;
 
-/** Returns the names of the path to the entry's file: one, two, or five. Throws `internal` if the targets are too long. */
+/**
+ * Returns the names on the path to the entry's file: one, two or five. Throws `internal` if the targets are too long.
+ */
 export function encodeTableEntry({ order, route }: RouteTableEntry): readonly string[] {
   const { version, sinceMs } = route;
   const targets = [...new Set(route.targets)];

@@ -10,9 +10,9 @@ import { isTableOnly, resolveSite, type Site, type SiteRefusal, siteDigest } fro
 export interface SitePlan {
   /** The sites that can be served, sorted by name. */
   readonly sites: readonly Site[];
-  /** The reasons why other Apps cannot be served, by App. */
+  /** The reasons why the remaining Apps cannot be served, by App. */
   readonly refusals: ReadonlyMap<string, SiteRefusal>;
-  /** Every App, including those that are being deleted, with the digest of its site's inputs. */
+  /** Every App, including those that are being deleted, with a digest of the inputs of its site. */
   readonly apps: ReadonlyMap<string, string>;
 }
 
@@ -38,7 +38,7 @@ export class SitePlanner {
     const refusals = new Map<string, SiteRefusal>();
     for (const { metadata, spec } of apps) {
       const { name } = metadata;
-      // An App that is being deleted is not served, and its domains are available at once.
+      // An App that is being deleted is not served any more, and other Apps may use its domains at once.
       if (metadata.deletionTimestamp !== null) continue;
       const claim = lost.get(name);
       const site = claim
@@ -56,7 +56,7 @@ export class SitePlanner {
   }
 }
 
-/** Returns the hosts, with their Apps, of the sites that need only the route table. */
+/** Maps hosts to Apps, for sites that need only the route table. */
 export function mapHostsToApps(sites: readonly Site[]): Map<string, string> {
   return new Map(
     sites.filter(isTableOnly).flatMap((site) => site.domains.map((domain) => [domain, site.app])),

@@ -7,13 +7,13 @@ import { maintenancePage } from "./error-pages.ts";
 /** The proxy's settings for one App. */
 export interface Site {
   readonly app: string;
-  /** The domains except redirecting ones; the App's own domain is the first. They may begin with `*.`. */
+  /** The domains, except those that redirect. The App's own domain is the first. A domain may begin with `*.`. */
   readonly domains: readonly string[];
   /** The path prefix without a trailing slash; "" for every path. */
   readonly pathPrefix: string;
   readonly stripPrefix: boolean;
   readonly redirects: readonly SiteRedirect[];
-  /** The users that may access the App; undefined for everyone. */
+  /** The users who may access the App; undefined if everyone may. */
   readonly users: readonly SiteUser[] | undefined;
   /** A page that is shown instead of the App. */
   readonly maintenance: string | undefined;
@@ -23,7 +23,10 @@ export interface Site {
 
 export interface SiteRedirect {
   readonly from: string;
-  /** The target without a trailing slash; undefined for the App's own domain with the scheme of the request. */
+  /**
+   * The target of the redirect without a trailing slash; undefined for the App's own domain with the scheme of the
+   * request.
+   */
   readonly to: string | undefined;
   readonly permanent: boolean;
 }
@@ -33,7 +36,7 @@ export interface SiteUser {
   readonly hash: string;
 }
 
-/** The reason why an App is not served. `reason` is that of its Routed condition. */
+/** The reason why an App is not served. `reason` becomes the reason of its Routed condition. */
 export interface SiteRefusal {
   readonly reason: string;
   readonly message: string;
@@ -46,7 +49,7 @@ export interface SiteDependencies {
   readonly hash: (app: string, user: string, password: string) => Promise<string>;
 }
 
-/** Returns equal digests for equal inputs of the same App's site, except Secrets and other Apps. */
+/** Returns a digest of the inputs of an App's site. Secrets and other Apps do not affect the digest. */
 export function siteDigest({ metadata, spec }: Resource<"App">): string {
   const { domain, port, ingress } = spec;
   return hashJson({ uid: metadata.uid, domain, port, ingress });
@@ -103,7 +106,7 @@ export async function resolveSite(
   };
 }
 
-/** True if the site needs only the table, so that it does not change the configuration. */
+/** True if the site needs only the table. Such a site does not change the configuration. */
 export function isTableOnly(site: Site): boolean {
   return (
     site.pathPrefix === "" &&

@@ -12,14 +12,14 @@ import { LONG_LEVELS, longPattern, SLOTS, shortPattern } from "./route-table-ent
 
 type CaddyRoute = { readonly [key: string]: Json };
 
-/** Matches the statuses with which Caddy's proxy fails. */
+/** Matches the statuses that Caddy's proxy returns when it fails. */
 export const PROXY_FAILED = "^50[234]$";
-/** The time in which a request tries the targets that it has found. */
+/** The time for which a request tries the targets that it has found. */
 export const TRY_DURATION = "2s";
-/** The time for the targets of a request that has waited for TRY_DURATION already. */
+/** The time for which a request tries targets again after it has already waited for TRY_DURATION. */
 const RETRY_DURATION = "250ms";
 
-/** The place of an App, or of the Apps of all hosts, in the route table. */
+/** The location of an App, or of the Apps of all hosts, in the route table. */
 export interface TablePath {
   /** The folder of the ingress, which contains the table. */
   readonly folder: string;
@@ -27,7 +27,7 @@ export interface TablePath {
   readonly path: string;
   /** Caddy's version. */
   readonly version: string;
-  /** The path prefix that was removed from the request, for the App. */
+  /** The path prefix that was removed from the request before it is sent to the App. */
   readonly strippedPrefix?: string;
 }
 
@@ -36,8 +36,8 @@ export function getTableFolder(folder: string): string {
 }
 
 /**
- * Builds routes to the targets of the current entry in a folder of the table; then an error page if the folder has
- * no entry. Falls through if there is no such folder, or if `matcher` does not match.
+ * Builds routes to the targets of the current entry in a folder of the table, followed by an error page if the folder
+ * has no entry. If there is no such folder, or if `matcher` does not match, the next route handles the request.
  */
 export function buildTableRoutes(table: TablePath, matcher: CaddyRoute): CaddyRoute[] {
   const root = getTableFolder(table.folder);
@@ -52,9 +52,9 @@ export function buildTableRoutes(table: TablePath, matcher: CaddyRoute): CaddyRo
 }
 
 /**
- * Builds a route for errors that looks the targets up again. A request finds its targets once. If none of them
- * accepts a connection, the table may have others by now: Berth has switched back from a version that died after
- * its switch. A request with a body cannot be repeated. `failed` handles the error of the second attempt.
+ * Builds a route for errors that looks the targets up again. A request looks its targets up once. If none of them
+ * accepts a connection, the table may have other targets now, because Berth has switched back from a version that
+ * ended after its switch. A request with a body cannot be repeated. `failed` handles the error of the second attempt.
  */
 export function buildRetryRoute(
   table: TablePath,
@@ -113,8 +113,8 @@ function buildLookups(table: TablePath, matcher: CaddyRoute, tryDuration: string
   const long = "/*".repeat(LONG_LEVELS);
   return [
     {
-      // The file's name is the target. A look-up that lists the folder before a switch and looks for the file after
-      // it finds nothing, and is repeated.
+      // The file's name is the target. A look-up may list the folder before a switch and look for the file after the
+      // switch. It then finds nothing, and is repeated.
       ...found({ root: `${root}${path}/${TARGET_LINK}`, try_files: ["/*", "/*", "/*"] }, [
         headers,
         single,
