@@ -8,13 +8,13 @@ import type {
 import type { ContainerSpec, ObservedContainer } from "./runtime/port.ts";
 
 /**
- * Returns the names of the settings in which a container differs from the spec that it claims to be made from, because
- * another program has created it with Berth's labels, or has changed it since; never their values. Without the
- * engine's report of the settings only the image is compared. The state, the name and the limits are compared elsewhere.
+ * Returns the names, but never the values, of the settings in which a container differs from its spec. They differ if
+ * another program has created the container with Berth's labels, or has changed it later. If the engine does not
+ * report the settings, only the image is compared. The state, the name and the limits are compared elsewhere.
  *
- * What a spec does not set comes from the image, or has the engine's default. Settings that the adapter gives to every
- * container and that change nothing about what runs (log driver, init) are not compared, so that another version of
- * Berth may choose them differently.
+ * A setting that the spec leaves out is expected to come from the image, or to have the engine's default. Settings
+ * that the adapter gives to every container and that change nothing about what runs (log driver, init) are not
+ * compared, so that another version of Berth may choose other values.
  */
 export function findDifferences(
   container: ObservedContainer,
@@ -46,10 +46,10 @@ export function findDifferences(
   ];
 }
 
-/** An image that the engine has lost says nothing about what the spec leaves to it. */
+/** If the engine has lost the image, settings that the spec leaves to the image cannot be compared. */
 function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec): string[] {
   const defaults: Partial<ProcessSettings> = settings.imageDefaults ?? {};
-  // The engine ignores an empty command, and the image's command with an entrypoint of the spec.
+  // The engine ignores an empty command. If the spec sets an entrypoint, the engine also ignores the image's command.
   const hasEntrypoint = (spec.entrypoint ?? []).length > 0;
   const hasCommand = (spec.command ?? []).length > 0;
   const command = hasCommand ? spec.command : hasEntrypoint ? [] : defaults.command;
@@ -66,7 +66,7 @@ function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec
   return Object.entries(isOther).flatMap(([name, differs]) => (differs ? [name] : []));
 }
 
-/** An entrypoint of one empty text asks the engine for none. */
+/** An entrypoint of one empty text asks the engine to use no entrypoint. */
 function withoutReset(entrypoint: readonly string[] | undefined): readonly string[] | undefined {
   return entrypoint?.length === 1 && entrypoint[0] === "" ? [] : entrypoint;
 }
@@ -98,7 +98,7 @@ function isSamePort(wanted: PublishSpec, actual: PublishSpec): boolean {
   );
 }
 
-/** Podman leaves the name of the algorithm out in places. */
+/** Podman leaves out the name of the hash algorithm in some places. */
 const hexOf = (id: string) => id.replace(/^sha256:/, "");
 
 const anyAddress = (address: string) => (address === "0.0.0.0" ? "" : address);
@@ -106,7 +106,7 @@ const anyAddress = (address: string) => (address === "0.0.0.0" ? "" : address);
 /** A short id of a container, which engines give to it as a host name and as an alias. */
 const SHORT_ID = /^[0-9a-f]{12}$/;
 
-/** Names that no one would look up for another purpose, such as the engine's own ones, are no difference. */
+/** Aliases that no program would look up, such as the engine's own ones, do not count as a difference. */
 function hasOtherAliases(
   { id, name, networks }: ObservedContainer,
   settings: ContainerSettings,

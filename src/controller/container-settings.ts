@@ -33,7 +33,7 @@ export interface ContainerSettings extends ProcessSettings {
   /** The names of the container on each network; the engine adds its own names. */
   readonly aliases: Readonly<Record<string, readonly string[]>>;
   readonly hostAliases: readonly string[];
-  /** Without the anonymous volumes that the image declares. */
+  /** The mounts, except the anonymous volumes that the image declares. */
   readonly mounts: readonly MountSpec[];
   readonly publish: readonly PublishSpec[];
   /** The engine's names of settings that Berth never sets and that have another value than the default. */
@@ -42,7 +42,7 @@ export interface ContainerSettings extends ProcessSettings {
 
 /** The settings that an image gives to its containers, or those of a container. */
 export interface ProcessSettings {
-  /** `NAME=value`. Holds secrets: never logged. */
+  /** The variables as `NAME=value`. They contain secrets and are never logged. */
   readonly env: readonly string[];
   readonly entrypoint: readonly string[];
   readonly command: readonly string[];

@@ -63,7 +63,7 @@ export class ControllerManager implements AsyncDisposable {
     else if (kind === "Model") this.models.wake(name);
   }
 
-  /** True if no key waits and no reconcile runs; for tests and the simulation. */
+  /** True if no resource is queued and no reconcile runs; for tests and the simulation. */
   get isIdle(): boolean {
     return this.apps.isIdle && this.models.idle;
   }

@@ -12,7 +12,9 @@ export class DataDisk {
   readonly #onRecovered: () => void;
   #problem: string | null = null;
 
-  /** `onRecovered` is called when Berth can write again. Work that has failed meanwhile may be retried at once. */
+  /**
+   * `onRecovered` is called when Berth can write again. The caller may then immediately retry work that has failed.
+   */
   constructor(options: {
     readonly store: Pick<Store, "checkDisk">;
     readonly clock: Clock;

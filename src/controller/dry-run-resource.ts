@@ -3,7 +3,10 @@ import type { Kind, SpecOf } from "../resources/kinds.ts";
 import { API_VERSION } from "../resources/kinds.ts";
 import type { Resource } from "../resources/resource.ts";
 
-/** Returns the resource as an apply of `spec` and these annotations would leave it; it need not exist yet. */
+/**
+ * Returns the resource as it would be after an apply of `spec` and these annotations. The resource need not exist
+ * yet.
+ */
 export function buildDryRunResource<K extends Kind>(
   kind: K,
   name: string,

@@ -17,15 +17,15 @@ export function containerName(
 }
 
 /**
- * Returns the repository of the images that are built for an app. The name, and not a label, identifies the app of an
- * image: the classic builder adds a layer for labels, which takes a fifth of the time of a small build, and containers
- * that a user starts from the image would inherit it.
+ * Returns the repository of the images that are built for an app. The repository name rather than a label identifies
+ * the app of an image. With the classic builder, a label adds a layer, which takes a fifth of the time of a small
+ * build. Containers that a user starts from the image would also inherit the label.
  */
 export function imageRepository(instance: string, app: string): string {
   return `berth-${instance}/${app}`;
 }
 
-/** Returns the app of an image by its tag; undefined if this instance does not give such tags. */
+/** Returns the app of an image by its tag; undefined if the tag does not have the form that this instance uses. */
 export function findAppOfImage(instance: string, tag: string): string | undefined {
   const prefix = imageRepository(instance, "");
   const [app, version, ...others] = tag.startsWith(prefix)

@@ -2,20 +2,23 @@
 export const INSTANCE = "dev.berth.instance";
 export const APP = "dev.berth.app";
 export const GENERATION = "dev.berth.generation";
-/** A hash of everything that makes a container: containers with the same hash are of the same version. */
+/** A hash of all settings of a container. Containers with the same hash belong to the same version. */
 export const SPEC_HASH = "dev.berth.spec-hash";
 export const REPLICA = "dev.berth.replica";
-/** The role at creation. Engines cannot change labels later, so the current role follows from SPEC_HASH. */
+/** The role at creation. Engines cannot change labels later, so the current role is derived from SPEC_HASH. */
 export const ROLE = "dev.berth.role";
 export const VOLUME = "dev.berth.volume";
-/** The loopback port of this replica; a container with another one is replaced. */
+/** The loopback port of this replica. A container with another port is replaced. */
 export const LOOPBACK_PORT = "dev.berth.loopback-port";
 /** The label of containers that Berth runs for itself, such as "ingress"; they have no label APP. */
 export const COMPONENT = "dev.berth.component";
-/** The prefix of the labels of the records of the lease: holder, session, host, data-dir, since. */
+/** The prefix of the labels on the records of the lease: holder, session, host, data-dir, since. */
 export const LEASE_PREFIX = "dev.berth.lease.";
 /** The port on which the App of this container accepts requests. */
 export const PORT = "dev.berth.port";
 
-/** The reference of a container's image: containers are created by the id of the image, which names no reference. */
+/**
+ * The reference of a container's image. Containers are created by the id of the image, from which the reference
+ * cannot be derived.
+ */
 export const IMAGE_REFERENCE = "dev.berth.image-reference";

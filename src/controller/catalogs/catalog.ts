@@ -11,12 +11,12 @@ export interface Catalog {
 }
 
 /**
- * Reads a catalog in the order of names: every `*.yaml` file of `folder` has one Template, and every one of its
- * subfolder `models`, if it exists, has one Model. A resource has the name of its file. Read once, at start: the files
- * come with Berth, or from an administrator.
+ * Reads a catalog in the order of names. Every `*.yaml` file in `folder` has one Template. Every `*.yaml` file in its
+ * subfolder `models`, if there is one, has one Model. A resource has the name of its file. The catalog is read only
+ * at the start, because its files come with Berth or from an administrator.
  *
- * Throws InvalidSpecError with file, line and column of every mistake; BerthError `internal` if the folder cannot be
- * read.
+ * Throws InvalidSpecError with file, line and column of every mistake, and BerthError `internal` if the folder cannot
+ * be read.
  */
 export function loadCatalog(folder: string): Catalog {
   const issues: SpecIssue[] = [];
@@ -32,7 +32,9 @@ export function loadCatalog(folder: string): Catalog {
   return { templates, models };
 }
 
-/** Names files by their path below `folder`, because the path of the folder itself is of no use to a reader. */
+/**
+ * Messages name files by their paths below `folder`, because the path of the folder itself does not help a reader.
+ */
 function loadManifests<K extends Kind>(
   folder: string,
   subfolder: string,

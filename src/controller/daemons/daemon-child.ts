@@ -5,8 +5,9 @@ import { parentMessageValidator } from "../../base/parent-message.ts";
 import type { Environment } from "../../base/process-environment.ts";
 
 /**
- * A daemon of Berth as a child process, in a process group of its own, so that a Ctrl-C reaches it only through this
- * process. Its log goes to the same stderr. If this process is killed, the daemon notices that its IPC channel closes.
+ * A daemon of Berth as a child process. It has its own process group, so that a Ctrl-C does not reach it directly.
+ * Its log goes to the stderr of this process. If this process is killed, the daemon notices that its IPC channel is
+ * closed.
  */
 export class DaemonChild {
   /**
@@ -22,7 +23,9 @@ export class DaemonChild {
     readonly command: readonly string[];
     readonly environment: Environment;
     readonly clock: Clock;
-    /** Maps flags in the daemon's hints to those of `berth up`, such as `--port` to `--assistant-port`. */
+    /**
+     * Maps the daemon's flags, which its hints name, to those of `berth up`, such as `--port` to `--assistant-port`.
+     */
     readonly flags: Readonly<Record<string, string>>;
     /** Called with the URL at which the daemon answers. */
     readonly onReady: (url: string) => void;
@@ -53,7 +56,7 @@ export class DaemonChild {
       failure = `${message.message}${hint.replaceAll(/--[a-z][a-z-]*/g, (flag) => options.flags[flag] ?? flag)}`;
     });
     this.ended = new Promise((resolve) => {
-      // "close" comes after the last message, which may arrive after the exit.
+      // The event "close" comes after the last message, and a message may arrive after the exit.
       child.once("close", (code, signal) => resolve(failure ?? describeExit(code, signal)));
       child.once("error", (error) => {
         if (child.pid === undefined) resolve(describeSpawnError(error));

@@ -1,8 +1,8 @@
 import { backoffMs } from "../../base/backoff.ts";
 
-/** The delay before the first restart, doubled with each further one. */
+/** The delay before the first restart. It doubles with each further restart. */
 const FIRST_DELAY_MS = 1_000;
-/** A daemon that was up this long starts again with the first delay. */
+/** If a daemon ran this long, its next restart has the first delay again. */
 const HEALTHY_MS = 60_000;
 
 /** Computes the delay before a daemon that has ended is started again. */
@@ -14,7 +14,10 @@ export class RestartBackoff {
     this.#maxMs = options.maxMs;
   }
 
-  /** Counts one more end of a daemon that had answered for `uptimeMs`, and returns the delay in milliseconds. */
+  /**
+   * Counts one more end of a daemon, and returns the delay in milliseconds. `uptimeMs` is the time for which the
+   * daemon had answered requests.
+   */
   nextDelayMs(uptimeMs: number): number {
     if (uptimeMs >= HEALTHY_MS) this.#failures = 0;
     const delayMs = backoffMs(this.#failures, { firstMs: FIRST_DELAY_MS, maxMs: this.#maxMs });

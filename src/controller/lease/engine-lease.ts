@@ -7,17 +7,20 @@ import type { Labels, LeaseRuntime } from "../runtime/port.ts";
 import { buildLeaseLabels, findLastTerm, type LeaseTerm, parseLeaseTerm } from "./lease-term.ts";
 import type { EngineWriter, WriterLease } from "./port.ts";
 
-/** Another process takes the lease over when its last term has not changed for this time. */
+/** Another process takes over the lease if the last term has not changed for this time. */
 export const LEASE_MS = 60_000;
 /**
- * The holder regards its lease as lost after this time without a renewal, so that calls that are under way then have
- * ended before another process takes over, also if one of the clocks is a fifth too fast.
+ * The holder regards its lease as lost after this time without a renewal. Calls in progress have then ended before
+ * another process takes over, even if one of the clocks is a fifth too fast.
  */
 const VALID_MS = 45_000;
 const RENEW_MS = 20_000;
-/** The interval of observations while another process holds the lease, and of tries after a failure. */
+/** The interval of observations while another process holds the lease, and of attempts after a failure. */
 export const POLL_MS = 5_000;
-/** One observation proves no more than this, whatever the clock says, because a clock may be set forward. */
+/**
+ * The longest time for which one observation counts, even if the clock shows a longer time, because a clock may be
+ * set forward.
+ */
 const OBSERVATION_MS_MAX = 2 * POLL_MS;
 
 export interface EngineLeaseOptions {
@@ -32,7 +35,7 @@ export interface EngineLeaseOptions {
 }
 
 type LeaseState =
-  /** The engine has not been asked yet, or has not answered for so long that the lease has lapsed. */
+  /** The engine has not been asked yet, or has not answered for so long that the lease is no longer valid. */
   | { readonly type: "unknown" }
   | { readonly type: "held"; readonly term: number }
   | { readonly type: "taken"; readonly by: EngineWriter };
@@ -58,15 +61,15 @@ export class EngineLease implements WriterLease {
   readonly #listeners = new Set<() => void>();
   readonly #ended = new AbortController();
   #state: LeaseState = { type: "unknown" };
-  /** The times between which a held lease is valid. A clock that is set back makes it invalid. */
+  /** The times between which a held lease is valid. If the clock is set back, the lease is not valid. */
   #valid = { fromMs: 0, untilMs: 0 };
   /**
-   * The sessions of this process and, after its first observation, of the process that used the same data directory
-   * before.
+   * The sessions whose terms count as this process's own: its session and, after its first observation, the session
+   * of the previous process on the same data directory.
    */
   readonly #ownSessions = new Set([this.#session]);
   #hasObserved = false;
-  /** The last term of another process, and for how long it has been observed. */
+  /** The last term of another process, and the time for which it has been observed. */
   #observed: { term: number; atMs: number; unchangedMs: number } | undefined;
   #attempt: Promise<void> | undefined;
 
@@ -93,7 +96,10 @@ export class EngineLease implements WriterLease {
       throw new BerthError("engine_unreachable", "the lease on the engine could not be renewed");
   }
 
-  /** Does not release the lease at the end, or else another process would take over whenever this one is restarted. */
+  /**
+   * Runs until the signal aborts. It does not release the lease at the end: otherwise another process would take over
+   * at each restart of this one.
+   */
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener("abort", () => this.#ended.abort(signal.reason), { once: true });
     while (!signal.aborted) {
@@ -146,15 +152,16 @@ export class EngineLease implements WriterLease {
         );
         isCreated = false;
       });
-    // If other processes have gone on to later terms meanwhile, the engine may have created the record of an earlier
-    // term again.
+    // If other processes have created later terms meanwhile, the engine may have created the record of an earlier
+    // term a second time.
     const terms = await this.#listTerms(signal);
     const last = findLastTerm(terms);
     const isOwn = last !== undefined && this.#ownSessions.has(last.session);
     if (last && !isOwn) return this.#lose(last);
     if (!last && isCreated)
       throw new BerthError("engine_error", "the engine lost the record of the lease");
-    // An engine without space creates no record for any process, so the holder keeps its lease without a new record.
+    // If the engine's disk is full, no process can create a record, so the holder keeps its lease without a new
+    // record.
     this.#valid = { fromMs: startedMs, untilMs: startedMs + (isCreated ? VALID_MS : POLL_MS) };
     this.#hold(last?.term ?? before);
     for (const old of terms) {
@@ -189,8 +196,8 @@ export class EngineLease implements WriterLease {
   }
 
   /**
-   * Adds an observation, and returns true if the term has not changed for long enough. `undefined`: another program
-   * has removed the records; their holder creates the next one soon.
+   * Adds an observation. Returns true if the term has not changed for long enough. `undefined` means that another
+   * program has removed the records; the holder of the lease creates a new one soon.
    */
   #hasLapsed(term: number | undefined): boolean {
     const now = this.#options.clock.now();

@@ -1,4 +1,4 @@
-/** The process that may write to the engine for an instance, as it describes itself. */
+/** The process that may write to the engine for an instance, with the data that the process wrote into its record. */
 export interface EngineWriter {
   readonly host: string;
   readonly dataDir: string;
@@ -6,11 +6,11 @@ export interface EngineWriter {
   readonly since: string;
 }
 
-/** The permission to write to the engine. Of all processes with the identity of one instance, at most one has it. */
+/** The permission to write to the engine. Of all processes of one instance, at most one has it. */
 export interface WriterLease {
   /**
-   * Resolves while this process may write to the engine. Throws `engine_leased` if another process may, and what the
-   * engine throws if it cannot be asked.
+   * Resolves while this process may write to the engine. Throws `engine_leased` if another process has the
+   * permission, or the engine's error if the engine does not answer.
    */
   ensure(signal: AbortSignal): Promise<void>;
   /** Renews the permission, or tries to get it, until the signal aborts. */

@@ -15,9 +15,9 @@ export interface AppLogDependencies {
 }
 
 /**
- * Returns the last `tail` lines of the kept log and of all containers of an App, oldest first. With `follow`, new lines
- * come after them, also of containers that are created later, until the App is deleted or the signal aborts; only with
- * `follow` may lines be skipped. Throws NotFoundError.
+ * Returns the last `tail` lines of the kept log and of all containers of an App, oldest first. With `follow`, new
+ * lines come after them until the App is deleted or the signal aborts, including lines of containers that are created
+ * later. Lines may be skipped only with `follow`. Throws NotFoundError.
  */
 export async function* readAppLogs(
   dependencies: AppLogDependencies,

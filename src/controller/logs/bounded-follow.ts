@@ -4,19 +4,19 @@ import type { LogLine } from "../runtime/port.ts";
 /** The limit of buffered text for each stream, in characters. */
 const BUFFERED_MAX = 1024 * 1024;
 /**
- * A reader may fall behind by this time. The engine keeps the last 30 MB of a container and drops older lines without a
- * notice, so a stream that waited for longer would lose lines without a count.
+ * The longest time by which a reader may be late. The engine keeps the last 30 MB of a container's log and drops
+ * older lines without a notice, so a stream that waited for longer would lose lines without counting them.
  */
 const LAG_MAX_MS = 10_000;
 
-/** The place of lines that were skipped, because the reader was too slow. */
+/** An entry that replaces lines that were skipped because the reader was too slow. */
 export interface SkippedLines {
   readonly skipped: number;
 }
 
 /**
- * Yields the lines of a stream that may never end. The stream waits for a slow reader while the reader is less than ten
- * seconds behind; after that, lines are skipped and counted, and the count is yielded at their place.
+ * Yields the lines of a stream that may never end. While the reader is less than ten seconds late, the stream waits
+ * for it. After that, lines are skipped and counted, and the count is yielded instead of them.
  */
 export async function* followWithinBounds(
   lines: AsyncIterable<LogLine>,
@@ -73,8 +73,8 @@ class LineBuffer {
         yield entry;
       }
       if (this.#entries.length > 0) continue;
-      // Lines that were skipped after the last one in the buffer are reported at once, since there may be no further
-      // line.
+      // Lines that were skipped after the last one in the buffer are reported immediately, because there may be no
+      // further line.
       const skipped = this.#takeSkipped();
       if (skipped) yield skipped;
       else if (this.#failure) throw this.#failure.error;
@@ -83,7 +83,7 @@ class LineBuffer {
     }
   }
 
-  /** Ends `fill` at its next line. */
+  /** Makes `fill` end at the next line. */
   close(): void {
     this.#state = "closed";
     this.#notifyWriter();

@@ -16,10 +16,16 @@ const lineValidator = new LazyValidator<ArchivedLine>(
   }),
 );
 
-/** Limits of kept lines for each container, and of kept containers for each App: some megabytes an App at most. */
+/**
+ * The maximum number of lines that are kept of each container. With the limit of containers, an App needs some
+ * megabytes at most.
+ */
 const LINES_MAX = 10_000;
 const CONTAINERS_MAX = 5;
-/** The limit of kept bytes. Of a longer log the last lines are kept, because they say why the container ended. */
+/**
+ * The maximum number of bytes that are kept of a log. Of a longer log, the last lines are kept, because they say why
+ * the container ended.
+ */
 const BYTES_MAX = 4 * 2 ** 20;
 
 export interface FileLogArchiveOptions {
@@ -105,7 +111,8 @@ export class FileLogArchive implements LogArchive {
   }
 
   /**
-   * The name of an orphan's App comes from a label, which any user of the engine may have written, so it is validated.
+   * The name of an orphan's App comes from a label. Any user of the engine may have written that label, so the name
+   * is validated.
    */
   #folderOf(app: string): string | undefined {
     return /^[a-z0-9][a-z0-9-]*$/.test(app) ? join(this.#options.dir, app) : undefined;

@@ -22,9 +22,9 @@ export interface LogPosition {
 }
 
 /**
- * Yields the lines of an App's containers as they are written. Takes the containers from the App's status, so that a
- * redeploy, a restart by Berth and another replica are followed too. If the reader is too slow, lines are skipped and
- * counted. Ends with the last line of a deleted App. Throws what the engine throws.
+ * Yields the lines of an App's containers as they are written. It finds the containers in the App's status, so that
+ * it also follows those of a redeploy, a restart by Berth or another replica. If the reader is too slow, lines are
+ * skipped and counted. It ends with the last line of a deleted App. Throws the engine's errors.
  */
 export async function* followAppLogs(
   {
@@ -46,7 +46,8 @@ export async function* followAppLogs(
   };
 
   async function* readLines({ id, name: container }: ContainerStart): AsyncIterable<AppLogEntry> {
-    // Lines written between two reads are read again by time, and those already yielded are skipped.
+    // Lines that were written between two reads are read again by time, and lines that were already yielded are
+    // skipped.
     const last = lastTimes.get(id);
     const sinceMs = last === undefined ? position.sinceMs : Date.parse(last);
     const options = {

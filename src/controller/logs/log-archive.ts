@@ -20,7 +20,7 @@ export interface ArchivedLine extends LogLine {
   readonly container: string;
 }
 
-/** Keeps nothing: for the simulation, whose containers write no logs. */
+/** An archive that keeps nothing, for the simulation, whose containers write no logs. */
 export const noArchive: LogArchive = {
   keep: async () => {},
   read: async () => [],

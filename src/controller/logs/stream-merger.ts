@@ -1,7 +1,7 @@
 /**
- * Merges the values of several streams in the order in which they arrive; streams can be added at any time. At most one
- * value of each stream is buffered, so that a slow reader slows the streams down. If a stream fails, the next `take`
- * throws.
+ * Merges the values of several streams in the order in which they arrive. Streams can be added at any time. At most
+ * one value of each stream is buffered, so that a slow reader slows the streams down. If a stream fails, the next
+ * call of `take` throws its error.
  */
 export class StreamMerger<T> {
   readonly #pending: { readonly value: T; readonly taken: () => void }[] = [];
@@ -20,7 +20,7 @@ export class StreamMerger<T> {
     return this.#streams > 0;
   }
 
-  /** Returns all buffered values, possibly none. Throws what a stream has thrown. */
+  /** Returns all buffered values, which may be none. Throws the error of a stream that has failed. */
   take(): T[] {
     if (this.#failures.length > 0) throw this.#failures[0];
     return this.#pending.splice(0).map(({ value, taken }) => {
@@ -29,7 +29,10 @@ export class StreamMerger<T> {
     });
   }
 
-  /** Resolves at the next value, end or failure of a stream, or call of `wake`; at once if a value is buffered. */
+  /**
+   * Resolves at the next value, end or failure of a stream, or when `wake` is called. Resolves at once if a value is
+   * buffered.
+   */
   async waitForChange(): Promise<void> {
     if (this.#pending.length > 0 || this.#failures.length > 0) return;
     await new Promise<void>((resolve) => (this.#notify = resolve));

@@ -1,6 +1,9 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 
-/** The metrics have the names of controller-runtime and client-go, so that their dashboards fit. */
+/**
+ * The metrics of the controllers. They have the names that controller-runtime and client-go use, so that dashboards
+ * for these projects can show them.
+ */
 export interface ControllerMetrics {
   readonly reconcileTotal: Counter<"controller" | "result">;
   readonly reconcileSeconds: Histogram<"controller">;

@@ -5,7 +5,10 @@ import type { AssistantControl, AssistantState } from "./assistant/port.ts";
 
 /** Polling interval in milliseconds: the assistant does not report crashes and evictions of models. */
 const POLL_MS = 2_000;
-/** Polling interval while there is no Model, when only the models in the assistant's own folder matter. */
+/**
+ * The polling interval in milliseconds while there is no Model. Only the models in the assistant's own folder matter
+ * then.
+ */
 const IDLE_POLL_MS = 30_000;
 
 export type AssistantObservation =
@@ -61,7 +64,7 @@ export class AssistantWatch {
   }
 }
 
-/** Returns a key of everything in an observation that a Model's status can depend on. */
+/** Returns a text that changes when a fact changes that a Model's status can depend on. */
 function computeStateKey(observation: AssistantObservation): string {
   if (!observation.reachable) return observation.message;
   const { pid, memoryBytesMax, models } = observation.state;

@@ -4,10 +4,16 @@ import type { ModelSpec } from "../../resources/model-spec.ts";
 import { resolveToken, toSourceRequest } from "./desired-model.ts";
 import type { ModelContext } from "./model-context.ts";
 
-/** The time limit in milliseconds. The caller waits for the result; the reconciler retries a slower hub. */
+/**
+ * The time limit in milliseconds, because the caller waits for the result. If the hub is slower, the reconciler tries
+ * again later.
+ */
 const LIMIT_MS = 5_000;
 
-/** Permanent errors, so that a typing error in a source shows before a Model is created. */
+/**
+ * Errors that no retry can fix. They are reported before the Model is created, for example for a typing error in its
+ * source.
+ */
 const permanentCodes: ReadonlySet<string> = new Set(["hub_denied", "invalid_spec"]);
 
 /** See `ControlPlane.checkSource` for the errors. */

@@ -11,7 +11,10 @@ import type { EngineHost, WorkloadRuntime } from "../runtime/port.ts";
 import type { AssistantControl, ContainerListenerSpec } from "./assistant/port.ts";
 import { type ContainerListenerStatus, MODELS_HOST, MODELS_PORT } from "./container-listener.ts";
 
-/** Resync interval in milliseconds without any event: an assistant that was replaced has no listeners. */
+/**
+ * Resync interval in milliseconds without any event. It is needed because an assistant that was replaced has no
+ * listeners.
+ */
 const RESYNC_MS = 30_000;
 const RETRY_MS = 2_000;
 /** Minimum time between two reconciles in milliseconds. */
@@ -29,7 +32,7 @@ export interface ContainerListenerReconcilerOptions {
   readonly assistant: Pick<AssistantControl, "setContainerListeners">;
   /** Returns how containers are reached. Called only after the engine has answered. */
   readonly findReachability: (signal: AbortSignal) => Promise<Ingress["reachability"]>;
-  /** The configured port of the assistant's endpoint; 0 if it has another one after each start. */
+  /** The configured port of the assistant's endpoint; 0 if the endpoint has a new port after each start. */
   readonly port: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -38,11 +41,11 @@ export interface ContainerListenerReconcilerOptions {
 }
 
 /**
- * Opens listeners of the assistant for the containers of Apps that set `models`; the assistant's endpoint itself
- * listens on loopback only. With an engine on this machine, the listener is on the address of the engine's default
- * bridge, to which `host-gateway` resolves in containers, and accepts connections from the instance's network. With
- * an engine in a virtual machine (Docker Desktop), `host-gateway` leads to this machine's loopback, and containers
- * only need the name. Without such Apps all listeners are closed.
+ * Opens listeners of the assistant for the containers of Apps that set `models`, because the assistant's endpoint
+ * itself listens on loopback only. If the engine runs on this machine, the listener is on the address of the engine's
+ * default bridge, to which `host-gateway` resolves in containers. It accepts connections from the instance's network.
+ * If the engine runs in a virtual machine (Docker Desktop), `host-gateway` leads to this machine's loopback, and
+ * containers only need the name. If no App sets `models`, all listeners are closed.
  */
 export class ContainerListenerReconciler implements ContainerListenerStatus, AsyncDisposable {
   readonly port: number;
@@ -57,7 +60,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
   constructor(options: ContainerListenerReconcilerOptions) {
     const { store, port, logger } = options;
     this.#options = options;
-    // The port is in the environment of containers: with another port all of them would be replaced.
+    // The port is in the environment of containers. If it changed, all these containers would be replaced.
     this.port = port === 0 ? store.ports.lease(MODELS_HOST, 0, MODELS_PORT) : port;
     this.#tasks = new TaskGroup((error, name) =>
       logger.error({ task: name, err: error }, "a background task failed"),
@@ -73,7 +76,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     return this.#unavailableReason;
   }
 
-  /** Called when the assistant or the engine has started, perhaps another one. */
+  /** Called when the assistant or the engine has started. It may be a new one. */
   refresh(): void {
     this.#isDue = true;
     this.#wake();
@@ -127,7 +130,9 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     });
   }
 
-  /** Returns the reason why containers cannot reach the models; null if they can. */
+  /**
+   * Makes the listeners match the Apps. Returns the reason why containers cannot reach the models; null if they can.
+   */
   async #reconcile(users: readonly string[], signal: AbortSignal): Promise<Reason | null> {
     try {
       const listeners = users.length === 0 ? [] : await this.#planListeners(signal);
@@ -154,7 +159,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
         hint: "set OPENAI_BASE_URL in env to the URL of an endpoint that the app's containers reach",
       });
     const network = networkName(store.instanceId);
-    // The network exists before the first container, so that an App reaches the models when it starts.
+    // The network is created before the first container, so that an App reaches the models when it starts.
     await runtime.ensureNetwork(network, { [INSTANCE]: store.instanceId }, signal);
     const subnets = await runtime.networkSubnets(network, signal);
     const reach = await this.#getReachability(subnets, signal);

@@ -43,7 +43,7 @@ export interface ModelStatusInput {
   readonly refused: Reason | null;
 }
 
-/** Derives the conditions and the phase of a Model. No other code does. */
+/** Derives the conditions and the phase of a Model. No other function sets them. */
 export function deriveModelStatus(findings: ModelStatusInput): ModelStatus {
   const { resource, memory, stored, desired, facts, nowMs } = findings;
   const verdict = assessReadiness(findings);
@@ -213,7 +213,7 @@ function getDownloadedReason(findings: ModelStatusInput): Reason {
   return getProgressReason(findings, "download");
 }
 
-/** Returns the resolved source; null if it was resolved for an older spec only. */
+/** Returns the resolved source of the current spec; null if only the source of an older spec was resolved. */
 function getCurrentPin({ memory, desired }: ModelStatusInput): ModelReconcileState["pin"] {
   return memory.pin?.inputs === desired.inputs ? memory.pin : null;
 }

@@ -14,7 +14,7 @@ export interface DesiredModel {
   readonly name: string;
   readonly generation: number;
   readonly request: Omit<SourceRequest, "token">;
-  /** Digest of all fields that choose the files: when it changes, the source is resolved again. */
+  /** A digest of all fields that select the files. When it changes, the source is resolved again. */
   readonly inputs: string;
   readonly running: boolean;
   readonly contextTokens: number | undefined;
@@ -90,8 +90,8 @@ export function findCredentialProblem(store: Secrets, spec: ModelSpec): Reason |
 }
 
 /**
- * Returns a text that changes with an edit, a new credential or a user's retry, after which another attempt may
- * succeed.
+ * Returns a text that changes when the user edits the spec, sets a new credential or asks for a retry. Another
+ * attempt may then succeed.
  */
 export function computeStallInputs(store: Secrets, resource: Resource<"Model">): string {
   const { credential } = resource.spec;

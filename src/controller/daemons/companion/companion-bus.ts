@@ -13,7 +13,9 @@ const COMPANION_NAME = "dev.assistant.Overlay1";
 const BUS_NAME = "org.freedesktop.DBus";
 const BUS_PATH = "/org/freedesktop/DBus";
 const ANSWER_MS_MAX = 10_000;
-/** A companion answers from memory, so a longer wait means that it hangs. */
+/**
+ * The time limit for the companion's status. A companion answers from memory, so a longer wait means that it hangs.
+ */
 const STATUS_MS_MAX = 2_000;
 /** The default start timeout of a systemd unit. */
 const START_MS_MAX = 90_000;
@@ -114,7 +116,10 @@ class SessionCompanionBus implements CompanionBus {
     this.#onChange();
   }
 
-  /** Asks the connection instead of the name, because a call to the name would start a companion that has just ended. */
+  /**
+   * Asks the connection that owns the name instead of the name: a call to the name would start a companion that has
+   * just ended.
+   */
   async #queryUrl(destination: string, signal: AbortSignal): Promise<string | null> {
     const method = {
       path: "/dev/assistant/Overlay1",

@@ -19,11 +19,17 @@ import type {
  * socket.
  */
 const BUS_POLL_MS = 15_000;
-/** The delay before a bus is asked again that did not answer, or that has not yet noticed the end of a process. */
+/** The delay before a bus is asked again, if it did not answer or has not yet noticed the end of a process. */
 const BUS_RETRY_MS = 1_000;
-/** The longest restart delay. Most causes, such as a missing package, last until the user removes them. */
+/**
+ * The longest restart delay. Most causes of a failed start, such as a missing package, last until the user removes
+ * them.
+ */
 const RESTART_DELAY_MAX_MS = 5 * 60_000;
-/** The time between SIGTERM and SIGKILL, as for the assistant: `berth up` ends within five seconds. */
+/**
+ * The time between SIGTERM and SIGKILL, which is the same for the assistant, because `berth up` must end within five
+ * seconds.
+ */
 const GRACE_MS = 4_000;
 
 export interface CompanionSupervisorOptions {
@@ -41,12 +47,12 @@ interface SupervisedChild {
 }
 
 /**
- * Provides a companion for the user on every session bus. Decides from the state of the bus, in this order:
- * - Another process owns the companion's names: that one is used, and never ended.
- * - The companion is installed: the bus is asked to start it, once. After that the bus and systemd are responsible for
- *   it, also when it ends, since the user may have ended it.
- * - Otherwise it is started as a child, and restarted when it ends. The child is ended when the companion gets
- *   installed, and restarted when the URL of the assistant changes.
+ * Provides a companion for the user on every session bus. It decides by the state of the bus, in this order:
+ * - If another process owns the companion's names, that process is used, and never ended.
+ * - If the companion is installed, the bus is asked once to start it. From then on the bus and systemd are
+ *   responsible for it. Berth does not start it again when it ends, because the user may have ended it.
+ * - Otherwise Berth starts the companion as a child process, and restarts it when it ends. The child is ended when
+ *   the companion gets installed, and restarted when the URL of the assistant changes.
  */
 export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
   readonly #options: CompanionSupervisorOptions;
@@ -62,7 +68,10 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
   };
   #upstream: string | undefined;
   #child: SupervisedChild | undefined;
-  /** The process id of a child that has ended, whose names the bus may still hold for a moment. */
+  /**
+   * The process id of a child that has ended. The bus may still report the child as the owner of the names for a
+   * moment.
+   */
   #endedPid: number | undefined;
   /** True if the installed companion has been running on this bus. */
   #isManagedByBus = false;
@@ -92,7 +101,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     this.#wakeup.notify();
   }
 
-  /** Ends the companion that this Berth has started; another one keeps running. */
+  /** Ends the companion that this Berth has started. A companion that another program started keeps running. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tasks[Symbol.asyncDispose]();
     await this.#endChild();
@@ -101,7 +110,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
   async #run(signal: AbortSignal): Promise<void> {
     for (;;) {
       await this.#superviseOnBus(signal);
-      // The child ends by itself when its bus does, but may hang.
+      // The child exits when its bus does, but it may hang.
       await this.#endChild();
       this.#updateReport({
         state: "no_bus",
@@ -137,8 +146,8 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
   }
 
   /**
-   * Observes the bus and does what is due. Resolves to the milliseconds until the next observation; undefined: at a
-   * wakeup.
+   * Observes the bus and takes the necessary action. Resolves to the milliseconds until the next observation;
+   * undefined means that only a wakeup triggers it.
    */
   async #reconcile(bus: CompanionBus, signal: AbortSignal): Promise<number | undefined> {
     const observation = await bus.observe(signal);

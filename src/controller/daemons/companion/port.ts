@@ -5,9 +5,9 @@ export interface CompanionDaemon {
 
 export interface CompanionReport {
   /**
-   * off: not wanted. no_bus: there is no session bus, so no companion either. up: it is a child of this Berth.
-   * activated: it is installed, and the session bus and systemd run it. foreign: another process started it.
-   * waiting: it ended, and is started again after a back-off.
+   * off: no companion is wanted. no_bus: there is no session bus, so there is no companion. up: the companion is a
+   * child of this Berth. activated: the companion is installed, and the session bus and systemd run it. foreign:
+   * another process started the companion. waiting: the companion ended, and is started again after a back-off.
    */
   readonly state: "off" | "no_bus" | "starting" | "up" | "activated" | "foreign" | "waiting";
   /**
@@ -17,7 +17,7 @@ export interface CompanionReport {
   readonly pid: number | null;
   /** The number of times that this Berth has started the companion since Berth came up. */
   readonly starts: number;
-  /** The reason why there is no companion, or the program that runs it. */
+  /** The reason why there is no companion, or the name of the program that runs it. */
   readonly message: string | null;
 }
 
@@ -30,15 +30,15 @@ export interface CompanionBus extends AsyncDisposable {
   observe(signal: AbortSignal): Promise<CompanionObservation>;
 
   /**
-   * Asks the bus to start the installed companion; resolves when it owns its names. Rejects with BusCallError, whose
-   * message says why, or with the signal's reason.
+   * Asks the bus to start the installed companion. Resolves when the companion owns its names. Rejects with a
+   * BusCallError that contains the reason, or with the signal's reason.
    */
   start(signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Connects to the session bus; undefined if there is none for this user. `onChange` is called whenever `observe` may
- * return something else, and when the connection is lost. Rejects with the signal's reason only.
+ * Connects to the session bus; undefined if this user has none. `onChange` is called when `observe` may return
+ * another result, and when the connection is lost. Rejects only with the signal's reason.
  */
 export type OpenCompanionBus = (
   onChange: () => void,
@@ -48,7 +48,7 @@ export type OpenCompanionBus = (
 export interface CompanionObservation {
   /** The owner of the companion's names; undefined if there is none. */
   readonly owner: { readonly pid: number | null; readonly url: string | null } | undefined;
-  /** True if the bus would start a companion for a caller. */
+  /** True if the bus would start a companion on request. */
   readonly isInstalled: boolean;
 }
 

@@ -28,8 +28,8 @@ export function buildAssistantCommand(
 }
 
 /**
- * Returns the text by which a later process recognises an assistant that this Berth has started: the owner, and a
- * digest of everything that it was started with. Another version or other settings give another digest.
+ * Returns the text by which a later process recognises an assistant that this Berth has started. It contains the
+ * owner, and a digest of the version and all settings of the assistant.
  */
 export function computeStartedBy(start: AssistantLaunch): string {
   const { version, environment, owner } = start;

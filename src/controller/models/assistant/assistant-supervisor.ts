@@ -24,9 +24,12 @@ import { probeDaemon } from "./daemon-probe.ts";
 import type { AssistantDaemon, AssistantReport } from "./port.ts";
 
 const RESTART_DELAY_MAX_MS = 60_000;
-/** The interval of checks on a daemon that is no child of this process, whose end no event reports. */
+/** The interval of checks on a daemon that is not a child of this process, because no event reports its end. */
 const WATCH_MS = 2_000;
-/** The time between SIGTERM and SIGKILL: `berth up` ends within five seconds, and has other things to end. */
+/**
+ * The time between SIGTERM and SIGKILL. It is short, because `berth up` must end within five seconds and has other
+ * work to end.
+ */
 const GRACE_MS = 4_000;
 /** The time that a killed process may take to disappear, because the system frees its memory first. */
 const KILL_LIMIT_MS = 1_000;
@@ -53,14 +56,16 @@ export interface AssistantSupervisorOptions extends AssistantLaunchSettings {
   /** The program that starts a Berth of this version, and its arguments before `assistant`. */
   readonly program: readonly string[];
   readonly settings: AssistantSettings;
-  /** The id of this Berth's data directory: an assistant that an earlier process with the same id started is adopted. */
+  /**
+   * The id of this Berth's data directory. An assistant is adopted if an earlier process with the same id started it.
+   */
   readonly owner: string;
   /** The environment variables of the assistant. */
   readonly environment: Environment;
   readonly transport: ControlTransport;
   /**
-   * A notice for users of the assistant while it is up; default: the limits that come with the C library of this
-   * system.
+   * A notice for users of the assistant while it is up. By default it names the limits that result from the C library
+   * of this system.
    */
   readonly notice?: string | undefined;
   readonly clock: Clock;
@@ -69,7 +74,7 @@ export interface AssistantSupervisorOptions extends AssistantLaunchSettings {
   readonly onChange: (report: AssistantReport, event: AssistantEvent | undefined) => void;
 }
 
-/** The end of a daemon, and how long it had answered before, in milliseconds. */
+/** The end of a daemon, and for how many milliseconds the daemon had answered requests. */
 interface DaemonExit {
   readonly reason: string;
   readonly upMs: number;
@@ -77,8 +82,8 @@ interface DaemonExit {
 
 /**
  * Keeps the assistant running. If a daemon answers on the control socket, it is adopted if an earlier process of this
- * Berth started it, and otherwise used but never ended. If none answers, one is started as a child. A daemon that ends
- * is started again:
+ * Berth started it; otherwise it is used, but never ended. If no daemon answers, one is started as a child. A daemon
+ * that ends is started again:
  *
  * starting -> up -> waiting -> starting; foreign -> starting, when the foreign daemon has ended.
  */
@@ -94,7 +99,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     starts: 0,
     message: "it is being started",
   };
-  /** Ends the daemon that this Berth has started or adopted; undefined if there is none. */
+  /** A function that ends the daemon that this Berth has started or adopted; undefined if there is none. */
   #terminateOwned: (() => Promise<void>) | undefined;
   readonly #restartPause = new RestartBackoff({ maxMs: RESTART_DELAY_MAX_MS });
 
@@ -115,7 +120,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     this.#tasks.run("assistant", (signal) => this.#run(signal));
   }
 
-  /** Ends the daemon within GRACE_MS and a moment, unless it is foreign. */
+  /** Ends the daemon unless it is foreign. This takes little longer than GRACE_MS. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tasks[Symbol.asyncDispose]();
     await this.#terminateOwned?.();
@@ -130,8 +135,8 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   }
 
   /**
-   * Follows the daemon that the probe found, or starts one. Resolves when it has ended: to its end, after which the next
-   * start waits for the back-off, or to undefined if the next probe may follow at once.
+   * Watches the daemon that the probe found, or starts one. Resolves when the daemon has ended. If the result is the
+   * daemon's end, the next start waits for the back-off. If it is undefined, the next probe follows at once.
    */
   async #supervise(
     probe: AssistantIdentity | "none" | "silent",
@@ -236,7 +241,10 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     this.#restartPause.reset();
   }
 
-  /** Resolves when the daemon has ended. A busy or stopped one does not answer, but its process still exists. */
+  /**
+   * Resolves when the daemon has ended. The process is checked, because a busy or stopped daemon does not answer
+   * either.
+   */
   async #untilGone({ pid }: AssistantIdentity, signal: AbortSignal): Promise<void> {
     const { transport, clock } = this.#options;
     for (;;) {
@@ -244,13 +252,14 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
       const now = await probeDaemon(transport, signal);
       if (now === "silent" && isProcessRunning(pid)) continue;
       if (typeof now === "object" && now.pid === pid) continue;
-      // The daemon closes its socket before its ledger, which the next daemon needs.
+      // The daemon closes its socket before its ledger. The next daemon needs the ledger, so it has to wait for the
+      // end of the process.
       if (now === "none") await waitUntilGone(() => isProcessRunning(pid), GRACE_MS, clock, signal);
       return;
     }
   }
 
-  /** Ends a daemon that is no child. Probes it first, because another process may have its process id by now. */
+  /** Ends a daemon that is not a child. Probes it first, because another process may have its process id now. */
   async #terminateDaemon({ pid }: AssistantIdentity): Promise<void> {
     const { transport, clock } = this.#options;
     const { signal } = new AbortController();

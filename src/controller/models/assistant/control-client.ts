@@ -9,8 +9,9 @@ import type {
 } from "./port.ts";
 
 /**
- * Time limits, in milliseconds. A state is answered from memory; the head of a file may come from a slow disk, and a
- * large model may load for minutes; an unload gives running calls ten seconds.
+ * Time limits, in milliseconds. The assistant answers a request for its state from memory. Reading the head of a file
+ * may take long on a slow disk, and loading a large model may take minutes. An unload gives running calls ten seconds
+ * to end.
  */
 const LIMIT_MS = {
   state: 2_000,

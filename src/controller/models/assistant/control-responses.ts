@@ -3,7 +3,7 @@ import { LazyValidator } from "../../../base/json-validator.ts";
 import { invalidResponseError } from "./control-transport.ts";
 import type { AssistantState, InspectedModel } from "./port.ts";
 
-/** The fields that are read from the responses of the control socket; others may be those of a newer assistant. */
+/** The fields that Berth reads from the responses of the control socket. A newer assistant may send more fields. */
 
 const text = Type.String();
 const wholeNumber = Type.Integer({ minimum: 0 });
@@ -68,7 +68,7 @@ export interface AssistantIdentity {
   readonly startedBy: string | null;
 }
 
-/** Returns the validated response. Throws `engine_error` if it is not one of an assistant. */
+/** Returns the validated response. Throws `engine_error` if the response does not come from an assistant. */
 export function readIdentity(answer: unknown): AssistantIdentity {
   const { version, pid, url, started_by: startedBy } = validateAnswer(answer, identityValidator);
   return { version, pid, url, startedBy: startedBy ?? null };

@@ -35,7 +35,10 @@ export interface ControlRequest {
  */
 export class ControlTransport implements Disposable {
   readonly #socketPath: string;
-  /** The number of connections is not limited: a request for the state must not wait for loads, which take minutes. */
+  /**
+   * The number of connections is not limited, because a request for the state must not wait for loads, which take
+   * minutes.
+   */
   readonly #agent = new Agent({ keepAlive: true });
 
   /** `dataDir` is the data directory of the assistant, which need not run yet. */

@@ -2,10 +2,13 @@ import { BerthError } from "../../../base/errors.ts";
 import { type AssistantIdentity, readIdentity } from "./control-responses.ts";
 import type { ControlTransport } from "./control-transport.ts";
 
-/** The daemon is on this machine and answers from memory; if it takes longer, it is stopped or overloaded. */
+/**
+ * The time limit for an answer. The daemon is on this machine and answers from memory; if it takes longer, it is
+ * stopped or overloaded.
+ */
 const PROBE_LIMIT_MS = 2_000;
 
-/** none: no process listens on the control socket. silent: one does, but does not answer as an assistant. */
+/** none: no process listens on the control socket. silent: a process listens, but does not answer as an assistant. */
 export type DaemonProbeResult = AssistantIdentity | "none" | "silent";
 
 /** Asks which assistant answers on the control socket now. Rejects with the signal's reason only. */

@@ -3,7 +3,7 @@ import type { AssistantControl, AssistantDaemon, AssistantReport } from "./port.
 
 const DISABLED_MESSAGE = "the assistant is off";
 
-/** The assistant if it is turned off: model files are downloaded all the same, and no model is loaded. */
+/** The assistant if it is turned off. Model files are downloaded nevertheless, but no model is loaded. */
 export const disabledAssistant: AssistantControl & AssistantDaemon = {
   report: (): AssistantReport => ({
     state: "off",

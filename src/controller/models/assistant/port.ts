@@ -1,9 +1,9 @@
 import type { ModelFileFacts } from "../../../resources/model-status.ts";
 
 /**
- * The assistant's system instance, as the Model reconciler uses it over the control socket. Every call has a time limit
- * of its own. Errors are BerthErrors: `assistant_unreachable` (it is off, starting or gone), `insufficient_memory` and
- * `model_unusable` as the assistant reports them, `engine_error` for the rest.
+ * The assistant's system instance, as the Model reconciler uses it over the control socket. Every call has its own
+ * time limit. Errors are BerthErrors: `assistant_unreachable` (the assistant is off, starting or gone),
+ * `insufficient_memory` and `model_unusable` as the assistant reports them, and `engine_error` for all other errors.
  */
 export interface AssistantControl {
   state(signal: AbortSignal): Promise<AssistantState>;
@@ -19,7 +19,7 @@ export interface AssistantControl {
   ): Promise<InspectedModel>;
   /** Resolves when the model answers. Reloads a model that is loaded with other settings. */
   load(request: LoadModelRequest, signal: AbortSignal): Promise<void>;
-  /** Resolves when the model is unloaded; at once if it was not loaded. */
+  /** Resolves when the model is unloaded, or at once if it is not loaded. */
   unload(id: string, signal: AbortSignal): Promise<void>;
   /** Opens these listeners for containers, and closes all others. */
   setContainerListeners(
@@ -37,8 +37,8 @@ export interface LoadModelRequest {
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
   /**
-   * The limit of the model's memory in bytes, so that other processes keep the rest; if absent, it may use all free
-   * memory.
+   * The limit of the model's memory in bytes, so that memory is left for other processes; if absent, the model may
+   * use all free memory.
    */
   readonly memoryBytesMax?: number | undefined;
   readonly gpu: boolean | "auto" | undefined;
@@ -50,7 +50,10 @@ export interface ContainerListenerSpec {
   readonly port: number;
   /** The required value of the Host header. */
   readonly host: string;
-  /** Networks such as 172.18.0.0/16; a connection from elsewhere is closed before anything is read from it. */
+  /**
+   * The allowed networks, such as 172.18.0.0/16. A connection from another network is closed before anything is read
+   * from it.
+   */
   readonly subnets: readonly string[];
 }
 

@@ -1,6 +1,6 @@
 import { type Clock, delay } from "../../../base/clock.ts";
 
-/** A download may exceed the limit for this time after a pause. */
+/** The time for which a download may exceed the limit after a pause. */
 const BURST_MS = 100;
 
 /** One bandwidth limit for all downloads together. Waiting downloads are served in the order of their calls. */
@@ -16,8 +16,8 @@ export class BandwidthLimiter {
   }
 
   /**
-   * Acquires bytes. Returns undefined if the caller need not wait. A caller that waits must not read, which slows the
-   * sender down.
+   * Acquires bytes. Returns undefined if the caller need not wait. A caller that waits must not read meanwhile, so
+   * that the sender slows down.
    */
   acquire(bytes: number, signal: AbortSignal): Promise<void> | undefined {
     if (this.#bytesPerMs === undefined) return undefined;

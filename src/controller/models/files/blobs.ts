@@ -21,8 +21,8 @@ export interface StoredBlob {
 }
 
 /**
- * Complete files under their sha256, each with a note of its state when it was last verified. A file that has no
- * note or has changed since is not used before it is verified again.
+ * Complete files, named by their sha256. A note next to each file describes the file's state when it was last
+ * verified. A file without a note, or a file that has changed since, is verified again before it is used.
  */
 export class Blobs {
   readonly #dir: string;
@@ -55,7 +55,9 @@ export class Blobs {
     return (await readFileStamp(this.getPath(sha256)))?.sizeBytes;
   }
 
-  /** Moves a flushed file, hashed just before, from the same file system into the store. */
+  /**
+   * Moves a file into the store. The file is on the same file system, and the caller has just flushed and hashed it.
+   */
   async adopt(from: string, sha256: string): Promise<void> {
     // Writing the note flushes the folder, and with it this rename.
     await rename(from, this.getPath(sha256));
@@ -64,8 +66,8 @@ export class Blobs {
   }
 
   /**
-   * Reads the whole file, and removes it if its digest is not its name; processes that have it open can still read
-   * it. Returns undefined if there is no such file.
+   * Reads the whole file, and removes it if its digest differs from its name. Processes that have it open can still
+   * read it. Returns undefined if there is no such file.
    */
   async verify(
     sha256: string,
@@ -78,7 +80,7 @@ export class Blobs {
     if (!stamp) return undefined;
     const digests = await hashFile(this.getPath(sha256), stamp.sizeBytes, onRead, signal);
     const isRight = digests.sha256 === sha256;
-    // The stamp is read before the file, so that a file that changes meanwhile is verified again.
+    // The file's stamp is read before its content, so that a file that changes meanwhile is verified again.
     if (isRight) await this.#writeNote(sha256, stamp);
     else await this.remove(sha256);
     return { isRight, got: digests.sha256, sizeBytes: stamp.sizeBytes };

@@ -1,7 +1,10 @@
 import { statfs } from "node:fs/promises";
 import { diskFullError } from "./download-errors.ts";
 
-/** Downloads leave this much free: the store writes to the same disk and must not fail because of them. */
+/**
+ * The free space that downloads leave on the disk. The store writes to the same disk, and must not fail because of
+ * downloads.
+ */
 const RESERVE_BYTES = 64 * 2 ** 20;
 
 interface SpaceReservation {
@@ -9,7 +12,7 @@ interface SpaceReservation {
   holders: number;
 }
 
-/** The disk space that running downloads still need, so that no two downloads count on the same free space. */
+/** The disk space that running downloads still need, so that two downloads never rely on the same free space. */
 export class DiskSpace {
   readonly #freeBytes: () => Promise<number>;
   readonly #reservations = new Map<string, SpaceReservation>();
@@ -18,7 +21,7 @@ export class DiskSpace {
     this.#freeBytes = freeBytes;
   }
 
-  /** Counts a content until the handle is disposed of; a content of several models counts once. */
+  /** Reserves space for a file until the handle is disposed of. A file that several models need is counted once. */
   reserve(content: string, missingBytes: () => number): Disposable {
     const hold = this.#reservations.get(content) ?? { missingBytes, holders: 0 };
     this.#reservations.set(content, hold);
@@ -42,7 +45,7 @@ export class DiskSpace {
   }
 }
 
-/** Returns the bytes that a user without root can write there. */
+/** Returns the number of bytes that a user other than root can write on the disk of the folder. */
 export async function readFreeBytes(dir: string): Promise<number> {
   const { bavail, bsize } = await statfs(dir);
   return bavail * bsize;

@@ -11,16 +11,19 @@ export interface RetryLimits {
   readonly retriesMax: number;
 }
 
-/** The retries take about 30 s in all; then the back-off of the reconciler takes over. */
+/** The default limits. All retries together take about 30 s; then the back-off of the reconciler takes over. */
 export const defaultRetryLimits: RetryLimits = { stallMs: 30_000, retryMs: 500, retriesMax: 6 };
 
 const RETRY_MS_MAX = 15_000;
-/** After a longer `Retry-After` the download fails, and the back-off of the reconciler takes over. */
+/**
+ * If a server asks for a longer delay in `Retry-After`, the download fails, and the back-off of the reconciler takes
+ * over.
+ */
 const RETRY_AFTER_MS_MAX = 5 * 60_000;
 
 /**
- * The back-off that all connections of one download share. They fail together, so a failure during a wait counts as a
- * part of the failure that began the wait; any new byte resets the count.
+ * The back-off that all connections of one download share. They usually fail together, so a failure during a wait
+ * does not extend the wait. Any new byte resets the number of failures.
  */
 export class DownloadBackoff {
   readonly #clock: Clock;
@@ -36,7 +39,7 @@ export class DownloadBackoff {
     this.#connectionsMax = connectionsMax;
   }
 
-  /** The number of connections; it is halved whenever the server is overloaded. */
+  /** The number of connections. It is halved when the server is overloaded. */
   get connectionsMax(): number {
     return this.#connectionsMax;
   }

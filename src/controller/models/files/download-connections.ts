@@ -1,6 +1,6 @@
 import type { PartQueue } from "./part-queue.ts";
 
-/** Downloads parts, one after the other; calls `onPart` when the server has begun to send one. */
+/** Downloads parts, one after the other. Calls `onPart` when the server has begun to send a part. */
 export type ConnectionRun = (
   index: number,
   signal: AbortSignal,
@@ -8,8 +8,8 @@ export type ConnectionRun = (
 ) => Promise<void>;
 
 /**
- * Runs one connection until the server has sent a part, then all of them. Resolves when all parts are written;
- * rejects with the first failure, or the signal's reason, once every connection has ended.
+ * Runs one connection until the server has sent a part, then all connections. Resolves when all parts are written. If
+ * a connection fails or the signal aborts, rejects with that error after every connection has ended.
  */
 export async function runConnections(
   parts: PartQueue,
@@ -26,7 +26,7 @@ export async function runConnections(
     } catch (error) {
       failure ??= { error };
     }
-    // The other connections may be waiting for parts, or for their turn to retry.
+    // The other connections may be waiting for parts, or for their next retry.
     if (failure || parts.isDone) stop.abort(new DOMException("over", "AbortError"));
   };
   const runs: Promise<void>[] = [];

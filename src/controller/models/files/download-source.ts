@@ -7,16 +7,16 @@ const REDIRECTS_MAX = 10;
 
 export interface SourceResponse {
   readonly response: IncomingMessage;
-  /** The server that sent the response, for messages. */
+  /** The server that sent the response, as messages name it. */
   readonly host: string;
   /** The target of an earlier redirect, if it was requested directly; undefined if the original URL was requested. */
   readonly rememberedRedirect: URL | undefined;
 }
 
 /**
- * The server of one file. Redirects are followed here and not by the HTTP client: the token is sent only to its own
- * origin, and https never redirects to http. Later requests use the target of the redirect directly while it
- * answers: hubs sign such URLs, which then expire.
+ * The server of one file. This class follows redirects instead of the HTTP client: the token is sent only to its own
+ * origin, and a redirect from https to http is refused. Later requests use the target of the redirect directly while
+ * it answers. (The URLs to which hubs redirect expire.)
  */
 export class DownloadSource implements Disposable {
   readonly #original: URL;
@@ -81,7 +81,7 @@ export class DownloadSource implements Disposable {
     const isMeant = url.origin === this.#original.origin && this.#token !== undefined;
     const all = {
       "user-agent": this.#userAgent,
-      // A compressed body has other byte ranges than the file.
+      // With compression, byte ranges would be those of the compressed body instead of the file.
       "accept-encoding": "identity",
       ...headers,
       ...(isMeant ? { authorization: `Bearer ${this.#token}` } : {}),

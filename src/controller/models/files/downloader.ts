@@ -29,11 +29,11 @@ export interface DownloaderDependencies {
   readonly transfer: TransferDependencies;
 }
 
-/** The progress of one file of a download. */
+/** The progress of one file in a download. */
 interface FileState {
   readonly file: ResolvedFile;
   stored: StoredFile | undefined;
-  /** Bytes that were on the disk before; a transfer counts its own. */
+  /** Bytes that were on the disk before the download. A transfer counts its own bytes. */
   foundBytes: number;
   /** Bytes verified so far; undefined while the file is not being verified. */
   verifiedBytes: number | undefined;
@@ -50,7 +50,7 @@ export class Downloader implements AsyncDisposable {
     this.#dependencies = dependencies;
   }
 
-  /** True while the content is being downloaded: its files must not be removed. */
+  /** True while the file is being downloaded, so that it must not be removed. */
   isActive(content: string): boolean {
     return this.#activeContents.has(content);
   }
@@ -80,7 +80,7 @@ export class Downloader implements AsyncDisposable {
     active.add(this.#activeKeys.add(model.key));
     for (const file of model.files) {
       const { location } = file;
-      // Throws for an unusable name before anything is downloaded.
+      // Throws if a file name cannot be used, before anything is downloaded.
       if (location.type === "url") this.#dependencies.views.getPath(model.key, file.name);
       const stored = await this.#dependencies.stored.findFile(model.key, file);
       const foundBytes = stored ? 0 : await this.#countStoredBytes(model.key, file);
@@ -135,7 +135,7 @@ export class Downloader implements AsyncDisposable {
       if (sizeBytes !== undefined && (file.sizeBytes === null || file.sizeBytes === sizeBytes)) {
         await this.#dependencies.assertUsable(blobs.getPath(known), file.name);
         await linking.runExclusive(async () => {
-          // A kill right after the file was renamed leaves its folder.
+          // If Berth is killed right after the rename of a file, the file's folder remains.
           if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
           await views.link(key, file.name, known);
         });
@@ -153,17 +153,20 @@ export class Downloader implements AsyncDisposable {
     state.verifiedBytes = result.sizeBytes;
     return linking.runExclusive(async () => {
       const { sha256 } = result.digests;
-      // Another model that waited for the same file may already have stored it.
+      // Another model that waited for the same file may have stored it already.
       if ((await blobs.find(sha256)) === undefined) await this.#adopt(file, content, result);
       else if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
-      // Without its link the file is unused: it is removed with others when space is needed.
+      // The file without its link is unused. It is removed with other unused files when space is needed.
       await this.#dependencies.assertUsable(blobs.getPath(sha256), file.name);
       await views.link(key, file.name, sha256);
       return { sizeBytes: result.sizeBytes, sha256 };
     });
   }
 
-  /** Returns the size of a stored file. A file that was touched since its verification is verified first. */
+  /**
+   * Returns the size of a stored file. If the file was changed or touched after its verification, it is verified
+   * first.
+   */
   async #findExisting(
     sha256: string,
     onRead: (bytes: number) => void,

@@ -9,7 +9,7 @@ export interface Digests {
 
 export interface DigestRequest {
   readonly path: string;
-  /** Size of the whole file; git hashes it before the bytes. */
+  /** The size of the whole file. git's hash of a file begins with it. */
   readonly sizeBytes: number;
   readonly withGitBlob: boolean;
 }

@@ -5,7 +5,10 @@ import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { startWorker } from "../../../base/start-worker.ts";
 import { type DigestRequest, type Digests, FileDigest } from "./file-digest.ts";
 
-/** A smaller file is hashed on the main thread, in steps of a millisecond or two: a thread takes longer to start. */
+/**
+ * A file that is smaller than this is hashed on the main thread, in steps of a millisecond or two, because a thread
+ * takes longer to start.
+ */
 const INLINE_BYTES_MAX = 32 * 2 ** 20;
 const READ_BYTES = 2 ** 20;
 
@@ -19,8 +22,8 @@ export interface HashWorkerData {
 export type HashWorkerMessage = number | Digests;
 
 /**
- * One pass over a file that may still be growing. A large file is hashed in a thread, because a gigabyte takes a core
- * for a second; the thread follows the bytes that `advance` releases.
+ * Hashes a file that may still be growing. A large file is hashed in a thread, because a gigabyte takes a core for a
+ * second. The thread reads only bytes that `advance` has released.
  */
 export class FileHash {
   readonly #request: DigestRequest;
@@ -35,7 +38,7 @@ export class FileHash {
     const workerData: HashWorkerData = { request, readableBytes: this.#readableBytes };
     const worker = startWorker("hash-worker", import.meta.url, { workerData });
     this.#worker = worker;
-    // The caller that waits for the digests keeps the process alive if necessary.
+    // The thread does not keep the process alive. A caller that waits for the digests does so if necessary.
     worker.unref();
     this.#digests = new Promise((resolve, reject) => {
       const fail = (why: string) => reject(new Error(`a file could not be hashed: ${why}`));

@@ -24,10 +24,10 @@ import { badRangeError, noRangesError, RetryableError } from "./retryable-error.
  * its servers.
  */
 const CHANGES_MAX = 3;
-/** After this many contradictory responses the file is downloaded again in one stream. */
+/** After this many contradictory responses, the file is downloaded again over a single connection. */
 const BAD_RANGES_MAX = 3;
 const WHOLE_FILE_SENT = "a part was requested, but the server sends the whole file";
-/** A connection without a part checks at this interval if a part has become free, or if another connection is slow. */
+/** The interval at which a connection without a part checks if it can get one, for example from a slow connection. */
 const IDLE_MS = 250;
 
 /** The dependencies that all transfers share. */
@@ -58,8 +58,8 @@ export interface TransferResult {
 }
 
 /**
- * The download of one file, in parts over several connections, or in one stream from a server that does not send parts
- * correctly. If the file changes at its source the download starts again, in parts.
+ * The download of one file in parts over several connections. If the server does not send parts correctly, the file
+ * is downloaded as one stream. If the file changes at its source, the download starts again, in parts.
  */
 export class FileTransfer {
   readonly #options: FileTransferOptions;
@@ -96,12 +96,12 @@ export class FileTransfer {
     return (this.#partial?.writtenBytes ?? 0) + (this.#parts?.bufferedBytes ?? 0);
   }
 
-  /** Disk space that the rest of the file needs; 0 while the size is unknown. */
+  /** The disk space that the rest of the file needs; 0 while its size is unknown. */
   get missingBytes(): number {
     return Math.max(0, (this.#sizeBytes ?? 0) - (this.#partial?.writtenBytes ?? 0));
   }
 
-  /** Bytes hashed so far, once all are downloaded; undefined before. */
+  /** The number of bytes that were hashed, after all bytes were downloaded; undefined before. */
   get verifiedBytes(): number | undefined {
     return this.#verifiedBytes;
   }
@@ -128,7 +128,7 @@ export class FileTransfer {
         ]);
         return result;
       } catch (error) {
-        // The first error is thrown; this flush may fail because of the same full disk.
+        // The first error is thrown. This flush may fail for the same reason, such as a full disk.
         await partial.flush().catch(() => {});
         throw error;
       } finally {
@@ -158,7 +158,7 @@ export class FileTransfer {
     this.#partial?.setOrigin(this.#getOrigin());
   }
 
-  /** Keeps the bytes of an earlier attempt if they are certainly of the same file; discards them otherwise. */
+  /** Keeps the bytes of an earlier attempt if they certainly belong to the same file. Otherwise discards them. */
   async #resume(partial: PartialFile): Promise<void> {
     for (const key of partial.origin.keys) this.#keys.add(key);
     const state = resolveResumeState(partial.origin, partial.written, {
@@ -222,7 +222,7 @@ export class FileTransfer {
     await this.#discard(partial);
   }
 
-  /** Asks the server for the size, without which the file cannot be divided. */
+  /** Asks the server for the size. Without it, the file cannot be divided into parts. */
   async #fetchSize(signal: AbortSignal): Promise<number> {
     return this.#withRetries(signal, async () => {
       using guard = new RequestGuard(this.#dependencies, signal);
@@ -248,7 +248,7 @@ export class FileTransfer {
     await runConnections(parts, partsMax, run, signal);
   }
 
-  /** Downloads parts until none is left, or until the server is overloaded by this many connections. */
+  /** Downloads parts until no part is left, or until an overloaded server requires fewer connections. */
   async #runConnection(
     partial: PartialFile,
     parts: PartQueue,
@@ -285,7 +285,7 @@ export class FileTransfer {
     const { response, host, validator } = accepted;
     if (accepted.type === "whole") {
       response.destroy();
-      // A server that has sent parts before can do so again.
+      // The server has sent parts before, so it can do so again.
       throw partial.writtenBytes === 0
         ? noRangesError(WHOLE_FILE_SENT)
         : badRangeError(host, WHOLE_FILE_SENT);
@@ -375,7 +375,7 @@ export class FileTransfer {
     return { digests, sizeBytes };
   }
 
-  /** Throws the error if no further request in this mode can succeed, or if none has succeeded for too long. */
+  /** Throws the error if no further request of this kind can succeed, or if none has succeeded for too long. */
   #recordFailure(error: unknown): void {
     if (!(error instanceof RetryableError)) throw error;
     if (error.kind === "changed" || error.kind === "no-ranges") throw error;

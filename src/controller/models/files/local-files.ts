@@ -13,7 +13,9 @@ import {
   writeVerificationNote,
 } from "./verification-note.ts";
 
-/** Files of this machine, which are used in place. A note of each digest saves reading the file again. */
+/**
+ * Files of this machine that are used where they are. A stored note with each digest saves reading the file again.
+ */
 export class LocalFiles {
   readonly #dir: string;
   readonly #clock: Clock;
@@ -72,7 +74,7 @@ export class LocalFiles {
     signal: AbortSignal,
   ): Promise<string> {
     const { sha256 } = await hashFile(path, stamp.sizeBytes, onRead, signal);
-    // The stamp is read before the file, so that a file that changes meanwhile is verified again.
+    // The file's stamp is read before its content, so that a file that changes meanwhile is verified again.
     await writeVerificationNote(this.#getNotePath(path), { stamp, sha256 }, this.#clock.now());
     return sha256;
   }

@@ -20,14 +20,17 @@ import { StoredFiles } from "./stored-files.ts";
 import { Views } from "./views.ts";
 
 /**
- * The default number of connections, measured with `bench/download.ts`. More only help if the server limits each one.
+ * The default number of connections, measured with `bench/download.ts`. A larger number only helps if the server
+ * limits each connection.
  */
 const PARTS_MAX = 4;
-/** Concurrent writes: they occupy the thread pool, which has four threads for all of Berth. */
+/**
+ * The maximum number of concurrent writes. Writes occupy the thread pool, which has four threads for all of Berth.
+ */
 const WRITES_MAX = 2;
 
 export interface ModelDiskOptions {
-  /** DATA_DIR/models. The store's lock ensures that no other process writes there. */
+  /** DATA_DIR/models. The store's lock ensures that no other process writes into this folder. */
   readonly dir: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -42,8 +45,8 @@ export interface ModelDiskOptions {
   readonly freeBytes?: () => Promise<number>;
   readonly limits?: RetryLimits;
   /**
-   * Checks a downloaded file; only tests, whose files are no models, replace it. By default a file has to be a GGUF
-   * file.
+   * Checks a downloaded file. By default a file has to be a GGUF file. Only tests replace this function, because
+   * their files are no models.
    */
   readonly assertUsable?: (path: string, name: string) => Promise<void>;
 }
@@ -72,7 +75,7 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
     const partials = new Partials(partialDir);
     const views = new Views(viewsDir, blobsDir);
     const local = new LocalFiles(localDir, clock);
-    // Storing a downloaded file and removing unused files exclude each other.
+    // A lock for two operations that exclude each other: storing a downloaded file, and removing unused files.
     const linking = new Mutex();
     this.#stored = new StoredFiles({ blobs, views, local });
     this.#downloader = new Downloader({

@@ -1,4 +1,4 @@
-/** A partial download that no model has requested for this time is removed. */
+/** The time after which a partial download that no model has requested is removed. */
 const PARTIAL_KEPT_MS = 7 * 24 * 3_600_000;
 
 export interface StoredContent {
@@ -16,8 +16,8 @@ export interface ModelFileCollectionPlan {
 }
 
 /**
- * Chooses the files to remove: old partial downloads that no model needs; then, until the rest fits into the
- * budget, other partial downloads and complete files, each in order of last use. Pure.
+ * Chooses the files to remove: first old partial downloads that no model needs. If the remaining files exceed the
+ * budget, then other partial downloads and after them complete files, each in order of last use. Pure.
  */
 export function planModelFileCollection(found: {
   readonly partials: readonly StoredContent[];

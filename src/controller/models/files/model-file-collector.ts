@@ -32,7 +32,7 @@ export class ModelFileCollector {
   remove(key: string, keep: readonly string[]): Promise<void> {
     const { blobs, linking, partials, views } = this.#dependencies;
     return linking.runExclusive(async () => {
-      // Two Models of one source have one key, and the other one may still need the files.
+      // Two Models with the same source have the same key, so the other Model may still need the files.
       if (keep.includes(key)) return;
       const digests = await views.listDigests(key);
       await views.remove(key);
@@ -79,7 +79,7 @@ export class ModelFileCollector {
     });
   }
 
-  /** Removes the folders of models that no longer exist if one of their links is dangling. */
+  /** Removes the folder of a model that no longer exists, if one of the folder's links is dangling. */
   async #sweepViews(keep: readonly string[]): Promise<void> {
     const { blobs, activeKeys, views } = this.#dependencies;
     const there = new Set((await blobs.list()).map(({ sha256 }) => sha256));

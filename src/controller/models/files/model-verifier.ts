@@ -24,7 +24,7 @@ export class ModelVerifier {
     this.#dependencies = dependencies;
   }
 
-  /** Reads every file even if one is damaged, so that the next download replaces all damaged files. */
+  /** Reads every file even if one of them is damaged, so that the next download replaces all damaged files. */
   async verify(model: ResolvedModel, signal: AbortSignal): Promise<StoredModel> {
     const found: StoredFile[] = [];
     let failure: unknown;

@@ -1,16 +1,16 @@
 import { addRange, type ByteRange, type ByteRanges, countBytes } from "./ranges.ts";
 
 /**
- * The largest request: hashing follows the bytes in order, so a slow part must not hold up much. At 50 MB/s a
- * connection sends a request every second or so.
+ * The size of the largest part. Hashing needs the bytes in order, so a slow part must not delay much data. At 50 MB/s
+ * a connection sends a request about every second.
  */
 const PART_BYTES_MAX = 64 * 2 ** 20;
 /**
- * The smallest request, except at the end of a file. The round trips of smaller requests would cost more than an even
- * end of all connections saves.
+ * The size of the smallest part, except at the end of a file. With smaller parts, the connections would end at more
+ * equal times, but the round trips would take longer than that saves.
  */
 const PART_BYTES_MIN = 4 * 2 ** 20;
-/** The rest of a slow part is divided unless it is smaller than this. */
+/** The rest of a slow part is not divided if it is smaller than this. */
 const SPLIT_BYTES_MIN = 512 * 2 ** 10;
 /** A part counts as slow only after this time. */
 const SPLIT_AFTER_MS = 1_000;
@@ -31,9 +31,9 @@ export class Part {
 }
 
 /**
- * The missing bytes of a file, divided among its connections. Parts are handed out from the front to the back and
- * become smaller towards the end, so that all connections end at about the same time; a connection that finds
- * none left takes over half of the rest of the slowest one.
+ * The missing bytes of a file, divided among its connections. Parts are handed out from the front to the back. They
+ * become smaller towards the end, so that all connections end at about the same time. A connection that finds no part
+ * takes over half of the rest of the slowest part.
  */
 export class PartQueue {
   readonly #connections: number;
@@ -57,7 +57,7 @@ export class PartQueue {
     return bytes;
   }
 
-  /** Returns the next part, or undefined when other connections have all of them and none is slow. */
+  /** Returns the next part. Returns undefined if other connections have all parts and none of them is slow. */
   take(nowMs: number): Part | undefined {
     const [first, ...others] = this.#missing;
     if (!first) return this.#splitSlowest(nowMs);
@@ -68,7 +68,7 @@ export class PartQueue {
     return this.#activate(new Part({ start: first.start, end }, nowMs));
   }
 
-  /** Ends a part; its bytes that are not written become missing again. */
+  /** Ends a part. Bytes of the part that are not written count as missing again. */
   release(part: Part): void {
     if (!this.#active.delete(part)) return;
     this.#missing = addRange(this.#missing, { start: part.written, end: part.end });

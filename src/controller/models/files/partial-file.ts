@@ -7,8 +7,8 @@ import { PartialJournal, type PartialJournalEntry, readPartialJournal } from "./
 import { addRange, type ByteRanges, clipRanges, countBytes, countPrefixBytes } from "./ranges.ts";
 
 /**
- * The interval of flushes: a kill loses up to a second of a download. Flushes after a number of bytes made a fast
- * download take half as long again.
+ * The interval of flushes. If Berth is killed, up to a second of a download is lost. Flushing after a number of bytes
+ * instead made a fast download take half as long again.
  */
 const FLUSH_MS = 1_000;
 /** The first flush is earlier, so that a download that is killed again and again still makes progress. */
@@ -21,8 +21,8 @@ const DATA = "data";
 const JOURNAL = "journal";
 
 /**
- * An incomplete file: its bytes at their positions, and a journal of those that are on the disk. Bytes are written
- * and flushed before the journal, so that the journal never claims bytes that are not on the disk.
+ * An incomplete file: the received bytes at their final positions, and a journal that lists the bytes on the disk.
+ * Bytes are written and flushed before the journal, so that the journal never lists bytes that are not on the disk.
  */
 export class PartialFile {
   readonly dir: string;
@@ -89,7 +89,7 @@ export class PartialFile {
     return countBytes(this.#written);
   }
 
-  /** The number of bytes from the start of the file without a gap. */
+  /** The number of bytes from the start of the file to its first gap. */
   get prefixBytes(): number {
     return countPrefixBytes(this.#written);
   }
@@ -110,7 +110,10 @@ export class PartialFile {
     this.#isDirty = false;
   }
 
-  /** Writes the buffers, and starts a flush at intervals. Throws the error of an earlier flush too. */
+  /**
+   * Writes the buffers, and starts a flush if the last one was long enough ago. Also throws the error of an earlier
+   * flush.
+   */
   async write(buffers: readonly Buffer[], position: number, nowMs: number): Promise<void> {
     if (this.#flushFailure !== undefined) throw this.#flushFailure;
     const bytes = buffers.reduce((sum, { length }) => sum + length, 0);
@@ -136,7 +139,7 @@ export class PartialFile {
     this.#flushFailure = undefined;
   }
 
-  /** Flushes the folders once: without that, a power cut loses the names of the files. */
+  /** Flushes the folders once. Without this, the names of the files could be lost in a power cut. */
   async #syncNames(): Promise<void> {
     if (this.#areNamesSynced) return;
     await fsyncDirectory(this.dir);
@@ -172,7 +175,7 @@ export class PartialFile {
   }
 }
 
-/** Reads the journal of a partial file that is not open. `bytes` is never more than the file has. */
+/** Reads the journal of a partial file that is not open. `bytes` never exceeds the size of the file. */
 export async function inspectPartial(
   dir: string,
 ): Promise<{ readonly entry: PartialJournalEntry | undefined; readonly bytes: number }> {

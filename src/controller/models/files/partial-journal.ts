@@ -4,7 +4,7 @@ import { type ByteRange, type ByteRanges, selectLargestRanges } from "./ranges.t
 
 /** The recorded state of an incomplete file. */
 export interface PartialJournalEntry {
-  /** Digest of the source URL: URLs may contain secrets. */
+  /** A digest of the source URL, because the URL may contain secrets. */
   readonly source: string;
   /** The strong entity tag of the source. */
   readonly validator: string | null;
@@ -15,14 +15,14 @@ export interface PartialJournalEntry {
   readonly ranges: ByteRanges;
 }
 
-/** The size of one entry: long entity tags and keys need more than a disk block. */
+/** The size of one entry. Long entity tags and keys need more than a disk block. */
 const SLOT_BYTES = 16 * 2 ** 10;
 const RANGES_MAX = 200;
 const KEYS_MAX = 16;
 
 /**
- * Two slots that are written in turn: an interrupted write damages only the older one, and no write needs space
- * that a full disk does not have.
+ * Two slots that are written alternately. An interrupted write damages only the older entry, and no write needs new
+ * space on a full disk.
  */
 export class PartialJournal {
   readonly #handle: FileHandle;

@@ -12,7 +12,7 @@ export interface PartialInfo {
   readonly keys: readonly string[];
 }
 
-/** Incomplete files, each in a folder named by its content. */
+/** Incomplete files. Each is in a folder that is named by its content. */
 export class Partials {
   readonly #dir: string;
 

@@ -1,13 +1,13 @@
 import type { ResolvedModel } from "../hub/port.ts";
 
 /**
- * Models on the disk. Each content is stored once under its sha256; each model has a folder with links under its
+ * Models on the disk. Each file is stored once under its sha256. Each model has a folder with links under the model's
  * own file names. Incomplete downloads are kept and resumed.
  */
 export interface ModelFiles {
-  /** Returns the model if it is complete, verified and unchanged; undefined otherwise. Reads no contents. */
+  /** Returns the model if it is complete, verified and unchanged; undefined otherwise. It does not read the files. */
   find(model: ResolvedModel): Promise<StoredModel | undefined>;
-  /** Returns the number of stored bytes, complete or not, without reading them. */
+  /** Returns the number of stored bytes, including those of incomplete files, without reading the files. */
   storedBytes(model: ResolvedModel): Promise<number>;
   /**
    * Downloads and verifies all files. Two models with the same content download it once. Throws BerthErrors:
@@ -26,13 +26,12 @@ export interface ModelFiles {
   /** Reads all files and compares their digests. Removes damaged files and throws `digest_mismatch`. */
   verify(model: ResolvedModel, signal: AbortSignal): Promise<StoredModel>;
   /**
-   * Removes the model's folder, and the contents that no model of `keep` uses. Does nothing if `keep` includes
-   * `key`.
+   * Removes the model's folder, and the files that no model in `keep` uses. Does nothing if `keep` includes `key`.
    */
   remove(key: string, keep: readonly string[]): Promise<void>;
   /**
-   * Removes contents that no model of `keep` (keys) uses, in order of last use, until the rest fits into the
-   * budget.
+   * Removes files that no model in `keep` (a list of keys) uses, in order of last use, until the remaining files fit
+   * into the budget.
    */
   collect(keep: readonly string[]): Promise<readonly CollectedFile[]>;
 }

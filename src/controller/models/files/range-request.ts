@@ -18,7 +18,7 @@ export type AcceptedResponse = Extract<RangeResponse, { type: "part" | "whole" }
   readonly host: string;
 };
 
-/** Requests bytes. Throws RetryableError if another request may succeed, BerthError if none will. */
+/** Requests bytes. Throws RetryableError if another request may succeed, and BerthError if no request can. */
 export async function requestRange(request: {
   readonly source: DownloadSource;
   readonly name: string;
@@ -95,7 +95,7 @@ function toStatusError(
   if (isBusy || status === 408 || status === 425 || status >= 500)
     return new RetryableError(isBusy ? "overloaded" : "failed", failure, { retryAfterMs });
   if (rememberedRedirect) {
-    // Signed URLs expire; the original URL redirects to a new one.
+    // Signed URLs expire. The original URL redirects to a new one.
     source.forgetRedirect(rememberedRedirect);
     return new RetryableError("failed", failure);
   }

@@ -11,14 +11,14 @@ export interface ExpectedRange {
 }
 
 export type RangeResponse =
-  /** Bytes from the start of the requested range up to `end`. */
+  /** The response contains the bytes from the start of the requested range up to `end`. */
   | {
       readonly type: "part";
       readonly end: number;
       readonly sizeBytes: number;
       readonly validator: string | null;
     }
-  /** The whole file from its first byte. */
+  /** The response contains the whole file from its first byte. */
   | {
       readonly type: "whole";
       readonly sizeBytes: number | null;
@@ -26,9 +26,9 @@ export type RangeResponse =
     }
   /** The file at the source has changed; `sizeBytes` is its new size, if the server sent it. */
   | { readonly type: "changed"; readonly sizeBytes: number | null }
-  /** A web page in place of the file, such as the sign-in page of a network. */
+  /** The response is a web page instead of the file, such as the sign-in page of a network. */
   | { readonly type: "page" }
-  /** The headers contradict each other or the request: nothing of the body can be used. */
+  /** The headers contradict each other or the request, so the body cannot be used. */
   | { readonly type: "bad-range"; readonly why: string }
   | { readonly type: "status"; readonly status: number; readonly retryAfterMs: number | undefined };
 
@@ -82,7 +82,10 @@ export function classifyRangeResponse(
   return { type: "part", end: sentRange.end, sizeBytes, validator };
 }
 
-/** Classifies a 416: the range is beyond the end of the file, which may be shorter than expected. */
+/**
+ * Classifies a response with status 416. The range is beyond the end of the file, so the file may be shorter than
+ * expected.
+ */
 function classifyUnsatisfiable(
   headers: IncomingHttpHeaders,
   expected: ExpectedRange,
@@ -103,7 +106,7 @@ function classifyUnsatisfiable(
   return { type: "changed", sizeBytes: Number(size) };
 }
 
-/** Returns a strong entity tag: only this proves that two responses have the same bytes. */
+/** Returns the entity tag if it is strong. Only equal strong tags prove that two responses have the same bytes. */
 export function parseStrongTag(etag: string | undefined): string | null {
   return etag !== undefined && /^"[^"]{1,1024}"$/.test(etag) ? etag : null;
 }

@@ -7,7 +7,7 @@ export interface ByteRange {
 /** Ranges that are sorted, disjoint, not adjacent, and not empty. */
 export type ByteRanges = readonly ByteRange[];
 
-/** Returns the union of the ranges and one more. */
+/** Returns the union of the ranges and another range. */
 export function addRange(ranges: ByteRanges, added: ByteRange): ByteRanges {
   if (added.start >= added.end) return ranges;
   const before = ranges.filter(({ end }) => end < added.start);
@@ -44,13 +44,13 @@ export function countBytes(ranges: ByteRanges): number {
   return ranges.reduce((sum, { start, end }) => sum + end - start, 0);
 }
 
-/** Returns the number of bytes from the start without a gap. */
+/** Returns the number of bytes from the start to the first gap. */
 export function countPrefixBytes(ranges: ByteRanges): number {
   const first = ranges[0];
   return first?.start === 0 ? first.end : 0;
 }
 
-/** Returns the `countMax` largest ranges: a journal may list fewer bytes than are on the disk, but not more. */
+/** Returns the `countMax` largest ranges. A journal may list fewer bytes than are on the disk, but never more. */
 export function selectLargestRanges(ranges: ByteRanges, countMax: number): ByteRanges {
   if (ranges.length <= countMax) return ranges;
   const kept = new Set(

@@ -8,9 +8,11 @@ import type { AcceptedResponse } from "./range-request.ts";
 import type { RequestGuard } from "./request-guard.ts";
 import { badRangeError, RetryableError, toNetworkError } from "./retryable-error.ts";
 
-/** Size of a write: below a mebibyte the calls cost more than the copying. */
+/** The size of a write. With writes below a mebibyte, the calls cost more than the copying. */
 const WRITE_BYTES = 2 ** 20;
-/** A write happens at the latest after this time, so that a slow connection's bytes do not wait in memory. */
+/**
+ * The longest time before received bytes are written, so that the bytes of a slow connection do not wait in memory.
+ */
 const WRITE_AFTER_MS = 500;
 
 interface ReceiveDependencies {
@@ -22,10 +24,10 @@ interface ReceiveDependencies {
 }
 
 /**
- * Writes the body of a response to the file, up to `end` (the end of the response; null if it is not known) or to the
- * end of the part if another connection has taken over its rest. The bytes received before a failure are written.
- * Throws RetryableError when the connection broke or sends too much (`bad-range`: the surplus is not written),
- * the BerthError of the disk, or the signal's reason.
+ * Writes the body of a response to the file, up to `end` (the end of the response; null if it is not known). Stops
+ * earlier at the end of the part, if another connection has taken over the rest of the part. Bytes that were received
+ * before a failure are written. Throws RetryableError if the connection broke, or if the server sends too much
+ * (`bad-range`: the surplus is not written). Otherwise throws the BerthError of the disk, or the signal's reason.
  */
 export async function receiveBody(
   { response, host }: AcceptedResponse,
@@ -59,7 +61,7 @@ export async function receiveBody(
     throw new RetryableError("failed", sourceUnreachableError(`${host} cut the connection`));
 }
 
-/** Reads through events: an iterator takes a fifth more time, with sixteen thousand chunks in a gigabyte. */
+/** Reads through events. An iterator would take a fifth more time, because a gigabyte has sixteen thousand chunks. */
 function readChunks(
   { response, host }: Pick<AcceptedResponse, "response" | "host">,
   part: Part,
@@ -72,7 +74,7 @@ function readChunks(
       response.destroy();
       reject(error);
     };
-    /** Pauses the response while `work` runs. A client that does not read slows the sender down. */
+    /** Pauses the response while `work` runs. If the client does not read, the sender slows down. */
     const pauseFor = (work: Promise<void>) => {
       response.pause();
       guard.pauseWhile(work).then(() => response.resume(), fail);
@@ -100,7 +102,10 @@ function readChunks(
   });
 }
 
-/** The received bytes that are not written. The next batch is gathered during a write; there is one write at a time. */
+/**
+ * Received bytes that are not written yet. The next batch is gathered during a write, and only one write runs at a
+ * time.
+ */
 class WriteBatcher {
   readonly #part: Part;
   readonly #dependencies: ReceiveDependencies;
@@ -131,7 +136,7 @@ class WriteBatcher {
     return undefined;
   }
 
-  /** Writes the rest. Rejects if any write failed. */
+  /** Writes the remaining bytes. Rejects if any write failed. */
   async finish(): Promise<void> {
     await this.#writing;
     if (this.#bytes > 0 && !this.#failure) this.#start();

@@ -34,12 +34,12 @@ export class RequestGuard implements Disposable {
     return this.#hasStalled;
   }
 
-  /** Restarts the timeout. Starts no timer, because there are thousands of chunks a second. */
+  /** Restarts the timeout. It creates no new timer, because there are thousands of chunks a second. */
   touch(): void {
     this.#lastReceivedMs = this.#clock.now();
   }
 
-  /** Suspends the timeout while `work` runs: the disk is slow, or the bandwidth is limited. */
+  /** Suspends the timeout while `work` runs, because the disk may be slow or the bandwidth limited. */
   async pauseWhile(work: Promise<void>): Promise<void> {
     this.#isPaused = true;
     try {

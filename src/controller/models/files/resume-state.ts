@@ -1,15 +1,16 @@
 import type { PartialOrigin } from "./partial-file.ts";
 import type { ByteRanges } from "./ranges.ts";
 
-/** The facts of the file that an earlier attempt recorded and that still apply. */
+/** The facts of the file that an earlier attempt recorded and that are still valid. */
 export interface ResumeState {
   readonly sizeBytes: number | null;
   readonly validator: string | null;
 }
 
 /**
- * Returns the state from which a download resumes; undefined if the bytes of an earlier attempt may be of another file.
- * With a digest, verification detects that; without one, only the entity tag of the same URL proves it. Pure.
+ * Returns the state from which a download resumes; undefined if the bytes of an earlier attempt may belong to another
+ * file. If the digest is known, verification detects that. If not, only the same entity tag for the same URL proves
+ * that the file is the same. Pure.
  */
 export function resolveResumeState(
   found: PartialOrigin,

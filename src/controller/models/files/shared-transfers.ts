@@ -20,8 +20,8 @@ export class SharedTransfers implements AsyncDisposable {
   }
 
   /**
-   * Waits for the running transfer, or starts one. If another caller's transfer fails at the hub, it is started
-   * again by `begin`: another token or URL may succeed.
+   * Waits for the running transfer, or starts one. If the transfer of another caller fails because of the hub, calls
+   * `begin` to start a new one, because another token or URL may succeed.
    */
   async joinOrStart(
     content: string,

@@ -4,7 +4,7 @@ import { writeDurably } from "../../../base/atomic-file.ts";
 /** The state of a file when it was last verified. */
 export interface FileStamp {
   readonly sizeBytes: number;
-  /** Nanoseconds in decimal: a number does not have enough digits. */
+  /** Nanoseconds as a decimal text, because a number does not have enough digits. */
   readonly modifiedNs: string;
   readonly inode: string;
 }
@@ -33,7 +33,7 @@ export interface VerificationNote {
   readonly sha256: string;
 }
 
-/** Returns undefined if there is no readable note: the file is then verified again. */
+/** Returns undefined if there is no readable note. The file is then verified again. */
 export async function readVerificationNote(path: string): Promise<VerificationNote | undefined> {
   try {
     const value: unknown = JSON.parse(await readFile(path, "utf8"));
@@ -62,7 +62,7 @@ export async function writeVerificationNote(
   await updateLastUsed(path, nowMs);
 }
 
-/** Notes that the file was used: the modification time of its note is the time of its last use. */
+/** Records that the file was used. The modification time of its note is the time of its last use. */
 export async function updateLastUsed(path: string, nowMs: number): Promise<void> {
   await utimes(path, nowMs / 1000, nowMs / 1000);
 }

@@ -64,7 +64,7 @@ export class Views {
   }
 
   #getFolder(key: string): string {
-    // Keys come from resolved sources, not from users.
+    // The keys are derived from resolved sources, and users cannot choose them.
     if (!/^[^/\0]{1,200}$/.test(key) || key === "." || key === "..")
       throw new Error("the key of a model is not a valid folder name");
     return join(this.#dir, key);
@@ -88,7 +88,7 @@ function parseFileName(name: string): string[] {
         part !== "" &&
         part !== "." &&
         part !== ".." &&
-        // Leaves space for the suffix of a link that is being created.
+        // Leaves space for the suffix of a link while it is being created.
         Buffer.byteLength(part) <= NAME_BYTES_MAX - 4,
     );
   if (isRight) return parts;

@@ -10,7 +10,7 @@ export interface FileRequest {
 }
 
 export interface ChosenFiles {
-  /** The first one is the file to load; for a split model all parts in their order. */
+  /** The first name is the file to load. A split model has the names of all parts in their order. */
   readonly names: readonly string[];
   readonly quantization: string | null;
 }
@@ -22,9 +22,9 @@ interface ModelGroup {
 }
 
 /**
- * Chooses the files of one model from all files of a repository. Pure. `title` is the repository's name in
- * messages. Throws `hub_not_found` (no file matches; the message lists the files) and `invalid_spec` (several match
- * equally).
+ * Chooses the files of one model from all files of a repository. Pure. `title` names the repository in messages.
+ * Throws `hub_not_found` if no file matches (the message lists the files), and `invalid_spec` if several models match
+ * equally.
  */
 export function chooseFiles(
   title: string,
@@ -57,7 +57,7 @@ function groupFiles(listed: readonly string[]): ModelGroup[] {
   });
 }
 
-/** Leaves out companions; leaves out draft models unless there are no others. */
+/** Leaves out companion files. Also leaves out draft models, unless there are no other models. */
 function selectLoadable(all: readonly ModelGroup[]): ModelGroup[] {
   const models = all.filter(({ first }) => first.role === "model");
   return models.length > 0 ? models : all.filter(({ first }) => first.role === "draft");
@@ -118,7 +118,8 @@ function findByPreference(title: string, models: readonly ModelGroup[]): ModelGr
 }
 
 /**
- * Prefers, among files of one quantization, a single file to a split one, and one outside folders to those inside.
+ * Chooses one of several models with the same quantization: a single file rather than a split model, and a file
+ * outside of folders rather than one in a folder.
  */
 function requireOne(fit: readonly ModelGroup[], problem: string): ModelGroup {
   const depths = fit.map(({ first }) => first.name.split("/").length);
@@ -133,8 +134,8 @@ function requireOne(fit: readonly ModelGroup[], problem: string): ModelGroup {
 }
 
 /**
- * Returns the smallest number without spreading the list, because repositories list thousands of files, and the number
- * of arguments is limited.
+ * Returns the smallest number without spreading the list into arguments. Repositories have thousands of files, and
+ * the number of arguments is limited.
  */
 function smallest(numbers: readonly number[]): number {
   return numbers.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY);

@@ -1,4 +1,7 @@
-/** The facts in the name of a GGUF file. A listing has no other facts, and no file is fetched for more. */
+/**
+ * The facts in the name of a GGUF file. A listing of a repository has no other facts, and Berth fetches no file to
+ * learn more.
+ */
 export interface GgufName {
   /** The path in the repository. */
   readonly name: string;
@@ -11,8 +14,9 @@ export interface GgufName {
    */
   readonly quantization: string | null;
   /**
-   * model: can be loaded by itself. draft: can be loaded, but is meant for speculative decoding with a larger
-   * model. companion: accompanies a model (image projectors, importance matrices, adapters, heads, vocabularies).
+   * model: the file can be loaded alone. draft: the file can be loaded, but is meant for speculative decoding with a
+   * larger model. companion: the file accompanies a model (image projectors, importance matrices, adapters, heads,
+   * vocabularies).
    */
   readonly role: "model" | "draft" | "companion";
 }
@@ -41,7 +45,8 @@ export function parseGgufName(name: string): GgufName | undefined {
   const own = parseQuantization(base);
   return {
     name,
-    // Suffixes count too: llama.cpp derives the other names from the first one's exact letters.
+    // Suffixes count too, because llama.cpp derives the names of the other parts from the exact letters of the first
+    // one.
     group: part ? `${stem}-of-${count}${name.slice(whole.length)}` : name,
     part,
     quantization:
@@ -56,7 +61,7 @@ export function canonicalQuantization(text: string): string {
   return text.toUpperCase().replace(/^FP(16|32)$/, "F$1");
 }
 
-/** Takes the last match: an earlier one may be part of the model's name. */
+/** Uses the last match, because an earlier one may be part of the model's name. */
 function parseQuantization(text: string): string | null {
   const last = text.match(QUANTIZATION)?.at(-1);
   return last === undefined ? null : canonicalQuantization(last);

@@ -12,8 +12,8 @@ export interface HubQuery {
 }
 
 /**
- * Converts a response of a hub to an error. The X-Error-Code header is more specific than the status: a hub answers
- * 401 also for missing repositories, so that it does not reveal which private ones exist.
+ * Converts a response of a hub to an error. The X-Error-Code header is more specific than the status: a hub also
+ * responds 401 for missing repositories, so that it does not reveal which private repositories exist.
  */
 export function toHubError(response: HttpResponse, query: HubQuery, nowMs: number): BerthError {
   const { status, headers } = response;
@@ -70,8 +70,8 @@ function gatedError(response: HttpResponse, query: HubQuery): BerthError {
 }
 
 /**
- * Creates the error for a refused token. With an accepted token, a hub answers 403 for repositories of other accounts,
- * and 404 for missing ones.
+ * Creates the error for a refused token. If the token is accepted, a hub responds 403 for repositories of other
+ * accounts, and 404 for missing ones.
  */
 function refusedTokenError(query: HubQuery): BerthError {
   return new BerthError("hub_denied", `${query.endpoint.host} does not accept the token`, {
