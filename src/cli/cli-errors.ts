@@ -6,7 +6,7 @@ import { describeFailure } from "../client/rest/failure-text.ts";
 import { ConfigError } from "../config/config-error.ts";
 import type { Colors } from "./colours.ts";
 
-/** Exit codes of all verbs but `diff`, which follows diff(1): 1 is a difference, 2 a failure. */
+/** Exit codes of all verbs except `diff`, which follows diff(1): 1 is a difference, 2 a failure. */
 export const exitCodes = {
   done: 0,
   failed: 1,

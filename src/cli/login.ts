@@ -21,7 +21,7 @@ export interface LoginFlags {
 
 const INPUT_BYTES_MAX = 1024 * 1024;
 
-/** Logs in, and makes that server the default of all verbs. */
+/** Logs in to a server, and makes it the default server of all verbs. */
 export async function logIn(cli: Cli, url: string | undefined, flags: LoginFlags): Promise<void> {
   const server = resolveServer(cli, url);
   const login = await obtainLogin(cli, server, flags);

@@ -42,7 +42,7 @@ export function readSavedLogins(environment: Environment): SavedLogins {
     const value: unknown = JSON.parse(text);
     if (savedLoginsValidator.isValid(value)) return value;
   } catch {
-    // The error that follows covers both a file that is not JSON and a file with an invalid document.
+    // The error below is thrown both for a file that is not JSON and for a file with an invalid document.
   }
   throw new BerthError("invalid_request", `${file} is not what \`berth login\` writes`, {
     hint: `delete the file, then run \`berth login URL\``,

@@ -9,7 +9,7 @@ import { originOf, type ServerTarget } from "../client/rest/server-target.ts";
 import { loadConfig } from "../config/config.ts";
 import { readSavedLogins, type SavedLogins } from "./saved-logins.ts";
 
-/** The file `<data-dir>/run/berth.json`, and the object of the line `berth ready {json}`. */
+/** The content of the file `<data-dir>/run/berth.json` and of the line `berth ready {json}`. */
 export const ReadyFile = Type.Object({
   api: Type.String(),
   api_url: Type.Optional(Type.String()),

@@ -7,7 +7,7 @@ import { BusCallError, type SessionBus } from "../../dbus/port.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes, UsageError } from "../cli-errors.ts";
 
-/** Clients of the user's companion on the session bus. The companion may not be running. */
+/** Clients of the user's companion on the session bus. The companion need not be running. */
 export interface Companion {
   readonly bus: SessionBus;
   readonly agent: AgentClient;

@@ -5,7 +5,7 @@ import { findKind } from "../resource-references.ts";
 /** The possible continuations of a command line. */
 export interface Completion {
   readonly candidates: readonly CompletionCandidate[];
-  /** The source of further candidates, which only a server or the companion knows; undefined if there is none. */
+  /** The source of further candidates: the server or the companion. Undefined if there are none. */
   readonly source?: CandidateSource;
   /** The kind of paths that the shell adds to the candidates. */
   readonly paths: "none" | "files" | "folders";

@@ -15,8 +15,8 @@ export interface FinishFlags {
 }
 
 /**
- * Follows a model until it is on disk or in memory, and resolves to it. Ctrl-C only stops the display; it then
- * resolves to undefined.
+ * Follows a model until it is on disk or in memory, and resolves to the model. Ctrl-C only stops the display; the
+ * promise then resolves to undefined.
  */
 export async function waitForModelState(
   cli: Cli,

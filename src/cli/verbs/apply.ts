@@ -34,7 +34,7 @@ export function addApply(program: Command, cli: Cli): void {
     .option("--dry-run", "print what would change, and change nothing")
     .option(
       "--force",
-      "take over fields that spec files own; with one app, also that app from what made it",
+      "take over fields that spec files own; a single app also from the import or template that made it",
     )
     .addOption(outputOption());
   addExamples(addWaitOptions(command), [

@@ -24,7 +24,7 @@ export function addAssistant(program: Command, cli: Cli): void {
       command
         .option("--system", "the instance of this machine: local models, port 7777 (the default)")
         .option("--user", "the companion of one person: the session bus, and port 7778")
-        // The program that starts the daemon passes its own name, by which it recognises the daemon later.
+        // The program that starts the daemon passes its own name, by which that program recognises the daemon later.
         .addOption(new Option("--started-by <program>").hideHelp()),
       assistantSettings,
     ),
@@ -115,7 +115,7 @@ function addUninstall(assistant: Command, cli: Cli): void {
   addExamples(
     assistant
       .command("uninstall")
-      .summary("stop the companion, and remove the files of install")
+      .summary("stop the companion, and remove the files of its installation")
       .description(
         "Stops the companion, and removes its unit and its service files. Its data stays: ledger, keys, memory and settings.",
       ),

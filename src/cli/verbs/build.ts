@@ -18,7 +18,7 @@ interface BuildFlags {
 /** The default limits of a server for a source. */
 const LIMITS = { bytesMax: 8 * 2 ** 30, filesMax: 1_000_000 };
 
-/** Adds the verb `build`. It needs no server: it applies the same rules to the folder. */
+/** Adds the verb `build`. The verb needs no server, because it applies the rules of a server to the folder itself. */
 export function addBuild(program: Command, cli: Cli): void {
   addExamples(
     program

@@ -71,7 +71,7 @@ export function addImport(program: Command, cli: Cli): void {
       .addOption(
         new Option(
           "--secrets <how>",
-          "conversion of variables that look secret: env keeps their values, secret refers to Secrets",
+          "how to convert variables that look secret: env keeps their values, secret refers to Secrets",
         )
           .choices(["env", "secret"])
           .default("env"),
