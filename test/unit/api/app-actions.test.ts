@@ -268,7 +268,7 @@ describe("rollback", () => {
     });
   });
 
-  it("returns to the requested revision, and retries it if it was quarantined", async () => {
+  it("returns to the requested revision, even if that revision was quarantined, and then tries it again", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80, env: { A: "1" } });
     revision(1, "bb:1", "stable");
     const bad = revision(2, "bb:2", "quarantined");

@@ -103,7 +103,7 @@ describe("routes and tokens", () => {
     expect(api.store.audit.list({ limit: 1 })[0]?.actor).toBe("token:test-write");
   });
 
-  it("serve metrics without a token on this machine only, and not through a proxy on it", async () => {
+  it("serve metrics without a token to clients on this machine only, and not through a proxy on this machine", async () => {
     const get = (remoteAddress: string, headers: Record<string, string> = {}) =>
       api.server.inject({ url: "/metrics", remoteAddress, headers });
     expect((await get("127.0.0.1")).statusCode).toBe(200);
@@ -245,7 +245,7 @@ describe("the password", () => {
     expect(api.store.settings.get("auth.password")).toMatch(/^scrypt\$/);
   });
 
-  it("from the environment replaces the stored one and ends its sessions", async () => {
+  it("from the environment replaces the stored password, and ends the sessions that began with the stored one", async () => {
     await ensurePassword(api.store, "one");
     const headers = { authorization: `Bearer ${(await login("one")).json().token}` };
     expect(await ensurePassword(api.store, "one")).toBeUndefined();

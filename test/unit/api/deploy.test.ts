@@ -154,7 +154,7 @@ describe("POST /api/deploy", () => {
     expect(api.store.get("App", "web")).toBeUndefined();
   });
 
-  it("refuses fields that a file owns before the archive is read, unless forced", async () => {
+  it("refuses to change fields that a file owns unless forced, without reading the archive", async () => {
     putApp(api.store, "web", { image: "bb:1", port: 80 }, "file:web.yaml");
     const refused = await deploy({ name: "web", port: 80 }, "v1");
     expect(refused.statusCode).toBe(409);

@@ -69,7 +69,7 @@ describe("parameters", () => {
     ["of a wrong format", "/api/apps/web?wait=true&timeout=soon", "in the query: timeout"],
     ["in the path", "/api/apps/web/builds/x", "x"],
     ["in the path, of a wrong kind", "/api/resources/Pod/web", "Pod"],
-  ])("%s are an invalid request, or name nothing", async (_what, url, message) => {
+  ])("%s are refused with invalid_request or not_found", async (_what, url, message) => {
     const response = await api.request({ url });
     expect(response.headers["x-error-code"]).toMatch(/^(invalid_request|not_found)$/);
     expect(readErrorBody(response)).toContain(message);
@@ -296,13 +296,16 @@ it.each([
   ["DELETE", "/api/apps/web?timeout=1", undefined],
   ["POST", "/api/llm/stop?timeout=5m", undefined],
   ["POST", "/api/apply?timeout=5m", { manifests: [{}] }],
-] as const)("%s %s writes nothing, since its timeout is invalid", async (method, url, payload) => {
-  const before = api.store.lastSequence;
-  const response = await api.request({ method, url, ...(payload && { payload }) });
-  expect(response.statusCode).toBe(400);
-  expect(readErrorBody(response)).toContain("timeout");
-  expect(api.store.lastSequence).toBe(before);
-});
+] as const)(
+  "%s %s writes nothing, because its timeout is invalid",
+  async (method, url, payload) => {
+    const before = api.store.lastSequence;
+    const response = await api.request({ method, url, ...(payload && { payload }) });
+    expect(response.statusCode).toBe(400);
+    expect(readErrorBody(response)).toContain("timeout");
+    expect(api.store.lastSequence).toBe(before);
+  },
+);
 
 describe("requests that are not valid HTTP", () => {
   it("get a response in the usual format", async () => {
@@ -373,7 +376,7 @@ describe("the strict JSON parser", () => {
     );
   });
 
-  it("finds a duplicate key at any depth, whatever its name", () => {
+  it("finds a duplicate key at any depth, whatever the name of the key", () => {
     fc.assert(
       fc.property(fc.string(), fc.jsonValue({ maxDepth: 2 }), fc.nat(5), (key, value, depth) => {
         fc.pre(!["__proto__", "constructor", "prototype"].includes(key));

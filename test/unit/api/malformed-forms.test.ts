@@ -100,7 +100,7 @@ describe("a client that hangs up during its upload", () => {
     ],
     ["of an archive", "PUT /api/archives HTTP/1.1\r\nContent-Type: application/gzip", "abc"],
     ["of JSON", "POST /api/apps HTTP/1.1\r\nContent-Type: application/json", '{"name":'],
-  ])("%s is not logged as an error, and leaves nothing", async (_what, head, body) => {
+  ])("%s is not logged as an error, and leaves no archive", async (_what, head, body) => {
     const { port } = new URL(await api.listen());
     const ended = new Promise<number>((resolve) => {
       api.server.server.once("request", (_request, response) =>

@@ -205,7 +205,7 @@ describe("start", () => {
     expect(api.control.woken).toEqual(["Model/model", "Model/tiny", "Model/small"]);
   });
 
-  it("returns 200 without changes for a running model, and gives priority to one that waits for memory", async () => {
+  it("returns 200 without changes for a running model, and gives priority to a model that waits for memory", async () => {
     putModel(api.store, "small", { source: "org/small", running: true });
     setModelStatus(api.store, "small", runningStatus);
     const running = await start("small");

@@ -165,7 +165,7 @@ describe("an app that an import or a template made", () => {
     expect(api.store.get("App", "db")?.spec.image).toBe("postgres:17");
   });
 
-  it("causes an error that names the import or template if it is created again, and is replaced only with force", async () => {
+  it("cannot be created again; the error names the import or template, and force replaces the app", async () => {
     await apply(imported("db", "blog", "mysql:8"));
     const refused = await post("/api/apps", { name: "db", image: "other:1" });
     expect(refused.statusCode).toBe(409);

@@ -108,7 +108,7 @@ describe("a token of scope write cannot add a folder of the machine", () => {
     ).toEqual([]);
   });
 
-  it("when it applies manifests, of which none is written then", async () => {
+  it("when it applies manifests; none of the manifests is then written", async () => {
     const payload = {
       manifests: [app("one", { image: "bb:1" }), app("two", { image: "bb:1", ...mount("/etc") })],
     };
@@ -222,12 +222,15 @@ describe("a model of a token of scope write", () => {
     "http://0.0.0.0:22/m.gguf",
     "http://[::ffff:127.0.0.1]/m.gguf",
     "http://2130706433/m.gguf",
-  ])("does not request %s, which would show what listens on the machine", async (source) => {
-    const model = manifest("Model", "m", { source });
-    for (const url of ["/api/apply", "/api/apply?dry_run=true"])
-      expect(findDifferences(await send("write", "POST", url, model), "spec.source")).toEqual([]);
-    expect((await send("admin", "POST", "/api/apply", model)).statusCode).toBe(200);
-  });
+  ])(
+    "does not request %s, because the response would show what listens on the machine",
+    async (source) => {
+      const model = manifest("Model", "m", { source });
+      for (const url of ["/api/apply", "/api/apply?dry_run=true"])
+        expect(findDifferences(await send("write", "POST", url, model), "spec.source")).toEqual([]);
+      expect((await send("admin", "POST", "/api/apply", model)).statusCode).toBe(200);
+    },
+  );
 });
 
 describe("a token of scope write cannot take over an app that mounts a folder of the machine", () => {

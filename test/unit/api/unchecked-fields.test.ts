@@ -156,7 +156,7 @@ it("an app gets no mount while an app that a token of scope write has created se
 });
 
 describe("a file that others can write", () => {
-  it("leaves its fields unchecked, and the error names it", () => {
+  it("leaves its fields unchecked, and the error names the file", () => {
     applyFile("write", { image: "bb:1", env: { A: "1" } });
     expect(() =>
       api.store.apply({
@@ -171,7 +171,7 @@ describe("a file that others can write", () => {
   });
 });
 
-describe("a Secret of a token of scope write", () => {
+describe("a Secret that a token of scope write has created", () => {
   const env = { OPTIONS: { secret: "options" } };
   beforeEach(() =>
     succeed("write", "POST", "/api/secrets", { name: "options", data: { value: "--require /x" } }),
@@ -211,7 +211,7 @@ describe("an app that shares a Secret with an app that has a mount", () => {
     },
   );
 
-  it("can be scaled by a token of scope write, and changed by it if the change removes the Secret", async () => {
+  it("can be scaled by a token of scope write, and changed by it if the same change removes the Secret", async () => {
     await succeed("write", "PATCH", "/api/apps/open", { replicas: 2 });
     await succeed("write", "PATCH", "/api/apps/open", { env: null, image: "other:1" });
     expect(api.store.get("App", "open")?.spec).toEqual({ image: "other:1", replicas: 2 });
@@ -236,7 +236,7 @@ describe("a template that a token of scope write has created", () => {
     await succeed("admin", "POST", "/api/apps/from-template", payload);
   });
 
-  it("leaves the fields of the app unchecked when an administrator uses it", async () => {
+  it("leaves the fields of the app unchecked when an administrator uses the template", async () => {
     const trap = spec({ image: "bb:1", command: ["evil"] });
     await succeed("write", "POST", "/api/apply", manifest("Template", "trap", trap));
     await succeed("admin", "POST", "/api/apps/from-template", { template_id: "trap", name: "web" });

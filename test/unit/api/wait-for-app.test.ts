@@ -143,7 +143,7 @@ describe("?wait=true", () => {
     expect(response.json()).toMatchObject({ name: "web", message: "deleted" });
   });
 
-  it("on GET of an app waits for the newest generation, a given one, or the deletion", async () => {
+  it("on GET of an app waits for the newest generation, for a given generation, or for the deletion", async () => {
     const { uid } = putApp(api.store, "web");
     const waiting = api.request({ url: "/api/apps/web?wait=true" });
     const gone = api.request({ url: "/api/apps/web?wait=deleted" });

@@ -49,7 +49,7 @@ describe("tokenize", () => {
     expect(extractBigrams("abc 日本語 x 鹿")).toEqual(["日本", "本語", "鹿"]);
   });
 
-  it("returns no parts for a word that has only one part", () => {
+  it("returns no parts for a word that cannot be split", () => {
     expect(splitCamelCase("parseHTTPHeader")).toEqual(["parse", "HTTP", "Header"]);
     expect(splitCamelCase("plain")).toEqual([]);
   });

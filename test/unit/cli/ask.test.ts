@@ -132,7 +132,7 @@ describe("ask", () => {
     expect([json.code, JSON.parse(json.output)]).toMatchObject([code, { status, detail }]);
   });
 
-  it("declines a consent question without a terminal, with a hint how to allow it", async () => {
+  it("declines a consent question without a terminal, and prints a hint how to allow the request", async () => {
     overlay.script = async (asked) => {
       const isApproved = await asked.confirm(consentSpec({ sources }));
       asked.finish(isApproved ? "completed" : "denied", { code: "declined" });

@@ -568,7 +568,7 @@ describe("completion", () => {
     expect(await complete(["memory", "wipe"], "org.example.W")).toHaveLength(3);
   });
 
-  it("starts no companion, and prints no errors if none runs", async () => {
+  it("does not start a companion, and prints no errors if no companion runs", async () => {
     bus.isRunning = false;
     expect(await complete(["call"])).toEqual([":none", ""]);
     expect(bus.calls).toEqual([]);

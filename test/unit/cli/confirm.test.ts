@@ -107,7 +107,7 @@ describe("confirm with a number, at a terminal", () => {
     expect([...agent.notes.values()]).toEqual(["Milk"]);
   });
 
-  it("prints the result of a call that is already decided, and never runs it", async () => {
+  it("prints the result of a call that is already decided, and never runs that call", async () => {
     await ask("add_note", { title: "Milk" });
     agent.confirm(17n, false);
     using person = terminal("confirm", "17");

@@ -183,7 +183,7 @@ describe("a transfer", () => {
     );
   });
 
-  test("prints a line every few seconds without a terminal, and one at each new step", () => {
+  test("without a terminal prints a line every few seconds, and a line at each new step", () => {
     expect(shown(false)).toBe(
       [
         "small: asking ...\n",

@@ -60,7 +60,7 @@ function savedLogin(): void {
 const NO_PID = 4_194_305;
 
 describe("the server that a command uses", () => {
-  it("is the one named by --url or BERTH_URL", () => {
+  it("is the server that --url or BERTH_URL names", () => {
     localServer(process.pid);
     savedLogin();
     expect(target({ BERTH_URL: "http://b:1" }, { url: "http://a:1" })).toEqual({
@@ -75,7 +75,7 @@ describe("the server that a command uses", () => {
     });
   });
 
-  it("gets the token that was saved for it, even if a flag or variable names the server", () => {
+  it("receives the token that was saved for it, even if a flag or variable names the server", () => {
     localServer(process.pid);
     savedLogin();
     expect(target({}, { url: "https://far.example.org/" }).token).toBe("far-token");
@@ -83,7 +83,7 @@ describe("the server that a command uses", () => {
     expect(target({}, { url: "http://localhost:7777" }).token).toBeUndefined();
   });
 
-  it("is the server of this machine; if none runs, that of the last login", () => {
+  it("is the server of this machine; if no server runs there, the server of the last login", () => {
     savedLogin();
     expect(target()).toMatchObject({
       url: "https://far.example.org",

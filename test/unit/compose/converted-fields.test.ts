@@ -409,7 +409,7 @@ test.each([
   ["security_opt: ['no-new-privileges:true']", "services.app.security_opt[0]"],
   ["labels: ['traefik.http.routers.a.middlewares=authelia@docker']", "services.app.labels[0]"],
   ["labels: { caddy.basic_auth: x }", 'services.app.labels."caddy.basic_auth"'],
-])("%s, without which the app is less safe, is unsafe", (body, key) => {
+])("%s, without which the app would be less safe, is reported as unsafe", (body, key) => {
   expect(app(body).result.findings).toContainEqual(
     expect.objectContaining({ level: "unsafe", key }),
   );

@@ -146,7 +146,7 @@ describe("precedence", () => {
     expect(sourceOf(config, "assistant")).toMatchObject({ source: "default", origin: null });
   });
 
-  it("makes --config replace the usual files, and resolves paths in the file against its folder", () => {
+  it("makes --config replace the usual files, and resolves the paths in a file against the folder of that file", () => {
     mkdirSync(join(root, "etc"));
     writeFileSync(join(root, "system.yaml"), "log_level: error\n");
     writeFileSync(join(root, "etc/my.yaml"), "data_dir: ../data\nspecs_dir: ~/specs\n");
@@ -266,7 +266,7 @@ describe("invalid settings", () => {
   });
 });
 
-it("the companion is on if the assistant is on, unless it is turned off", () => {
+it("the companion is on whenever the assistant is on, unless a setting turns the companion off", () => {
   expect(load({}).companion).toEqual({ port: 7778 });
   const environment = { BERTH_COMPANION_PORT: "0" };
   expect(load({ environment }).companion).toEqual({ port: 0 });
@@ -280,7 +280,7 @@ describe("the assistant", () => {
     expect(load({ environment: { BERTH_ASSISTANT: "off" } }).assistant).toBeUndefined();
   });
 
-  it("has its own data directory, which is below Berth's data directory if that is not the default one", () => {
+  it("has its own data directory; if Berth's data directory is not the default one, it is inside of that directory", () => {
     expect(assistantDirOf({ userId: 0 })).toBe("/var/lib/berth/assistant");
     expect(assistantDirOf({ environment: { XDG_DATA_HOME: "/share" } })).toBe(
       "/share/berth/assistant",

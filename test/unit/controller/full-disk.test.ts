@@ -50,7 +50,7 @@ describe("without space on the disk of the data directory", () => {
     expect(harness.app("web")?.status?.restarts).toBe(1);
   });
 
-  test("a new version gets no request before its switch is recorded, and gets them as soon as there is space", async () => {
+  test("a new version gets no requests while the switch to it cannot be recorded, and gets requests as soon as there is space", async () => {
     harness.apply("web", { ...web, image: "web:2" });
     await harness.clock.until(
       () => harness.listContainers("web").length === 2,

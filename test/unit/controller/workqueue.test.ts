@@ -25,7 +25,7 @@ describe("WorkQueue", () => {
     expect(await takeNow(queue, clock)).toBeUndefined();
   });
 
-  test("runs a key that is added during its run once more afterwards, and never on two workers", async () => {
+  test("if a key is added during its run, the key runs once more afterwards, and never on two workers", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.add("a", "event");
@@ -90,7 +90,7 @@ describe("WorkQueue", () => {
 });
 
 describe("backoffMs", () => {
-  test("doubles from 250 ms, and stays within its jitter and its cap", () => {
+  test("doubles from 250 ms, varied by the jitter only, and is never above the cap", () => {
     fc.assert(
       fc.property(fc.nat(1000), fc.double({ min: 0, max: 1, noNaN: true }), (failures, random) => {
         const full = Math.min(250 * 2 ** Math.min(failures, 30), BACKOFF_MAX_MS);

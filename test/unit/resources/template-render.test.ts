@@ -129,7 +129,7 @@ describe("parameters", () => {
     ]);
   });
 
-  test("an unknown parameter name that is similar to no known one lists all known ones", () => {
+  test("the error for an unknown parameter lists all known names if no known name is similar", () => {
     expect(problem(() => render(spec, { title: "x", zzzzzz: 1 })).message).toContain(
       "known are title, size",
     );
@@ -305,7 +305,7 @@ describe("names", () => {
   });
 });
 
-test("an App that the parameters make invalid is refused with its field", () => {
+test("if the parameters make an App invalid, the template is refused, and the error names the field", () => {
   const spec = template({ port: "${port}" }, [{ name: "port", default: 80 }]);
   const error = problem(() => render(spec, { port: 70_000 }));
   expect(error.message).toContain('App "blog" is not valid: spec.port');

@@ -44,7 +44,7 @@ const snapshot = (store: Store) => ({
 describe("apply: one manager sets an image and another one sets a source", () => {
   const source = { git: { url: "https://example.org/a.git" } };
 
-  it("names the manager that has set the source, and accepts the file once the source is replaced", () => {
+  it("the error names the manager that has set the source, and the file is accepted once the source is replaced", () => {
     const { store } = open();
     store.apply(app("web", "api", { source, port: 80 }));
     const file = app("web", "file:web.yaml", { image: "nginx:1", port: 80 });
@@ -58,7 +58,7 @@ describe("apply: one manager sets an image and another one sets a source", () =>
     expect(store.apply(file).resource.spec).toEqual({ image: "nginx:1", port: 80 });
   });
 
-  it("names the file that has set the image", () => {
+  it("the error names the file that has set the image", () => {
     const { store } = open();
     store.apply(app("web", "file:web.yaml", { image: "nginx:1" }));
     const error = catchBerthError(() => store.apply(app("web", "api", { source })));
@@ -73,7 +73,7 @@ const madeBy = (manager: string, image: string, made: string | null, more: Field
   app("db", manager, { image }, { mode: "replace", ...origin(made), ...more });
 
 describe("apply: an app that an import, a template or a file made", () => {
-  it("is not taken over by another import, template or document, and the error names the import or template that made it", () => {
+  it("cannot be taken over by another import, template or document, and the error names the import or template", () => {
     const { store } = open();
     store.apply(madeBy("cli", "mysql:8", "import:blog"));
     const before = store.get("App", "db");
@@ -327,7 +327,7 @@ describe("apply: fields of a file", () => {
     });
   });
 
-  it("belong to one file: a second file that declares the resource is refused", () => {
+  it("belong to one file: another file that declares the same resource is refused", () => {
     const { store } = open();
     store.apply(app("web", "file:a.yaml", { image: "a" }));
     const error = catchBerthError(() => store.apply(app("web", "file:b.yaml", { image: "a" })));

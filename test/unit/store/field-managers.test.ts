@@ -257,7 +257,7 @@ describe("applyFields", () => {
     expect(canonicalJson([[...before.leaves], before.owners, before.managers])).toBe(text);
   });
 
-  it("releasing a manager keeps the values of its fields and removes their owner", () => {
+  it("releasing a manager keeps the values of its fields, which then have no owner", () => {
     const before = succeed(succeed(NOTHING, file({ image: "a" })), api({ running: true }));
     const after = releaseFields(before, "file:a.yaml");
     expect(specOf(after)).toEqual({ image: "a", running: true });

@@ -20,7 +20,7 @@ test.each(assistantErrorCodes)(
   },
 );
 
-test("standard D-Bus errors keep their names, and unexpected errors lose their text", () => {
+test("standard D-Bus errors keep their names, and unexpected errors are sent without their text", () => {
   expect(toErrorReply(new BusReplyError("UnknownMethod", "no"))).toMatchObject({
     busName: "org.freedesktop.DBus.Error.UnknownMethod",
     text: "no",

@@ -61,7 +61,7 @@ describe("the identity of a process", () => {
   });
   afterEach(async () => await rm(root, { recursive: true }));
 
-  test("of a flatpak is that of its sandbox, not of the unit from which it was started", async () => {
+  test("of a flatpak is that of its sandbox, even if a systemd unit has started the flatpak", async () => {
     const info = "[Application]\nname=org.mozilla.firefox\nruntime=x\n\n[Instance]\nname=other\n";
     await writeFile(path.join(dir(), "root", ".flatpak-info"), info);
     const app = { id: "org.mozilla.firefox", kind: "flatpak" };

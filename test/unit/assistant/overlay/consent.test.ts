@@ -157,7 +157,7 @@ describe("the consent to send data to a provider", () => {
     expect(harness.eventSequence(id)).toBe("started so failed/consent_required");
   });
 
-  test("is requested once if a local model has failed and a remote one is its fallback", async () => {
+  test("is requested once if a local model has failed and a remote model is its fallback", async () => {
     const harness = createOverlayHarness();
     harness.aliases.set("best", ["tiny", REMOTE_MODEL, "remote:other:gpt"]);
     harness.inference.script = (request) => {

@@ -27,7 +27,7 @@ describe("the frontend's window", () => {
     expect(harness.ui.calls).toEqual([`summon "" ${first}`, "hide"]);
   });
 
-  test("stays visible if it was visible before, or if the user has summoned it since", async () => {
+  test("stays visible if it was visible before, or if the user has summoned it in the meantime", async () => {
     const harness = createOverlayHarness();
     Object.assign(harness.ui, { owner: ":1.30", visible: true });
     const first = await harness.ask({ modelHint: REMOTE_MODEL });
@@ -42,7 +42,7 @@ describe("the frontend's window", () => {
     expect(harness.ui.calls).toEqual([`summon "" ${second}`, 'summon "more"']);
   });
 
-  test("is not hidden if another frontend has replaced the summoned one", async () => {
+  test("is not hidden if another frontend has replaced the frontend that was summoned", async () => {
     const harness = createOverlayHarness();
     harness.ui.owner = ":1.30";
     const id = await harness.ask({ modelHint: REMOTE_MODEL });
@@ -73,7 +73,7 @@ describe("the frontend's window", () => {
     expect(harness.ui.calls).toEqual([]);
   });
 
-  test("does not affect queries if it fails, or if the frontend itself asks a query", async () => {
+  test("does not affect queries if it cannot be shown, or if the frontend itself asks a query", async () => {
     const harness = createOverlayHarness();
     harness.ui.owner = defaultCaller.connection;
     const own = await harness.ask({ modelHint: REMOTE_MODEL });

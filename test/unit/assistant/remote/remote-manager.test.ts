@@ -49,7 +49,7 @@ describe("the providers of the remote manager", () => {
     expect(harness.providers.usable()).toEqual([]);
   });
 
-  test("are stored after the ledger entry when they are added", async () => {
+  test("are stored only after the ledger has recorded their addition", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.addProvider(home, userCaller);
     expect(harness.store.providers()).toMatchObject([{ id: "home", addressClass: "loopback" }]);

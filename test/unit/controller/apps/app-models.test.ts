@@ -118,7 +118,7 @@ const made = (models: string[], env: AppSpec["env"] = {}) => {
 };
 
 describe("a change of the models of an App", () => {
-  it("replaces the containers and creates a revision if it changes their environment", () => {
+  it("replaces the containers and creates a revision if it changes the environment of the containers", () => {
     expect(made(["b"]).hash).not.toBe(made(["a"]).hash);
     expect(made(["b"]).revision).not.toBe(made(["a"]).revision);
     expect(made(["b", "a"]).revision).not.toBe(made(["a", "b"]).revision);

@@ -88,7 +88,7 @@ describe("an App", () => {
     });
   });
 
-  test("loses its containers when it is deleted, and its volumes only if the user asks for it", async () => {
+  test("loses its containers when it is deleted, and loses its volumes only if the user asks for it", async () => {
     await using harness = new ControlPlaneHarness().boot();
     const spec = { ...web, volumes: [{ name: "data", path: "/data" }] };
     harness.apply("keep", spec);
@@ -204,7 +204,7 @@ describe("failures", () => {
     await harness.waitUntilReady("bad");
   });
 
-  test("a bad version is reverted to the last good one, quarantined, and not retried until it changes", async () => {
+  test("a bad version is reverted to the last good version, is quarantined, and is not tried again until the spec changes", async () => {
     await using harness = new ControlPlaneHarness({
       images: { "web:1": {}, "web:2": {}, "bad:1": { exits: { afterMs: 10, code: 1 } } },
     }).boot();
@@ -292,7 +292,7 @@ describe("failures", () => {
     expect(harness.condition("web", "Ready")?.message).toContain("nowhere:1");
   });
 
-  test("a denied pull waits for credentials, and is retried when they are added", async () => {
+  test("a denied pull waits for credentials, and is retried when the credentials are added", async () => {
     const auth = { username: "me", password: "letmein" };
     await using harness = new ControlPlaneHarness({
       images: { "registry.test/web:1": { held: false, auth } },

@@ -84,7 +84,7 @@ test("the network is removed when the last two apps are deleted concurrently", a
   expect([...harness.engine.networks.keys()]).toEqual([]);
 });
 
-test("a suspended app is not touched, even if its spec is refused", async () => {
+test("a suspended app is not touched, even if the reconciler cannot use its spec", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");

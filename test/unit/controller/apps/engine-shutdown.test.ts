@@ -112,7 +112,7 @@ describe("an app without a restart budget", () => {
     expect(harness.condition("web", "Stalled")?.reason).toBe("CrashLoop");
   });
 
-  test("runs again if the restarted engine answers a call that was sent to its predecessor", async () => {
+  test("runs again even if the restarted engine answers a call that was sent before the restart", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
     // The socket of systemd queues calls while the engine restarts.
@@ -221,7 +221,7 @@ test("nothing is started on an engine that shuts down, even if its event stream 
   expect(started(harness)).toBe(0);
 });
 
-test("the version that serves requests next to a failed one runs again after each restart of the engine", async () => {
+test("if a failed version runs next to a version that serves requests, the serving one runs again after each restart of the engine", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "web:1": {}, "sick:1": { readyAfterMs: Number.POSITIVE_INFINITY } },
     ingress: "fake",

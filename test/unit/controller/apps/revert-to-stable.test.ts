@@ -104,7 +104,7 @@ test("a version whose secret is missing is not chosen for a revert", async () =>
   expect(harness.runtime.calls.writes).toBe(0);
 });
 
-test("a correction of the health check retries the version that failed because of it", async () => {
+test("a correction of the health check retries the version that failed because of the old health check", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": { listensOn: [80] } },
   }).boot();

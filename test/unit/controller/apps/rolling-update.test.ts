@@ -90,7 +90,7 @@ test("of several changes during one rollout, only the last version gets requests
   expect(runningImages(harness)).toEqual(["web:3", "web:3"]);
 });
 
-test("a rollback while the old version still drains reuses its containers", async () => {
+test("a rollback to a version that still drains reuses the containers of that version", async () => {
   await using harness = await serving({ ...web, rollout: { drain: "1m" } });
   const before = harness.listContainers("web").map(({ id }) => id);
   harness.apply("web", { ...web, image: "web:2", rollout: { drain: "1m" } });
@@ -102,7 +102,7 @@ test("a rollback while the old version still drains reuses its containers", asyn
   expect(harness.listContainers("web").map(({ id }) => id)).toEqual(before);
 });
 
-test("a container that dies gets no requests until it runs again", async () => {
+test("a container that exits gets no requests until it runs again", async () => {
   await using harness = await serving();
   const [first] = harness.listContainers("web");
   harness.engine.kill(first?.id ?? "", 1);
@@ -119,7 +119,7 @@ test("a container that dies gets no requests until it runs again", async () => {
   expect(harness.listServedImages("web")).toEqual(["web:1", "web:1"]);
 });
 
-test("the old version keeps running during a rollout, even if it crashes", async () => {
+test("during a rollout the old version keeps running, even if its containers crash", async () => {
   await using harness = await serving({ ...web, replicas: 1 });
   harness.apply("web", { ...web, replicas: 1, image: "slow:1" });
   await harness.clock.advance(1_000);
@@ -220,7 +220,7 @@ describe("an app is not Ready if requests cannot reach it", () => {
     expect(harness.app("web")?.status?.url).toBeNull();
   });
 
-  test("because its certificate is pending: its version still becomes stable, and its dependents start", async () => {
+  test("because the certificate is pending: the version still becomes stable, and apps that depend on it start", async () => {
     await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
     const pending = { reason: "CertificatePending", message: "the certificate is being obtained" };
     harness.routes?.setVerdict("web", { served: true, https: true, pending });

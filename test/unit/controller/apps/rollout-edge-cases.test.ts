@@ -480,7 +480,7 @@ test("the status shows a healthy version as serving, even if the app is stalled"
   expect(harness.app("web")?.status?.phase).toBe("degraded");
 });
 
-test("after a restart of the engine, the version that served requests next to a failed one serves them again", async () => {
+test("if a failed version runs next to a version that serves requests, the serving one serves again after a restart of the engine", async () => {
   await using harness = await serving();
   harness.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
   await harness.clock.until(

@@ -192,7 +192,7 @@ describe("after the switch to a new version", () => {
     expect(harness.listServedImages("web")).toEqual(["web:2"]);
   });
 
-  test("the previous version is restarted if it exits while it is kept", async () => {
+  test("the previous version is restarted if it exits before the window ends", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
@@ -239,7 +239,7 @@ describe("after the switch to a new version", () => {
     expect(revisionStates(harness)).toEqual(["attempted", "stable"]);
   });
 
-  test("if a version exits after it was replaced in its window, requests go to the version before it", async () => {
+  test("if a version exits after a newer one has replaced it in the window, requests go to the version before both", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "brief:1" });
     await untilServed(harness, "brief:1");
@@ -269,7 +269,7 @@ describe("after the switch to a new version", () => {
 });
 
 describe("a kill of Berth in the observation window", () => {
-  test("changes neither the length of the window nor the kept version", async () => {
+  test("changes neither the length of the window nor the previous version to which requests can return", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");

@@ -78,7 +78,7 @@ describe("a rollback without a given revision", () => {
     expect(rollbackTarget(harness)).toBe(1);
   });
 
-  test("returns to the version before the one that serves requests, and back again", async () => {
+  test("returns to the version before the one that serves requests; a second rollback returns to the later version", async () => {
     await using harness = new ControlPlaneHarness({ ingress: "fake", images }).boot();
     await deploy(harness, "web:1");
     await deploy(harness, "web:2");

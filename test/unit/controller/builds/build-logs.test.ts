@@ -70,7 +70,7 @@ describe("following a build log", () => {
 });
 
 describe("writing a build log", () => {
-  test("cuts off a log that exceeds its limit, with a note, and keeps the last line", async () => {
+  test("cuts off a log that exceeds its limit and adds a note, but keeps the last line", async () => {
     logs = new BuildLogs(dir, 1_000);
     const log = logs.create(1, plain);
     for (let number = 0; number < 100; number += 1) log.write(`line ${number} of many`);

@@ -216,7 +216,7 @@ describe("direct routes", () => {
     expect(generations[2]).toBe(generations[0]);
   });
 
-  it("are grouped when there are many, so that a request tries few of them", async () => {
+  it("are grouped if there are many routes, so that a request tries only few of them", async () => {
     const sites = Array.from({ length: 100 }, (_, index) => site(`app-${index}`));
     const config = canonicalJson(buildCaddyConfig(settings, sites, await propose(...sites)));
     expect(config.match(/"host":\["app-0\.localhost","app-1\.localhost",/g)).toHaveLength(2);

@@ -79,7 +79,7 @@ it("a marker that cannot be created does not prevent the switch to other targets
   expect((await table.read("web"))?.targets).toEqual(["a:1"]);
 });
 
-it("a marker that cannot be removed fails the switch to other targets, and the next check of the App removes it", async () => {
+it("if a marker cannot be removed, the switch to other targets fails, and the next check of the App removes the marker", async () => {
   await table.addDirectRoutes(set);
   await write("a:1");
   const path = join(folder, "direct", set.generation, "a", "web.test");

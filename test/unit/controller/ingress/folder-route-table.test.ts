@@ -57,7 +57,7 @@ function findAsCaddy(app: string): readonly string[] | undefined {
 }
 
 describe("entries of the route table", () => {
-  it("are kept for a second after a newer one was written, and are then removed", async () => {
+  it("are kept for a second after a newer entry was written, and are then removed", async () => {
     await write("v1", "a:1");
     const [first = ""] = entries("web");
     await write("v2", "b:1");
@@ -117,7 +117,7 @@ describe("entries of the route table", () => {
 });
 
 describe("hosts in the route table", () => {
-  it("link to the folder of their App, which is created before the link", async () => {
+  it("link to the folder of their App; the folder is created before the link", async () => {
     await table.setHosts(new Map([["web.localhost", "web"]]), "replace");
     expect(readlinkSync(join(folder, "hosts", "web.localhost"))).toBe("../apps/web");
     expect(entries("web")).toEqual([]);
@@ -163,7 +163,7 @@ describe("names in the route table", () => {
 });
 
 describe("deleted Apps in the route table", () => {
-  it("lose their own entries only", async () => {
+  it("lose only their own entries", async () => {
     await write("v1", "a:1");
     await table.write("gone", { version: "v1", targets: wide });
     await table.retainApps(new Set(["web"]));

@@ -258,7 +258,7 @@ describe("the lease of an instance on its engine", () => {
     expect(machines.terms()).toHaveLength(1);
   });
 
-  it("survives a kill after each engine call: the same data directory continues at once", async () => {
+  it("survives a kill after each engine call: a new process on the same data directory continues at once", async () => {
     for (let dieAfter = 1; dieAfter <= 12; dieAfter += 1) {
       const machines = new Machines();
       machines.start("one", { dieAfter });

@@ -19,7 +19,7 @@ afterEach(async () => {
 const ids = () => first.listContainers("web").map(({ id, state }) => `${id} ${state}`);
 
 describe("two servers with one identity on one engine", () => {
-  it("leave the containers alone: the second writes nothing, and its status names the first", async () => {
+  it("leave the containers alone: the second server writes nothing, and its status names the first server", async () => {
     const before = ids();
     second.boot();
     second.apply("web", { image: "web:2", port: 80 });
@@ -38,7 +38,7 @@ describe("two servers with one identity on one engine", () => {
     expect(first.controlPlane.engine()).toMatchObject({ connected: true, otherWriter: null });
   });
 
-  it("do not act while the engine is unreachable, and the one that lost the lease writes nothing afterwards", async () => {
+  it("do not act while the engine is unreachable; the server that has lost the lease writes nothing afterwards", async () => {
     second.boot();
     await second.clock.advance(30_000);
     const before = ids();

@@ -36,7 +36,7 @@ test("a reader that is fast enough gets every line of a log", async () => {
   expect(count(entries)).toEqual({ lines: 500, skipped: [] });
 });
 
-test("a log stream waits ten seconds for a slow reader, then skips lines, and ends with their number", async () => {
+test("a log stream waits ten seconds for a slow reader, then skips lines, and reports the number of skipped lines at its end", async () => {
   const clock = new VirtualClock();
   const { state, lines } = stream(clock, 500);
   const reader = followWithinBounds(lines(), clock);

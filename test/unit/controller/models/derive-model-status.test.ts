@@ -369,7 +369,7 @@ describe("the condition Loaded of a Model", () => {
   });
 });
 
-test("a failure shows the time of the next attempt, and a stall shows none", () => {
+test("a failure shows the time of the next attempt, and a stall shows no such time", () => {
   expect(status({ memory: { failure } }).nextRetryAt).toBe("2030-01-02T00:00:00.000Z");
   expect(condition({ memory: { stalled } }, "Stalled")).toBe("True SourceNotFound: there is none");
   expect(condition({ memory: { stalled } }, "Progressing")).toBe(

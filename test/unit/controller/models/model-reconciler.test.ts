@@ -46,7 +46,7 @@ describe("the steps of a Model", () => {
     expect(events().toReversed()).toEqual(["Resolved", "Downloaded"]);
   });
 
-  test("load a Model that should run under its own name", async () => {
+  test("load a Model under its own name if the Model should run", async () => {
     harness.applyModel("small", { source, running: true, contextSize: 2_048 });
     await harness.waitForModelPhase("small", "starting");
     await harness.waitForModelPhase("small", "running");
@@ -217,7 +217,7 @@ describe("failures of the steps of a Model", () => {
     await harness.waitForModelPhase("small", "ready");
   });
 
-  test("a missing credential is named in the status, and used once it exists", async () => {
+  test("a missing credential is named in the status, and is used as soon as it exists", async () => {
     harness.applyModel("small", { source, credential: "hub" });
     await harness.clock.until(
       () => harness.modelCondition("small", "Accepted")?.status === "False",
@@ -445,7 +445,7 @@ describe("a user's request", () => {
     expect(count("download")).toBe(2);
   });
 
-  test("for a deletion unloads the model, and removes its files only if the request asks for it", async () => {
+  test("for a deletion unloads the model, and removes the files only if the user also asks for that", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     harness.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });

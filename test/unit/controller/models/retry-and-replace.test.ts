@@ -330,7 +330,7 @@ test("a loaded model is loaded again after a restart while its new source is bei
   );
 });
 
-test("a deletion waits for an unresponsive assistant, but not for one that has ended", async () => {
+test("a deletion waits while the assistant does not respond, but not if the assistant has exited", async () => {
   harness.applyModel("small", { source, running: true });
   await harness.waitForModelPhase("small", "running");
   harness.models.isReachable = false;

@@ -180,7 +180,7 @@ it("the webhook sender sends a test at once, although earlier events are not del
   expect(webhooks.getDelivery("new")).toMatchObject({ state: "pending", attempts: 0 });
 });
 
-it("the webhook sender sends later deliveries while the receiver keeps failing on one", async () => {
+it("the webhook sender sends later deliveries while the receiver keeps failing on an earlier delivery", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(400, 400, 400);
@@ -223,7 +223,7 @@ it("the webhook sender repeats a delivery with the same id when the user request
   expect(() => harness.sender.redeliver(other.id, id)).toThrow(/no such delivery/);
 });
 
-it("the webhook sender continues pending deliveries after a restart, when they are due", async () => {
+it("the webhook sender continues pending deliveries after a restart, each when it is due", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(500, 500);

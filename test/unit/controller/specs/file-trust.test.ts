@@ -35,7 +35,7 @@ describe("a spec file", () => {
     expect(harness.fileState("web.yaml")).toBe("applied");
   });
 
-  it("is refused if others can write its folder, and the app keeps the spec from before", async () => {
+  it("is refused if others can write its folder, and the app keeps its earlier spec", async () => {
     await harness.write({ "team/web.yaml": reaching("web"), "other.yaml": appText("other") });
     await harness.scan();
     await chmod(join(harness.folder, "team"), 0o777);

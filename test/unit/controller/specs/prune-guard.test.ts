@@ -64,7 +64,7 @@ describe("decidePrune", () => {
     expect(second.missingSince.size).toBe(0);
   });
 
-  it("prunes resources that their file no longer declares in two phases", () => {
+  it("prunes, in two phases, resources that their file no longer declares", () => {
     const declared = [app("a"), app("b", "a.yaml")];
     const { first, pruned } = secondDecision({
       declared,

@@ -65,7 +65,7 @@ describe("an existing Dockerfile", () => {
     expect((await generated(files, { language: "static" })).language).toBe("static");
   });
 
-  test("that the options name must exist", async () => {
+  test("a Dockerfile that the options name must exist", async () => {
     await expect(
       chooseDockerfile(createMemorySource({ Dockerfile: "" }), { dockerfile: "web" }),
     ).rejects.toMatchObject({
@@ -494,7 +494,7 @@ describe("Go", () => {
     expect(text).toContain(`-o /out/app ${built}\n`);
   });
 
-  test("with several programs or none is an error with a hint", async () => {
+  test("with several programs, or without a program, is an error with a hint", async () => {
     await expect(
       ofGo({ "cmd/x/main.go": "package main", "cmd/y/main.go": "package main" }),
     ).rejects.toThrow("cmd/ contains several programs (x, y)");

@@ -148,7 +148,7 @@ describe("a call that the agent refuses", () => {
     expect(detail).toMatchObject({ tier: "write", effective_tier: "write" });
   });
 
-  it("does not have its arguments completed with defaults or converted", async () => {
+  it("keeps its arguments as they are: no defaults are added, and no values are converted", async () => {
     const harness = await AgentHarness.open();
     expect((await harness.request("create", { title: 1 })).detail.code).toBe("invalid_args");
     expect((await harness.request("delete", { id: 1 })).detail.code).toBe("invalid_args");
@@ -171,7 +171,7 @@ describe("a call that the agent refuses", () => {
     expect(await code("none")).toBe("paused");
   });
 
-  it("has long names cut in the ledger", async () => {
+  it("is recorded in the ledger with long names cut off", async () => {
     const harness = await AgentHarness.open();
     const appId = "x".repeat(3_000_000);
     const answer = await harness.request("😀".repeat(100_000), {}, { appId });

@@ -32,7 +32,7 @@ describe("while the journal cannot be written", () => {
     expect((await harness.request("list", {})).disposition).toBe("executed");
   });
 
-  it("a parked call stays parked and is not dispatched", async () => {
+  it("a call that waits for confirmation keeps waiting, and is not dispatched", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     const stop = rejectRows(harness, "UPDATE", "NEW.state = 'dispatching'");
@@ -47,7 +47,7 @@ describe("while the journal cannot be written", () => {
     ).toHaveLength(1);
   });
 
-  it("a parked call stays parked even if the ledger fails too", async () => {
+  it("a call that waits for confirmation keeps waiting even if the ledger fails too", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     harness.ledger.mode = "down";

@@ -14,7 +14,7 @@ const ROUNDS = Number(process.env["BERTH_CONFIRM_ROUNDS"] ?? 1_000);
 const other = userCaller(":1.2");
 
 describe("a call that waits for confirmation", () => {
-  it("runs with the arguments that the user was shown when it is confirmed", async () => {
+  it("runs with the arguments that the user saw, once the user confirms it", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park("create", { title: "a" });
     expect(harness.app.received).toEqual([]);

@@ -48,7 +48,7 @@ describe("linting a manifest", () => {
     ]);
   });
 
-  it("reports a missing member at its parent", async () => {
+  it("reports a missing member at the position of its parent", async () => {
     const file = write("org.example.Notes.json", notes({ tools: [{ name: "a", tier: "read" }] }));
     expect(await lines(file)).toEqual([
       "10:5 /tools/0/description is missing: people decide by it, and tool discovery searches it",

@@ -32,7 +32,7 @@ describe("a value in the memory of an app", () => {
     expect((await memory.list(OTHER, unconfinedCaller)).size).toBe(0);
   });
 
-  it("belongs to one app, and remains when another app is wiped", async () => {
+  it("belongs to one app, and remains when the memory of another app is wiped", async () => {
     const { memory } = new MemoryHarness();
     await memory.set(NOTES, "colour", "blue", unconfinedCaller);
     await memory.set(OTHER, "colour", "red", unconfinedCaller);
@@ -43,7 +43,7 @@ describe("a value in the memory of an app", () => {
     expect(await memory.get(NOTES, "colour", unconfinedCaller)).toBe("green");
   });
 
-  it("is returned by a call that follows the write without waiting for its result", async () => {
+  it("is returned by a call that follows the write, even if the caller has not waited for the result of the write", async () => {
     const { memory } = new MemoryHarness();
     const first = memory.set(NOTES, "n", "1", unconfinedCaller);
     const read = memory.get(NOTES, "n", unconfinedCaller);

@@ -60,7 +60,7 @@ describe("a damaged memory database", () => {
     expect(await harness.memory.get(NOTES, "k", unconfinedCaller)).toBe("blue");
   });
 
-  it("with one damaged value returns the other values; reading that value and listing its app fail", async () => {
+  it("with one damaged value returns the other values; only a call that reads this value, or lists its app, fails", async () => {
     const harness = await createFilledHarness();
     await harness.memory.set(NOTES, "l", "green", unconfinedCaller);
     harness.sql((db) => db.exec("UPDATE item SET sealed = zeroblob(length(sealed)) WHERE id = 1"));

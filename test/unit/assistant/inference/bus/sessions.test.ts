@@ -225,7 +225,7 @@ describe("the reader of a session's pipe", () => {
     await expect(session.generate()).rejects.toEqual(code("not_found"));
   });
 
-  it("that closes its end before the first text is noticed within a second", async () => {
+  it("is noticed within a second if it closes its end before the first text", async () => {
     const harness = new InferenceBusHarness();
     harness.service.script = async function* (_, signal) {
       yield accepted;
@@ -333,7 +333,7 @@ describe("the end of a session", () => {
     await until(() => harness.service.running === 0);
   });
 
-  it("by its owner's disconnection ends all sessions of the owner, and no others", async () => {
+  it("by a disconnection of its owner ends all sessions of that owner, and no others", async () => {
     const harness = new InferenceBusHarness();
     harness.service.script = endless;
     const sessions = await Promise.all([harness.open(), harness.open(), harness.open(":1.9")]);

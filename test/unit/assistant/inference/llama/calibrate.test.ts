@@ -56,7 +56,7 @@ describe("the calibration of threads", () => {
     expect((await run(4)).calibration).toMatchObject({ decodeThreads: 4, decodeMs: 2 });
   });
 
-  it("is not steady if its measurements differ, so that they are not stored", async () => {
+  it("is not steady if its measurements differ, and its result is then not stored", async () => {
     const { run } = machine((_, threads, call) => (10 / threads) * (1 + call));
     expect((await run(2)).steady).toBe(false);
   });

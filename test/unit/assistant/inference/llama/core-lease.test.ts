@@ -48,7 +48,7 @@ describe("cores leased to a model's process", () => {
     expect(idle.sent).toEqual(["hold", "release"]);
   });
 
-  it("are lent to interactive work between two steps of background work, and then return", async () => {
+  it("are lent to interactive work between two steps of background work, and are then returned to the background work", async () => {
     const arbiter = new CoreArbiter({ clock: new VirtualClock() });
     const [background, interactive] = [modelProcess(arbiter), modelProcess(arbiter)];
     await background.leased.hold("background", never);

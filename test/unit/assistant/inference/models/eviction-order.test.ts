@@ -31,7 +31,7 @@ describe("unpinned models, when a new model needs memory", () => {
     expect(next([], large)).toBe("none");
   });
 
-  test("are waited for while they are in use, but not forever", () => {
+  test("delay the new model while they are in use, but not forever", () => {
     expect(next([model("a", 1, busy)], large)).toBe("wait");
     expect(next([model("a", 1, busy)], large, true)).toBe("none");
     expect(next([model("a", 8, busy)], { wanted: 5, least: 5 }, true)).toBe("none");
@@ -74,7 +74,7 @@ describe("pinned models, when a new model needs memory", () => {
     expect(next([model("p", 8, pinned), model("a", 1, busy)], { wanted: 9, least: 5 })).toBe("p");
   });
 
-  test("are waited for while they are being unloaded", () => {
+  test("delay the new model while they are being unloaded", () => {
     const leaving = { ...pinned, ...busy, isUnloading: true };
     expect(next([model("p", 8, leaving), model("q", 2, pinned)], { wanted: 5, least: 5 })).toBe(
       "wait",

@@ -122,7 +122,7 @@ test("the size of a split model includes all parts, and registered values do not
   });
 });
 
-test("aliases exist only as long as their registration", async () => {
+test("an alias exists only as long as the registration that contains it", async () => {
   await files("a.gguf");
   const models = known({ "gpt-4o": "a" });
   const a = { id: "a", path: join(folder, "a.gguf"), isPinned: true };

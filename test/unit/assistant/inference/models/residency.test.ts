@@ -155,7 +155,7 @@ describe("the memory budget", () => {
     expect((await next).model.id).toBe("next");
   });
 
-  test("respects the limit of a model, and the model is reloaded if it uses more", async () => {
+  test("respects the limit of a model; a model that exceeds its limit is reloaded", async () => {
     const { engine, known, residency: made, stateOf } = await createResidency();
     engine.memoryBytes.set("a", 8);
     await known.register({ id: "a", path: "", isPinned: true });
@@ -386,7 +386,7 @@ describe("explicit loads and unloads", () => {
   });
 });
 
-test("the facts of a model in memory are those with which it was loaded", async () => {
+test("the reported facts of a model in memory are those from the time when it was loaded", async () => {
   const { acquire, engine, known, residency: models } = await createResidency("a");
   const file = await known.find("a");
   (await acquire("a")).release();
@@ -398,7 +398,7 @@ test("the facts of a model in memory are those with which it was loaded", async 
 });
 
 describe("a request that names no model", () => {
-  test("uses a model in memory, then a pinned one, then the first; embedding models only for embeddings", async () => {
+  test("uses a model in memory, then a pinned model, then the first model; embedding models are used for embeddings only", async () => {
     const {
       acquire,
       engine,

@@ -79,7 +79,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)(
       expect(accepts(one.replace("weather", "weather_tomorrow"))).toBe(false);
     });
 
-    test("at most one call is allowed without parallel calls", () => {
+    test("at most one call is allowed if parallel calls are turned off", () => {
       const plan = planned({ ...required, parallelToolCalls: false }, template);
       expect(acceptorOf(plan)(one)).toBe(true);
       if (two !== undefined) expect(acceptorOf(plan)(two)).toBe(false);

@@ -74,7 +74,7 @@ describe("an answer of the scheduler", () => {
     expect(harness.steps).toHaveLength(3);
   });
 
-  it("emits text at its end that was held back as a possible stop text", async () => {
+  it("emits, at the end, text that was held back as a possible stop text", async () => {
     harness = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN"] }) });
     const readers = [
       harness.ask("by itself", { stop: ["END"] }),
@@ -123,7 +123,7 @@ describe("an answer of the scheduler", () => {
     expect(harness.runner.calls).toEqual([]);
   });
 
-  it("fails without affecting other answers if its stream fails, and its sequence is truncated before it is reused", async () => {
+  it("fails alone if its stream fails, and its sequence is truncated before another answer uses the sequence", async () => {
     harness = new SchedulerHarness({
       sequences: 2,
       script: (prompt) => ({

@@ -124,7 +124,7 @@ describe("embeddings", () => {
     await harness.until(() => result.over, "it is over");
   });
 
-  it("wait for interactive work if they have background priority, except for one text at intervals", async () => {
+  it("with background priority wait for interactive work, except for one text at intervals", async () => {
     harness = new SchedulerHarness({ embedMs: 5, script: endless });
     const result = embed(
       Array.from({ length: 400 }, () => "a short text"),
@@ -142,7 +142,7 @@ describe("embeddings", () => {
     expect(result.value?.tokens).toHaveLength(400);
   });
 
-  it("pause background answers if their request is interactive", async () => {
+  it("of an interactive request pause background answers", async () => {
     harness = new SchedulerHarness({ embedMs: 5, script: endless });
     const reader = harness.askInBackground("x", { maxTokens: 50 });
     await harness.until(() => reader.text.length > 0, "it answers");

@@ -32,7 +32,7 @@ describe("the scheduler", () => {
     );
   });
 
-  it("steps only interactive streams if there are any, except in one step of 32", async () => {
+  it("steps only interactive streams if there are any; one step in 32 also includes background streams", async () => {
     harness = new SchedulerHarness({ script: (prompt) => letters(prompt, 100) });
     const background = ["a", "b"].map((name) => harness.askInBackground(name));
     await harness.until(() => harness.steps.length === 10, "background is under way");

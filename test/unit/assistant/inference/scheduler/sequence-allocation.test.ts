@@ -32,7 +32,7 @@ describe("the sequence for a prompt", () => {
     expect(sequence()).toBe(1);
   });
 
-  it("is reused up to the last token if it contains the whole prompt", async () => {
+  it("is reused up to the last token of the prompt if it contains the whole prompt", async () => {
     harness = new SchedulerHarness();
     expect(await cached("the same")).toBe(0);
     expect(await cached("the same")).toBe("the same".length - 1);
@@ -48,7 +48,7 @@ describe("the sequence for a prompt", () => {
     expect(sequence()).toBe(1);
   });
 
-  it("is an empty one rather than that of a conversation with a short common prefix", async () => {
+  it("is an empty sequence if only conversations with a short common prefix are cached", async () => {
     harness = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
     const one = `Hello. ${"This is one long conversation. ".repeat(3)}`;
     const other = `Hello. ${"Here are other things to speak of. ".repeat(3)}`;

@@ -39,7 +39,7 @@ describe("writing the ledger before inference", () => {
     });
   });
 
-  test("prevents generation, embedding and loading if it fails", async () => {
+  test("prevents generation, embedding and loading if the write fails", async () => {
     await using harness = await createServiceHarness();
     harness.ledger.refuses = true;
     await expect(collect(harness.service.generate(plainRequest, never))).rejects.toMatchObject({

@@ -10,7 +10,7 @@ const first = {
   random: () => 0.5,
 };
 
-test("the client's sampling values take precedence over the defaults, even if they are zero", () => {
+test("the client's sampling values take precedence over the defaults, even if the client's values are zero", () => {
   expect(completeSampling({ temperature: 0, topK: 0, seed: 0 }, first)).toMatchObject({
     temperature: 0,
     topK: 0,

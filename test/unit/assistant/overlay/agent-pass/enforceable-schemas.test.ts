@@ -83,7 +83,7 @@ describe("schemas of tools that the engine may not support", () => {
     );
   });
 
-  it("are not blamed for other refusals, which are rethrown", async () => {
+  it("cause no second try if the engine refuses for another reason, and the error is rethrown", async () => {
     await expect(new EnforceableSchemas().ask(eight, refusal)).rejects.toMatchObject({
       code: "unsupported_schema",
     });

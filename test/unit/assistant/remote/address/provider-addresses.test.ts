@@ -20,7 +20,7 @@ it("the check of an address reads Berth's own ports each time", async () => {
   await expect(check()).rejects.toMatchObject({ code: "forbidden" });
 });
 
-it("the addresses of this machine's interfaces count as its own", async () => {
+it("the addresses of this machine's interfaces count as addresses of the machine itself", async () => {
   const addresses = new ProviderAddresses({
     ownPorts: () => new Set([7777]),
     ownAddresses: () => new Set(["10.1.2.3"]),
@@ -78,7 +78,7 @@ it.each(["no address", "1.2.3", "0x7f.0.0.1", "127.1", "::1::", ""])(
   },
 );
 
-it("addresses are returned only while the name resolves to the class that it had when the provider was added", async () => {
+it("addresses are returned only if their class is the one that the name had when the provider was added", async () => {
   const host = { host: "moving.example", port: 443 };
   const addresses = resolvingTo(["8.8.8.8", "1.1.1.1"], ["127.0.0.1"], ["8.8.8.8", "10.0.0.1"]);
 

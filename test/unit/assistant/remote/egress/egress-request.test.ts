@@ -295,7 +295,7 @@ describe("a credential that changes between two attempts", () => {
     }
   });
 
-  test("is replaced by the new one, which is kept as secret as the old one", async () => {
+  test("is replaced by the new credential, which is kept as secret as the old one", async () => {
     const harness = createEgressHarness();
     const other = "sk-other-9876543210fedcba";
     harness.http.scripts = [
@@ -423,7 +423,7 @@ describe("revoking consent", () => {
     "between two attempts",
   ];
 
-  test("ends the requests that need it at every moment, and nothing more is sent", async () => {
+  test("at any moment ends the requests that need the consent, and nothing more is sent", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...moments),

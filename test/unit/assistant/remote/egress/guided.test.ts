@@ -63,7 +63,7 @@ describe("an answer of a provider that must be JSON", () => {
     expect(harness.http.calls).toHaveLength(2);
   });
 
-  test("is requested again only for the invalid ones of several choices", async () => {
+  test("is requested again only for those of several choices that are invalid", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [choices("no", "[1]", "nor"), choices("[0]", "[2]")];
     const { events, error } = await harness.run({ ...whole, n: 3 });
@@ -72,7 +72,7 @@ describe("an answer of a provider that must be JSON", () => {
     expect(harness.http.calls[1]?.body).toMatchObject({ n: 2 });
   });
 
-  test("is requested again only for the invalid ones of several prompts", async () => {
+  test("is requested again only for those of several prompts whose answers are invalid", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [choices("[0]", "no", "nor", "[3]"), choices("[1]", "[2]")];
     const prompts = [text("a"), text("b")];

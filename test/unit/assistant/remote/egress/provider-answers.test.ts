@@ -383,7 +383,7 @@ function callsOf(events: readonly AnswerEvent[]) {
   return calls;
 }
 
-test("an answer that is one document may have 4 MiB, because parsing it blocks other work", async () => {
+test("an answer that is one document is limited to 4 MiB, because parsing it blocks other work", async () => {
   const filled = (bytes: number) => ({
     content: "x".repeat(bytes - document({ content: "" }).length),
   });
@@ -397,7 +397,7 @@ test("an answer that is one document may have 4 MiB, because parsing it blocks o
   expect(statuses).toEqual(["failed"]);
 });
 
-test("an answer with embeddings may have as many bytes as its texts can need", async () => {
+test("an answer with embeddings is limited to the bytes that its texts can need", async () => {
   const harness = createEgressHarness();
   harness.http.scripts = [cut];
   for (const texts of [["a"], Array.from({ length: 2_048 }, () => "a")]) {

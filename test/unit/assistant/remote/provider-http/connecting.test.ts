@@ -137,7 +137,7 @@ it("the connection goes to the address that was checked, not to the result of an
   expect(asked).toBe(1);
 });
 
-it("the name is resolved for each new connection, and a change of its class is refused", async () => {
+it("the name is resolved for each new connection, and an address of another class is refused", async () => {
   let means = ["127.0.0.1"];
   await using harness = await ProviderHarness.start({
     host: "moving.example",

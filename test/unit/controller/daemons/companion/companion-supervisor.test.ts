@@ -319,7 +319,7 @@ describe("if a companion is installed", () => {
 });
 
 describe("if another process owns the bus names", () => {
-  test("the other process is not touched; a child is started when it ends", async () => {
+  test("the other process is not touched; a child is started when that process ends", async () => {
     prepare = (made) => made.setObservation({ owner: { pid: 5, url: "http://127.0.0.1:7778" } });
     await begin();
     expect(supervisor.report()).toMatchObject({

@@ -116,7 +116,7 @@ describe("a repository of the hub", () => {
     expect(model.files.map((file) => file.name)).toEqual(["ok-Q8_0.gguf"]);
   });
 
-  it("is followed to its new name, which later requests use", async () => {
+  it("that was renamed is followed to its new name, which later requests use", async () => {
     await hub.addRepository({ id: "org/new-name", files, private: true });
     hub.move("org/name", "org/new-name");
     const model = await createResolverHarness(hub.url, { token: hub.token }).resolve({});
@@ -125,7 +125,7 @@ describe("a repository of the hub", () => {
     });
   });
 
-  it("is found whether its name is in upper or lower case", async () => {
+  it("is found even if its name is written in another case", async () => {
     await hub.addRepository({ id: "Org/Name-GGUF", files });
     const model = await createResolverHarness(hub.url).resolve({ source: "org/name-gguf" });
     expect(model.files[0]?.location).toMatchObject({
@@ -250,7 +250,7 @@ describe("the token for the hub", () => {
 });
 
 describe("a gated repository", () => {
-  it("without a token has an error with the URL of its terms", async () => {
+  it("causes, for a request without a token, an error with the URL of the terms of use", async () => {
     await hub.addRepository({ id: "org/name", files, gated: "auto" });
     expect(await createResolverHarness(hub.url).refusal({})).toMatchObject({
       code: "hub_denied",

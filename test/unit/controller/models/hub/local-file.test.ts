@@ -65,7 +65,7 @@ describe("a file of this machine", () => {
     expect((await sources.resolve(wanted)).key).not.toBe(key);
   });
 
-  it("that is one part of a split model includes the other parts", async () => {
+  it("is loaded together with the other parts if it is one part of a split model", async () => {
     await put("m-00001-of-00002.gguf");
     const source = await put("m-00002-of-00002.gguf");
     const { files } = await sources.resolve({ source });
