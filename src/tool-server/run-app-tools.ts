@@ -38,7 +38,10 @@ async function runAction(
   });
 }
 
-/** Returns the app from the result of a write, which is never a dry run in these tools. */
+/**
+ * Returns the app from the result of a write. These tools never make a dry run, so the result always contains
+ * the app.
+ */
 export function requireWrittenApp(write: AppWriteResult): AppDetails {
   if (write.dryRun) throw new Error("a write was a dry run");
   return write.app;

@@ -83,7 +83,7 @@ export function extendChain(
   return chain.includes(observed) ? chain : [...chain, observed];
 }
 
-/** The maximum number of labels in a claimed chain, which must be short because the user reads it. */
+/** The maximum number of labels in a claimed chain. A chain must be short, because the user reads it. */
 const LABELS_MAX = 32;
 const LABEL_BYTES_MAX = 128;
 

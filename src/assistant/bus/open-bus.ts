@@ -34,7 +34,7 @@ const defaultPeerLimits: PeerLimits = {
   runningMax: 64,
   heldBytesMax: 32 * 2 ** 20,
 };
-/** Time that running calls have to end after they were aborted. */
+/** The time within which running calls must end after they were aborted. */
 const SHUTDOWN_TIMEOUT_MS = 2_000;
 
 const DO_NOT_QUEUE = 4;

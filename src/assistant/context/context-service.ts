@@ -20,7 +20,7 @@ import type {
 } from "./port.ts";
 
 export interface ContextSource {
-  /** The name of the source, which each of its search hits contains, such as `notes`. */
+  /** The name of the source, such as `notes`. Each search hit from this source contains the name. */
   readonly name: string;
   readonly path: string;
   /** The scope in which a search finds the source. A sandboxed app searches the scope `app:<id>`. Default: the name. */
@@ -32,7 +32,7 @@ export interface ContextServiceOptions {
   readonly dir: string;
   readonly sources: readonly ContextSource[];
   /**
-   * The embedding model; undefined if there is none, and hybrid searches are answered lexically. The value `awaited`
+   * The embedding model. Undefined if there is none; hybrid searches are then answered lexically. The value `awaited`
    * means that `setEmbedder` will be called later; until then hybrid searches are answered lexically too, and the
    * stored vectors are kept.
    */

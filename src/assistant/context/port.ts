@@ -46,7 +46,7 @@ export interface SearchHit {
   /** The URI of the file, such as `file:///home/…`. */
   readonly uri: string;
   readonly title: string;
-  /** The id of the passage, which is stable while its text does not change. */
+  /** The id of the passage. It stays the same while the text of the passage does not change. */
   readonly id: string;
   /** The modification time of the file (RFC 3339). */
   readonly mtime: string;

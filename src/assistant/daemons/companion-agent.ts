@@ -98,7 +98,8 @@ export async function openCompanionAgent(
 }
 
 /**
- * Returns the command for Berth's own tools: this program started a second time, which exits together with the daemon.
+ * Returns the command that serves Berth's own tools. The command starts this program a second time; the new process
+ * exits together with the daemon.
  */
 function createBerthToolsCommand(config: CompanionConfig): [string, AppCommand] {
   const program = join(packageRoot, "bin/berth");

@@ -34,7 +34,7 @@ import { LiveSettings } from "./live-settings.ts";
 import { openLocalInference } from "./local-inference.ts";
 import { AwaitedEmbedder } from "./model-embedder.ts";
 
-/** The content of the ready line and of `run/assistant.json`. */
+/** The JSON document that the companion prints when it is ready, and that it writes to `run/assistant.json`. */
 export interface CompanionReady {
   /** The URL of the HTTP API: `http://127.0.0.1:PORT`, with the port that the daemon listens on. */
   readonly url: string;

@@ -15,7 +15,7 @@ import { openLedger } from "../ledger/ledger.ts";
 import { createRunningDaemon, listenOnLoopback, type RunningDaemon } from "./daemon-lifetime.ts";
 import { openLocalInference } from "./local-inference.ts";
 
-/** The content of the ready line and of `run/assistant.json`. */
+/** The JSON document that the daemon prints when it is ready, and that it writes to `run/assistant.json`. */
 export interface AssistantReady {
   /** The URL of the HTTP API: `http://127.0.0.1:PORT`, with the port that the daemon listens on. */
   readonly url: string;

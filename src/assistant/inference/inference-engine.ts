@@ -14,8 +14,8 @@ export interface InferenceEngine extends AsyncDisposable {
    */
   inspect(file: ModelFile, signal: AbortSignal): Promise<ModelFacts>;
   /**
-   * Loads a model and resolves when it can answer. Rejects with `model_unusable`, or with `insufficient_memory` and the
-   * numbers. An abort stops the processes that it started.
+   * Loads a model and resolves when it can answer. Rejects with `model_unusable`, or with `insufficient_memory`, whose
+   * message contains the needed and the allowed memory. An abort stops the processes that it started.
    */
   load(request: LoadRequest, signal: AbortSignal): Promise<LoadedModel>;
 }
@@ -64,8 +64,8 @@ export interface LoadRequest extends ModelFile {
 
 /**
  * A lease on the processor cores. Only one model computes at a time, because the threads of two models would spin while
- * they wait for each other, which is about a hundred times slower. A model may be asked to release the cores after its
- * current step.
+ * they wait for each other, and both would be about a hundred times slower. A model may be asked to release the cores
+ * after its current step.
  */
 export interface CoreLease {
   /**

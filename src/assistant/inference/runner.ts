@@ -78,7 +78,10 @@ export interface TokenStream {
   close(): Promise<void>;
 }
 
-/** A text has more tokens than the model accepts at once; `index` is its position among the texts of that call. */
+/**
+ * Thrown if a text has more tokens than the model accepts at once. `index` is the position of the text among the texts
+ * of that call.
+ */
 export class TextTooLongError extends Error {
   readonly index: number;
   readonly tokens: number;
@@ -97,7 +100,7 @@ export type StepOutcome =
   | {
       readonly kind: "token";
       readonly token: Token;
-      /** Complete code points that this token finished; "" while bytes of one are missing. */
+      /** The code points that this token completed; "" while bytes of a code point are missing. */
       readonly text: string;
       /** The logprob of the token; present if `Sampling.logprobs` requested it. */
       readonly logprob?: TokenLogprob;

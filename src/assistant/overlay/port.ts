@@ -3,9 +3,9 @@ import type { Caller } from "../caller.ts";
 import type { DataClass } from "../data-class.ts";
 
 /**
- * The queries of frontends. Each query runs one turn, which includes context, tools and consent. AssistantErrors:
- * `invalid_request`; `limits_exceeded` (4 run and 16 wait); `not_found` for an unknown query or a query of another
- * connection; `forbidden`.
+ * The queries of frontends. Each query runs one turn, which includes context, tools and consent. The methods reject
+ * with AssistantErrors: `invalid_request`; `limits_exceeded` if 4 queries run and 16 wait; `not_found` for an unknown
+ * query or a query of another connection; `forbidden`.
  */
 export interface OverlayService {
   /** Starts a query and returns its id. No event of the query is sent before the caller has the id. */
@@ -111,7 +111,7 @@ export interface ConsentRequest {
   readonly model: string;
   /** The data classes that are not allowed yet and would be sent for this turn only. */
   readonly scopes: readonly DataClass[];
-  /** The search results of the turn that would be sent. */
+  /** Those search results of the turn that would be sent. */
   readonly sources: readonly SourceMeta[];
   /** The tool calls of the turn whose results would be sent. */
   readonly calls: readonly TurnCall[];

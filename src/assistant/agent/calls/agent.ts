@@ -54,7 +54,7 @@ export interface AgentOptions {
   readonly durability?: Durability;
 }
 
-/** Time that running calls have to end when the daemon stops, before they are interrupted. */
+/** When the daemon stops, calls that still run after this time are interrupted. */
 const DRAIN_TIMEOUT_MS = 5_000;
 
 /**

@@ -88,7 +88,10 @@ export class CallCompletionRecorder {
     return this.#finish(call, { status: "executed", detail }, entry, isJournaled, kept);
   }
 
-  /** Records the end of a parked call that was not dispatched. `entries` are its last ledger entries in order. */
+  /**
+   * Records the end of a parked call that was not dispatched. `entries` are the last ledger entries of the call, in
+   * order.
+   */
   async recordUndispatched(
     call: PlannedCall,
     refusal: CallRefusal,

@@ -6,8 +6,8 @@ import type { ConfirmationSpec, DiffRow, JsonObject } from "../port.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
 /**
- * Builds the description of a call that is shown to the user for confirmation. `args` are exactly the arguments that
- * would be sent to the app.
+ * Builds the description that is shown to the user for the confirmation of a call. `args` are exactly the arguments
+ * that would be sent to the app.
  */
 export function buildConfirmationSpec(call: PlannedCall, expiresAtMs: number): ConfirmationSpec {
   return {

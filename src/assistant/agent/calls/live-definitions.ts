@@ -30,8 +30,8 @@ export class LiveDefinitions {
   }
 
   /**
-   * Connects to the app and compares its definition. Returns undefined if the tool may be called. Rejects with
-   * ToolAppError or the signal's reason.
+   * Connects to the app and compares its definition of the tool with the manifest. Returns undefined if the tool may be
+   * called. Rejects with ToolAppError or the signal's reason.
    */
   async check(
     app: AppManifest,
@@ -97,7 +97,7 @@ export class LiveDefinitions {
   }
 
   /**
-   * Returns a digest of the parts of a schema that define the arguments; undefined if the schema is nested too deeply
+   * Returns a digest of those parts of a schema that define the arguments; undefined if the schema is nested too deeply
    * to serialise.
    */
   #digestSchema(schema: JsonObject): string | undefined {

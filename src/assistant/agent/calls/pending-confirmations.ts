@@ -23,7 +23,7 @@ import {
   toRefusedResult,
 } from "./planned-call.ts";
 
-/** Time that the user has to confirm a call before it expires. */
+/** The time within which the user must confirm a call. After that, the call expires. */
 const CONFIRMATION_TTL_MS = 300_000;
 /**
  * The maximum size of the arguments in one list of calls. A list contains the arguments of each call twice, so 64 calls
@@ -35,7 +35,7 @@ const CHECK_INTERVAL_MS_MAX = 5_000;
 
 interface ParkedCall {
   readonly plan: PlannedCall;
-  /** The description of the call that was sent to the listeners. */
+  /** The call's description, which was sent to the listeners. */
   readonly spec: ConfirmationSpec;
   readonly expiresBootMs: number;
   /**

@@ -6,7 +6,7 @@ import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 export interface SearchableTool {
   readonly app: AppManifest;
   readonly tool: ToolDeclaration;
-  /** The ids of the app and the tool in one text. Unlike the declaration's digest, it is unique. */
+  /** The ids of the app and the tool in one text. Unlike the declaration's digest, this text is unique. */
   readonly id: string;
   readonly name: string;
   readonly title: string;

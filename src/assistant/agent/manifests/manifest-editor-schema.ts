@@ -69,7 +69,7 @@ const tool = {
 };
 
 const schema = {
-  // Editors support draft-07 best.
+  // The schema uses draft-07, because editors support that draft best.
   $schema: "http://json-schema.org/draft-07/schema#",
   title: "Tool manifest",
   description:

@@ -7,8 +7,9 @@ export class MessageBoundsError extends Error {}
 const DEPTH_MAX = 100;
 
 /**
- * Limit on values outside structuredContent, which is not validated. The SDK's schemas take about 10 µs per invalid
- * value, so 4 MiB of zeros in place of content blocks would take half a minute.
+ * The maximum number of values outside of structuredContent; the values inside of structuredContent are not validated.
+ * The SDK's schemas take about 10 µs per invalid value, so 4 MiB of zeros in place of content blocks would take half a
+ * minute.
  */
 const CHECKED_VALUES_MAX = 50_000;
 

@@ -26,7 +26,7 @@ export interface EmbeddingIndexDependencies {
    * kept, and no new vectors are requested.
    */
   readonly embedder: VectorSpaceState | "awaited" | undefined;
-  /** Sends texts to the embedder, whose vectors the receiver passes to `storeVectors`. */
+  /** Sends texts to the embedder. The receiver passes the embedder's vectors to `storeVectors`. */
   readonly requestEmbeddings: (texts: readonly string[]) => void;
   readonly onChange: () => void;
   readonly onError: (error: unknown) => void;

@@ -54,7 +54,10 @@ export class MemoryFile {
       .get(app);
   }
 
-  /** Returns the bytes of an item that count for the app's limit; undefined if the app has no such item. */
+  /**
+   * Returns the number of bytes with which an item counts towards the app's limit; undefined if the app has no such
+   * item.
+   */
   readItemBytes(app: string, name: Buffer): number | undefined {
     return this.#db
       .prepare<[string, Buffer], number>(

@@ -26,7 +26,7 @@ export interface InferenceSessionOptions {
   readonly onUnexpectedError: (error: unknown) => void;
 }
 
-/** The interval for checking that the pipe still has a reader, while the model has not produced text yet. */
+/** The interval at which the daemon checks that the pipe still has a reader, until the model has produced text. */
 const READER_CHECK_MS = 1_000;
 
 /** A message in progress, from the call of Generate on. The session begins to write to the pipe later. */

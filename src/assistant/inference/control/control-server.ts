@@ -12,8 +12,8 @@ export interface ControlServerOptions extends ControlModelRoutesOptions {
 }
 
 /**
- * The longest path of a socket. `sun_path` has 108 bytes on Linux, including the terminator, and 104 on macOS, which is
- * the smallest size.
+ * The longest path of a socket that every system accepts. `sun_path` has 108 bytes on Linux and 104 on macOS, including
+ * the terminator.
  */
 const SOCKET_PATH_BYTES_MAX = 103;
 

@@ -18,7 +18,7 @@ export interface InferenceHttpLimits extends SseLimits {
   /** The time limit for receiving a request's headers, and for receiving the whole request. */
   readonly headersMs: number;
   readonly requestMs: number;
-  /** The time that answers in progress have to end when the server closes. */
+  /** The time within which answers in progress must end when the server closes. */
   readonly closeGraceMs: number;
   readonly connectionsMax: number;
 }

@@ -116,7 +116,7 @@ export async function streamAnswer(
   }
 }
 
-/** A pull from the events that was started and may still be pending. */
+/** A pull of the next event. It was started, and may still be pending. */
 interface PendingPull {
   readonly pull: Promise<IteratorResult<AnswerEvent>>;
 }

@@ -103,7 +103,7 @@ export type RouteName = keyof typeof refusedByRoute;
 /** The ignored parameters by name, with their values. */
 export type PassthroughParameters = Readonly<Record<string, unknown>>;
 
-/** The parameters of a request that local models ignore. */
+/** The parameters that local models ignore in a request. */
 export interface UnknownParameters {
   /** The names of the parameters that are on no list. */
   readonly unknown: readonly string[];

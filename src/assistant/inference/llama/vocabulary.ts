@@ -11,7 +11,7 @@ const NO_BYTES = new Uint8Array();
  * replacement character. So this class decodes the file's own token list like llama.cpp's token_to_piece.
  */
 export class Vocabulary {
-  /** Control tokens by their text; a client's text must never become one. */
+  /** Control tokens by their text. A client's text must never become a control token. */
   readonly controlTokens: ReadonlyMap<string, Token>;
   readonly #model: LlamaModel;
   readonly #words: readonly string[];

@@ -12,7 +12,7 @@ interface LoadFailure {
   readonly count: number;
   /** The time when the model may be loaded again, by the clock. */
   readonly retryAt: number;
-  /** The time when the file was last written; the failure does not count for a changed file. */
+  /** The time when the file was last written. If the file has changed since the failure, the failure is ignored. */
   readonly fileStamp: number;
 }
 
@@ -64,7 +64,10 @@ export function toLoadError(error: unknown, id: string): AssistantError {
     : new AssistantError("model_unusable", `model ${id} could not be loaded`, { cause: error });
 }
 
-/** Adds to an error the time after which a request may be sent again, for requests during the back-off. */
+/**
+ * Adds to an error the time after which the client may send the request again. It is used for requests during the
+ * back-off.
+ */
 export function withRetryAfter(error: AssistantError, waitMs: number): AssistantError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   // The messages of other errors already contain a hint.

@@ -3,10 +3,10 @@ import { NameTrie } from "./name-trie.ts";
 import type { PromptPiece } from "./prompt-piece.ts";
 
 /**
- * Prevents clients' text from becoming control tokens. Before rendering, every character of a control
- * token's name in their text is replaced by one private-use character that occurs neither in the request
- * nor in the template. After rendering, the original characters are restored in pieces that are tokenised
- * without control tokens. A template trims, splits, measures and compares masked text like any other.
+ * Prevents clients' text from becoming control tokens. Before rendering, every character of a control token's name in
+ * such text is replaced by one private-use character that occurs neither in the request nor in the template. After
+ * rendering, the original characters are restored in pieces that are tokenised without control tokens. A template
+ * trims, splits, measures and compares masked text like any other.
  */
 export class ControlTokenGuard {
   readonly #names: NameTrie;

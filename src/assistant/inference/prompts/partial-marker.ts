@@ -7,8 +7,8 @@ export function findPartialMarkerLength(text: string, marker: string): number {
 }
 
 /**
- * Returns the length of the text that certainly precedes `marker`. The rest may be part of the marker, or
- * is white space before it, which is dropped if the marker follows.
+ * Returns the length of the text that certainly precedes `marker`. The rest may be the beginning of the marker, or
+ * white space before the marker. That white space is dropped if the marker follows.
  */
 export function findLengthBeforeMarker(text: string, marker: string): number {
   return text.slice(0, text.length - findPartialMarkerLength(text, marker)).trimEnd().length;

@@ -16,7 +16,7 @@ export interface PlanRequest {
   readonly prompt: Prompt;
   readonly toolChoice: ToolChoice;
   readonly parallelToolCalls: boolean;
-  /** The schema for an answer in text; undefined if any text is allowed. */
+  /** The schema for an answer without a tool call; undefined if any text is allowed. */
   readonly document: { readonly schema: unknown } | undefined;
 }
 

@@ -192,7 +192,7 @@ export class Scheduler implements AsyncDisposable {
     this.#finish(generation);
   }
 
-  /** Ends a generation, whatever its state; its sequence is free before the next runner call. */
+  /** Ends a generation in any state. The sequence of the generation becomes free before the next runner call. */
   #finish(generation: Generation): void {
     if (generation.isOver) return;
     generation.isOver = true;

@@ -4,7 +4,7 @@ import type { Generation, GenerationSlot } from "./generation.ts";
 import { chooseSlot } from "./sequence-slot.ts";
 import { OVERTAKEN_MAX, WaitingQueue } from "./waiting-queue.ts";
 
-/** A reader may stall this long before its generation loses the sequence to a waiting one. */
+/** A reader may stall this long before its generation loses the sequence to a waiting generation. */
 export const STALLED_READER_MAX_MS = 5_000;
 
 /** A background job that got its sequence by ageing is not evicted before this many more tokens. */

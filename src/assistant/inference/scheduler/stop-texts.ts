@@ -15,7 +15,7 @@ export class StopTexts {
       .map((stop) => new StopTextMatcher(stop));
   }
 
-  /** Returns the text that may be emitted after this piece; `stopped`: a stop text was found. */
+  /** Returns the text that may be emitted after this piece. `stopped` is true if a stop text was found. */
   push(piece: string): { readonly text: string; readonly stopped: boolean } {
     if (this.#matchers.length === 0) return { text: piece, stopped: false };
     const text = this.#held + piece;
@@ -40,7 +40,7 @@ export class StopTexts {
   }
 }
 
-/** An unpaired surrogate. */
+/** Matches an unpaired surrogate. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Matches one stop text with the algorithm of Knuth, Morris and Pratt, at a constant cost per character on average. */

@@ -76,7 +76,7 @@ export interface GrammarLayout {
   readonly schemas: Readonly<Record<string, unknown>>;
 }
 
-/** Writes a grammar after checking its cost and its ambiguity in llama.cpp. */
+/** Checks how costly and how ambiguous a grammar is for llama.cpp, and then writes the grammar. */
 function writeGrammar(rules: ReadonlyMap<string, Expression>, root: Expression): GrammarText {
   checkCost(rules, root);
   assertBoundedAmbiguity(rules, root);

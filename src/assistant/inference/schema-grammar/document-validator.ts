@@ -41,7 +41,7 @@ export function createDocumentValidator(schema: unknown): DocumentValidator {
   };
 }
 
-/** The package is CommonJS: in Node its default export is nested one level deeper than in its types. */
+/** The package is CommonJS: in Node, its default export is nested one level deeper than its types declare. */
 function addFormats(ajv: Ajv2020): void {
   const plugin: FormatsPlugin | { readonly default: FormatsPlugin } = ajvFormats;
   const add = "default" in plugin ? plugin.default : plugin;

@@ -15,8 +15,8 @@ import { schemaLimits } from "./schema-limits.ts";
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
- * The default limit of CPU time for one validation. It is longer than that for a compilation, because Ajv generates
- * code when it first uses a schema.
+ * The default limit of CPU time for one validation. It is longer than the limit for a compilation, because Ajv
+ * generates code when it first uses a schema.
  */
 const VALIDATE_MAX_MS = 2_000;
 

@@ -97,7 +97,7 @@ function writeClass(ranges: readonly CodePointRange[]): string {
     const above: CodePointRange = [Math.max(from, 0xe000), to];
     return [below, above].filter(([low, high]) => low <= high);
   });
-  if (parts.length === 0) throw new Error("a class has no characters");
+  if (parts.length === 0) throw new Error("a character class has no characters");
   const text = parts.map(([from, to]) =>
     from === to ? escapeInClass(from) : `${escapeInClass(from)}-${escapeInClass(to)}`,
   );

@@ -19,7 +19,10 @@ function unreachableError(named: ProviderEndpoint, why: string): AssistantError 
   );
 }
 
-/** A reused connection was closed before any byte of an answer; the request may be sent again on a new connection. */
+/**
+ * Thrown if a reused connection was closed before any byte of an answer arrived. The request may be sent again on a new
+ * connection.
+ */
 export class LostConnectionError extends Error {}
 
 /**

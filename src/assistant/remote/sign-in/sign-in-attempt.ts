@@ -7,7 +7,7 @@ import { CallbackListener, type CallbackReceiver } from "./callback-listener.ts"
 import { type FailedLoginDetail, SignInFailure } from "./sign-in-failure.ts";
 import type { SignInProtocol, StartedSignIn } from "./sign-in-protocol.ts";
 
-/** The time that the user has to complete a sign-in. */
+/** The time within which the user must complete a sign-in. */
 const ATTEMPT_MS = 5 * 60_000;
 /**
  * The time that the listener stays open after the sign-in. A browser that reloads the page then learns that the sign-in

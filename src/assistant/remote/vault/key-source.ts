@@ -22,7 +22,10 @@ export type FoundKey =
   | { readonly state: "empty" }
   | { readonly state: "locked"; readonly why: string };
 
-/** The source refused to store a key. `message` contains the reason and what the user can do; it contains no path. */
+/**
+ * Thrown if the source refuses to store a key. `message` contains the reason and what the user can do; it contains no
+ * path.
+ */
 export class KeyNotStoredError extends Error {
   constructor(message: string, cause: unknown) {
     super(message, { cause });

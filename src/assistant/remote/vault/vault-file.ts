@@ -49,8 +49,8 @@ export interface CredentialRow {
 
 /**
  * `vault.db`, mode 0600, with the encrypted credentials. It does not contain the key. The file is separate from
- * `remote.db`, because it is rewritten as a whole after each change, which must not slow down the use of providers, and
- * because users can include it in a backup or leave it out. Every method throws SQLite's errors.
+ * `remote.db` for two reasons: rewriting it as a whole after each change must not slow down the use of providers, and
+ * users can include it in a backup or leave it out. Every method throws SQLite's errors.
  */
 export class VaultFile {
   readonly #db: SqliteDatabase;
@@ -150,7 +150,7 @@ export class VaultFile {
   }
 }
 
-/** Another program is reading an older state of the database, which needs the write-ahead log. */
+/** Thrown if another program reads an older state of the database. That state needs the write-ahead log. */
 class LogInUseError extends Error {
   readonly code = "SQLITE_BUSY_SNAPSHOT";
 }

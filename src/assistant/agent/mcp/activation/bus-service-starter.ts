@@ -9,8 +9,8 @@ const BUS = "org.freedesktop.DBus";
 /** Reply of StartServiceByName if a running process already owns the name. */
 const ALREADY_RUNNING = 2;
 /**
- * Delay before the start is requested again: the bus may still take an app that has just died for a running one,
- * usually for a few milliseconds.
+ * Delay before the start is requested again: the bus may still consider an app running that has just died, usually for
+ * a few milliseconds.
  */
 const ALREADY_RUNNING_RETRY_MS = 200;
 

@@ -26,7 +26,10 @@ export function extractSnippet(
   return cutOut(text, bestStart(hits, size), size);
 }
 
-/** Returns the start of the first window that contains the most different words. */
+/**
+ * Returns the start of the window that contains the largest number of different words. If several windows do,
+ * the first one wins.
+ */
 function bestStart(
   hits: readonly { readonly at: number; readonly end: number; readonly term: string }[],
   size: number,
@@ -41,7 +44,7 @@ function bestStart(
     if (score > bestScore) {
       bestScore = score;
       const span = (hits[last - 1]?.end ?? at) - at;
-      // The window is placed so that the words are in its middle.
+      // The window is placed so that the found words are in the middle of the window.
       best = Math.max(0, at - Math.floor((size - span) / 2));
     }
   }

@@ -129,7 +129,7 @@ class ArchitectureMetadata {
     const value = this.#metadata.get(`${this.#architecture}.${name}`);
     if (value === undefined) return undefined;
     if (typeof value !== "number" || !(value >= 0)) {
-      throw new GgufError(`its ${this.#architecture}.${name} is not a size`);
+      throw new GgufError(`its ${this.#architecture}.${name} is not a valid size`);
     }
     return value;
   }

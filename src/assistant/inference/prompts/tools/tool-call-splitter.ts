@@ -34,7 +34,7 @@ export class ToolCallSplitter {
   readonly #calls: { id: string; name: string; arguments: string }[] = [];
   #state: "text" | "between" | "call" = "text";
   #held = "";
-  /** The text of the current call, which is emitted if it turns out to be no call. */
+  /** The text of the current call, which is emitted as text if it turns out not to be a call. */
   #raw = "";
   #scanner: JsonCallScanner | NamedCallScanner = new JsonCallScanner();
   #isNameReported = false;

@@ -114,7 +114,10 @@ export function createUniversalAutomaton(): Automaton {
   return { alphabet, size: 1, next: Int32Array.of(0), accepting: Uint8Array.of(1) };
 }
 
-/** Returns true if no text is accepted; all states of an explored automaton are reachable. */
+/**
+ * Returns true if the automaton accepts no text. All states of an explored automaton are reachable, so none
+ * of them may be accepting.
+ */
 export function isEmptyAutomaton(automaton: Automaton): boolean {
   return !automaton.accepting.includes(1);
 }

@@ -25,8 +25,8 @@ const BOUND_DIGITS_MAX = 25;
 const PLACES_MAX = 60;
 
 /**
- * The syntax of the numbers that meet a set of constraints. Numbers are multiples of a smallest decimal place, the unit:
- * the range is given in these multiples, and may be negative.
+ * The syntax of the numbers that meet a set of constraints. All numbers are multiples of a unit, the smallest decimal
+ * place. The range is given in units, and may be negative.
  */
 export interface NumberSyntax extends UnitRange {
   /** The required divisor in units; 1 if every number is allowed. */
@@ -149,7 +149,7 @@ function computeLargestUnits(
   return powerOfTen(EXACT_DIGITS) - 1n;
 }
 
-/** Returns the step in units, as the divisor of allowed numbers. */
+/** Returns the required divisor of the allowed numbers, in units. */
 function computeModulus(step: Decimal, places: number): bigint {
   const units = step.digits * powerOfTen(places);
   return units / greatestCommonDivisor(units, powerOfTen(step.scale));

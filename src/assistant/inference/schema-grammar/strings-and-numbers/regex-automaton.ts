@@ -42,7 +42,7 @@ class SubsetConstruction {
   private readonly lookaheads: LookaheadStates;
   private readonly lookbehinds: readonly Automaton[];
   private readonly lookbehindSymbols: readonly Int32Array[];
-  /** The number of the automaton of each guard that is a lookaround. */
+  /** For each guard that is a lookaround, the number of its automaton. */
   private readonly automatonNumbers = new Map<Guard, number>();
   private readonly alphabet: Alphabet;
   /** Flags by program state and symbol: 1 if the state reads the symbol. */
