@@ -35,7 +35,7 @@ const model = (from, sizeBytes, digest) => ({
 });
 const download = (disk, wanted) =>
   disk.download(wanted, { token: undefined, onProgress: () => {} }, new AbortController().signal);
-// The clock's own timers do not keep the process running, so this one does.
+// The clock's own timers do not keep the process running, so this timer does.
 const alive = setInterval(() => {}, 60_000);
 for (let round = 0; round < 3; round += 1) {
   const disk = diskAt(`${dir}/warm-${round}`);

@@ -57,7 +57,7 @@ describe("src", () => {
   });
 });
 
-test("URLs are read by URL.parse: on Node.js 22 URL.canParse refuses names with umlauts once V8 has optimised it", () => {
+test("URLs are read by URL.parse: on Node.js 22 URL.canParse refuses names with umlauts after V8 has optimised it", () => {
   expect(sources.filter(({ text }) => text.includes("URL.canParse"))).toEqual([]);
 });
 
@@ -120,7 +120,7 @@ describe("package-lock.json", () => {
     });
   });
 
-  test("an optional dependency without an entry gets one by its name", () => {
+  test("an optional dependency without an entry gets an entry that is derived from its name", () => {
     const before: Lock = {
       packages: {
         "": { dependencies: { tool: "1.0.0" } },

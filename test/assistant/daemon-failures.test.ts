@@ -178,7 +178,7 @@ describe("models that cannot be loaded", () => {
     }
   });
 
-  test("a damaged file in the folder is listed, refused on request, and served once it is replaced", async () => {
+  test("a damaged file in the folder is listed, refused on request, and served after it was replaced", async () => {
     await using daemon = await AssistantProcess.start();
     const file = join(daemon.dataDir, "models/broken.gguf");
     await writeDamagedModel(file, "truncated-header");

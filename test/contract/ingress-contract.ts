@@ -51,7 +51,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(503);
     });
 
-    it("sends requests to the last written targets once the write has returned", async () => {
+    it("sends requests to the last written targets as soon as the write has returned", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       expect(await harness.ask(app)).toBe(one);

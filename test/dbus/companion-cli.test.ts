@@ -71,7 +71,7 @@ describe("tools of apps", () => {
     );
   });
 
-  it("with the tier read run at once", async () => {
+  it("with the tier read run without a question", async () => {
     expect((await asUser(NOTES, "list_notes")).stdout).toBe("notes: []\n");
     const graph = await asUser(MEMORY, "read_graph");
     expect([graph.code, graph.stdout]).toEqual([0, expect.stringContaining("entities")]);

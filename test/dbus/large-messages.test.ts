@@ -15,7 +15,7 @@ async function assertAlive(harness: BusHarness): Promise<void> {
   );
 }
 
-test("a client with many calls at once gets all answers, and the daemon keeps running", async () => {
+test("a client with many concurrent calls gets all answers, and the daemon keeps running", async () => {
   await using harness = await BusHarness.start();
   const text = "x".repeat(16 << 20);
   await harness.serveContext({

@@ -108,7 +108,7 @@ describe("an app that the session bus can start", () => {
     expect((await call).structured).toEqual({ notes: [] });
   });
 
-  it("and that fails to start is reported as app_unavailable at once, without a path", async () => {
+  it("and that fails to start is reported as app_unavailable immediately, without a path", async () => {
     await open(() => ({
       ...serviceFile(
         "org.example.Fails",

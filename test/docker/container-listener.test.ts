@@ -136,7 +136,7 @@ function tryConnect(address: string, port: number): Promise<"refused" | "closed"
 }
 
 describe("a container of an App that sets models", () => {
-  it("gets answers of the model once the listener is open", async () => {
+  it("gets answers of the model as soon as the listener is open", async () => {
     expect(doors.getUnavailableReason()).not.toBeNull();
     await open();
     const answer = await runClientOn(networkName(store.instanceId));

@@ -9,9 +9,9 @@ import { WEB, WEB_2 } from "../support/images.ts";
 import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 
 /**
- * Berth is killed, as by `kill -9`, at requests that change the engine, and started again. After any of these requests
- * it reaches the same final state; two versions never run at once, and nothing is left over. A run tests a sample of
- * these requests; with BERTH_KILLS=all it tests every one.
+ * Berth is killed, as by `kill -9`, at requests that change the engine, and started again. After a kill at any of these
+ * requests, Berth reaches the same final state. Two versions never run at the same time, and nothing is left over. A
+ * run tests a sample of these requests; with BERTH_KILLS=all it tests every one.
  */
 
 const first = {

@@ -59,7 +59,7 @@ test("a folder that is moved away or emptied deletes nothing", async () => {
   expect((await berth.container("web")).id).toBe(back.id);
 });
 
-test("deletions of more than 30 % of the resources at once wait for a confirmation", async () => {
+test("deletions that together concern more than 30 % of the resources wait for a confirmation", async () => {
   const names = ["a", "b", "c", "d", "e", "f", "g", "h"].map((letter) => `app-${letter}`);
   await using berth = await BerthProcess.open({
     specs: Object.fromEntries(names.map((name) => [`${name}.yaml`, appFile(name, idle)])),

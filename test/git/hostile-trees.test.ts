@@ -22,7 +22,7 @@ const file = (name: string | Buffer, oid = blob): RawTreeEntry => ({ mode: "1006
 const folder = (name: string, oid: string): RawTreeEntry => ({ mode: "40000", name, oid });
 
 /**
- * Returns the entries of hostile trees by name. They are written with plumbing commands, since git itself would
+ * Returns the entries of hostile trees by name. They are written with plumbing commands, because git itself would
  * refuse them.
  */
 const trees: [string, () => Promise<readonly RawTreeEntry[]>][] = [

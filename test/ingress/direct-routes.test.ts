@@ -172,7 +172,7 @@ describe("a Berth that is killed", () => {
 });
 
 describe("a host with a direct route", () => {
-  it("is not served directly once it has a password, or belongs to another App", async () => {
+  it("is not served directly as soon as it has a password, or belongs to another App", async () => {
     await addDirectApp(one.target);
     harness.applySecret("users", { me: "a password" });
     harness.apply("web", { ingress: { basicAuth: { secret: "users" } } });

@@ -84,7 +84,7 @@ describe("hosts", () => {
     expect(["400", "404"]).toContain(status);
   });
 
-  it("are equal in upper case and with a trailing dot, and the App gets the normalised form", async () => {
+  it("are the same name in upper case and with a trailing dot, and the App gets the normalised form", async () => {
     await addApp("spelt");
     await addApp("spelt-api", { pathPrefix: "/in" });
     for (const host of ["Spelt.LocalHost", "spelt.localhost.", "SPELT.localhost.:80"])
@@ -97,7 +97,7 @@ describe("hosts", () => {
     expect((await harness.get("Nobody.localhost")).status).toBe(404);
   });
 
-  it("of one App may be several", async () => {
+  it("may be several for one App", async () => {
     await addApp("names", { domains: ["names.test", "www.names.test"] });
     for (const host of ["names.localhost", "names.test", "www.names.test"])
       expect((await harness.get(host)).body).toBe("one");

@@ -104,7 +104,7 @@ it(
 
       await harness.companion.start();
       await assertSettled(harness, `life-${index}`, life);
-      // The daemon writes the result of a call that runs at once after it has answered the call.
+      // If a call needs no confirmation, the daemon answers the call before it writes the result.
       await expect.poll(() => harness.audit(true).problems).toEqual([]);
       expect([here, harness.audit(true)]).toEqual([here, { verdict: "whole", problems: [] }]);
       const far = life.made ? "made" : life.parked ? "parked" : life.star ? "starred" : "nothing";

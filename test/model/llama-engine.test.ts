@@ -189,7 +189,7 @@ describe("a model whose process ends", () => {
         (await refusal(collectEvents(model.generate(createTextJob("More"), never)))).code,
       ).toBe("engine_failed");
       expect(await modelProcesses()).toEqual([]);
-      // After the end of the process, another model can be loaded at once.
+      // After the end of the process, another model can be loaded immediately.
       expect(
         (await collectEvents((await load()).generate(createTextJob("Hello"), never))).end,
       ).toBeDefined();

@@ -124,7 +124,7 @@ describe("a server that", () => {
     expect(performance.now() - start).toBeGreaterThan(1000);
   });
 
-  it("sends a Retry-After of an hour fails the download at once", async () => {
+  it("sends a Retry-After of an hour fails the download immediately", async () => {
     const headers = { "retry-after": "3600" };
     harness.hub.faults.add({ on: "cdn", type: "status", status: 429, headers });
     expect(await failure()).toMatchObject({

@@ -18,8 +18,8 @@ import { descendantsOf, isProcessAlive, killProcess, processesNaming } from "./p
 
 const program = join(import.meta.dirname, "../../bin/berth");
 /**
- * The limit of a start. A start takes a second or two, and several times that on a machine that runs all tests at
- * once.
+ * The limit of a start. A start takes a second or two, and several times that on a machine that runs all tests
+ * concurrently.
  */
 const START_LIMIT_MS = 60_000;
 const WAIT_LIMIT_MS = 60_000;

@@ -4,7 +4,7 @@ import type { RemoteCompanionHarness } from "./remote-companion-harness.ts";
 
 /** The resources of a daemon that must be released when clients disconnect. */
 export interface DaemonResources {
-  /** The number of descriptors of files, pipes and others that are not sockets. */
+  /** The number of open descriptors that are not sockets, such as those of files and pipes. */
   readonly files: number;
   /** The number of sockets, except connections to the system instance and to providers, which may be kept open. */
   readonly sockets: number;

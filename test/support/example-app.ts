@@ -11,7 +11,7 @@ export class ExampleApp implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #closed: Promise<unknown>;
 
-  /** Starts the program. Resolves when it reports that it listens; rejects with its output if it exits before. */
+  /** Starts the program. Resolves when it reports that it listens; rejects with its output if it exits before that. */
   static async start(
     program: string,
     options: {

@@ -12,7 +12,7 @@ export class FakeBuildControl implements BuildControl {
   readonly pushes: { readonly urls: readonly string[]; readonly ref: string | undefined }[] = [];
   /** The names of apps that `refreshFollowers` returns. */
   pushedApps: string[] = [];
-  /** The error that the next uploads throw at their end. */
+  /** The error with which the next uploads fail at their end. */
   uploadError: BerthError | undefined;
   /** The number of bytes that uploads have read, including failed uploads. */
   bytesRead = 0;

@@ -171,7 +171,7 @@ export class FakeEngine {
     );
   }
 
-  /** Closes the event streams once. Clients reconnect at once, but miss the events of the time in between. */
+  /** Closes the event streams once. Clients reconnect immediately, but miss the events of the interruption. */
   cutEvents(message = "the stream ended"): void {
     this.#emit({ type: "disconnected", message });
     this.#emit({ type: "connected" });

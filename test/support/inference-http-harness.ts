@@ -131,7 +131,7 @@ export class RawClient implements Disposable {
     }
   }
 
-  /** Resolves to all received text once the server has closed the connection. */
+  /** Resolves to all received text when the server has closed the connection. */
   async all(limitMs = 10_000): Promise<string> {
     const endsAt = Date.now() + limitMs;
     while (!this.#isEnded) {

@@ -9,7 +9,7 @@ export interface DiscoveryFigures {
   readonly all: Relevance;
   /** The results for the half of the queries that was not used to choose the weights. */
   readonly heldOut: Relevance;
-  /** The median duration of a query in milliseconds, once the index exists. */
+  /** The median duration of a query in milliseconds, when the index already exists. */
   readonly queryMs: number;
 }
 

@@ -95,7 +95,10 @@ export class TestSessionBus implements AsyncDisposable {
     await rm(this.#dir, { recursive: true, force: true });
   }
 
-  /** Adds an activation file, `<name>.service`; programs that the bus starts from now on also have `environment`. */
+  /**
+   * Adds an activation file, `<name>.service`; programs that the bus starts afterwards also have the variables of
+   * `environment`.
+   */
   async install(
     file: string,
     text: string,

@@ -161,7 +161,7 @@ it("rebuilds a damaged index", async () => {
   expect(await harness.find("alpha")).toHaveLength(1);
 });
 
-it("reports the problem of a source, and indexes the source once the problem is solved", async () => {
+it("reports the problem of a source, and indexes the source as soon as the problem is solved", async () => {
   const parent = temporaryFolder();
   const path = join(parent, "later");
   const harness = await openContext({

@@ -269,7 +269,7 @@ describe("an app that sends requests and notifications of its own", () => {
     expect(failure.message).toContain("200 unsolicited messages in a second");
   });
 
-  it("may send a few hundred messages at once", async () => {
+  it("may send a few hundred messages in one burst", async () => {
     const message = { jsonrpc: "2.0", method: "notifications/message", params: { level: "info" } };
     await harness.startRawApp(
       APP,

@@ -215,7 +215,7 @@ describe("a provider behind TLS", () => {
     });
   });
 
-  test("receives a schema, and is asked once again if its answer is not JSON", async () => {
+  test("receives a schema, and is asked a second time if its answer is not JSON", async () => {
     await start();
     elsewhere.provider.next(
       { type: "chat", text: ["not ", "json"] },

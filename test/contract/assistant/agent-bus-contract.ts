@@ -63,7 +63,7 @@ export function agentBusContract(name: string, open: () => Promise<AgentPeer>): 
       );
     });
 
-    it("runs a tool that only reads at once if the user requests it", async () => {
+    it("runs a tool that only reads without a confirmation if the user requests the call", async () => {
       expect(await request(peer.tools.read, {})).toMatchObject({
         disposition: "executed",
         detail: { v: 1, code: "ok", app_id: peer.app, tool: peer.tools.read },

@@ -54,7 +54,7 @@ export function overlayBusContract(name: string, open: () => Promise<OverlayPeer
       await expect.poll(finished).toHaveLength(2);
     });
 
-    it("ends a cancelled query once", async () => {
+    it("ends a cancelled query with exactly one Finished", async () => {
       peer.hang();
       const id = await ask();
       await expect.poll(members).toContain("Started");

@@ -52,7 +52,7 @@ export function remoteBusContract(name: string, open: () => Promise<RemotePeer>)
       });
     });
 
-    it("adds a provider once, and removes it once", async () => {
+    it("refuses to add a provider twice, and to remove it twice", async () => {
       expect(await add()).toEqual([]);
       const match = { providers: expect.arrayContaining([expect.objectContaining(added)]) };
       expect(await state()).toMatchObject(match);

@@ -84,7 +84,7 @@ function toBusStream(caller: FrontendClient, asked: Promise<RecordedTurn>, of: s
   };
 }
 
-/** Returns the streams of one round: as many as may run at once. */
+/** Returns the streams of one round: as many as may run concurrently. */
 function createSources(caller = harness.frontend): readonly StreamSource[] {
   const http = Array.from({ length: AT_ONCE.http }, () => pickModel());
   const overlay = Array.from({ length: AT_ONCE.overlay }, () => pickModel());

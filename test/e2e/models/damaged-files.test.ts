@@ -55,7 +55,7 @@ function flipped(): string {
   return sha256Of(copy);
 }
 
-test("a model whose bits flip in transit fails after three downloads, and `berth models pull` fetches it once the fault is gone", async () => {
+test("a model whose bits flip in transit fails after three downloads, and `berth models pull` fetches it when the fault is gone", async () => {
   const { hub, berth } = world;
   await repository("flipping");
   hub.faults.add({ on: "cdn", path: fileOf("flipping"), type: "flip", atByte: AT });
@@ -148,7 +148,7 @@ test("a download whose connection is cut several times resumes and fetches no by
   expect(hub.bytesSent - before).toBe(small.bytes.length);
 });
 
-test("a gated model reports the missing credential and is downloaded automatically once the Secret has a valid token", async () => {
+test("a gated model reports the missing credential and is downloaded automatically as soon as the Secret has a valid token", async () => {
   const { berth, hub } = world;
   await repository("gated", { gated: "auto", authorised: true });
   await berth.write("gated.yaml", modelSpecFile("gated", { source: "org/gated" }));

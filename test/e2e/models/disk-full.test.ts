@@ -12,7 +12,7 @@ import {
 
 const run = promisify(execFile);
 
-test("a full disk is reported before or during a download, and the download resumes automatically once there is free space", async () => {
+test("a full disk is reported before or during a download, and the download resumes automatically as soon as there is free space", async () => {
   const [small, later] = await Promise.all([
     ggufFile("small", { seed: 4 }),
     ggufFile("small", { seed: 101 }),

@@ -58,7 +58,7 @@ test("a model that does not fit in memory waits and reports the missing amount, 
   expect(told).toMatchObject({ code: 1, stderr: expect.stringContaining("are missing") });
   expect(await world.say("second")).not.toBe("");
 
-  // Berth loads the evicted model again automatically once enough memory is free.
+  // Berth loads the evicted model again automatically as soon as enough memory is free.
   await berth.write("second.yaml", modelSpecFile("second", { ...spec, running: false }));
   await world.waitForModelStatus("first", "running");
   expect(await world.waitForModelStatus("second", "ready")).toMatchObject({ ready: true });

@@ -64,7 +64,7 @@ test("two Models of one repository with different settings run concurrently, and
     status: 409,
     body: { error: expect.stringMatching(/long, short/) },
   });
-  // The remaining Model gets the repository's aliases once it is loaded again.
+  // The remaining Model gets the repository's aliases when it is loaded again.
   await berth.remove("short.yaml");
   await world.waitUntilModelGone("short");
   await models.stop("long", { force: true, wait: true });

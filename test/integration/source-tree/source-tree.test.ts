@@ -145,7 +145,7 @@ describe("a listing", () => {
     });
   });
 
-  test("keeps links to the outside, or refuses them for an upload", async () => {
+  test("keeps links to the outside, except for an upload, which refuses them", async () => {
     await write({ "a/b": "" });
     await symlink("../../up", join(dir, "a/link"));
     expect(await paths()).toContain("a/link");

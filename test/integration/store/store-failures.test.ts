@@ -29,7 +29,7 @@ function put(store: Store, name: string, text: string) {
 }
 
 describe("a full disk", () => {
-  it("fails the whole write, keeps all earlier ones, and allows writes again once there is space", async () => {
+  it("fails the whole write, keeps all earlier ones, and allows writes again when there is space", async () => {
     const test = openTestStore({ sizeMaxBytes: 512 * 1024 });
     onTestFinished(() => test[Symbol.asyncDispose]());
     const { store } = test;

@@ -231,7 +231,7 @@ describe("an erased text", () => {
     expect(offline.proveInclusion(seq)?.size).toBe(said + 1);
   });
 
-  it("is removed from all files once an open reader has ended", async () => {
+  it("is removed from all files when an open reader has ended", async () => {
     const dir = createStateDirectory();
     const canary = "canary-51bd02-";
     await using ledger = await openTestLedger(dir);
@@ -314,7 +314,7 @@ describe("a ledger that does not verify", () => {
     expect(entries(dir).at(-1)?.body.fields).toMatchObject({ checkpoint: "missing" });
   });
 
-  it("refuses appends after a change at run time, and accepts them once the change is reverted", async () => {
+  it("refuses appends after a change at run time, and accepts them after the change is reverted", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock();
     await using ledger = await openLedger({ dir, clock });

@@ -196,7 +196,7 @@ describe("secrecy", () => {
     expect(findFilesWith(harness.dir, master)).toEqual(["vault-key"]);
   });
 
-  it("keeps its files private to their owner, even one that was restored from a backup", async () => {
+  it("keeps its files private to their owner, even a file that was restored from a backup", async () => {
     const { harness, vault } = await started();
     await vault.put(openrouter, key);
     await vault[Symbol.asyncDispose]();

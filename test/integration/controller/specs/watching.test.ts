@@ -161,7 +161,7 @@ describe("a started folder", () => {
     await until(() => expect(harness.image("d")).toBe("nginx:2"));
   });
 
-  it("deletes resources at once when the user confirms their deletion", async () => {
+  it("deletes resources immediately when the user confirms their deletion", async () => {
     await harness.write({ "a.yaml": appText("a") });
     await start();
     await harness.remove("a.yaml");

@@ -208,7 +208,7 @@ describe("the control client of an assistant that answers", () => {
     expect([...served.values()]).toEqual([2, 2, 1]);
   });
 
-  test("rejects at once when the caller aborts while a model loads", async () => {
+  test("rejects immediately when the caller aborts while a model loads", async () => {
     await using there = await assistant();
     const open = there.engine.holdLoads();
     const leaving = new AbortController();

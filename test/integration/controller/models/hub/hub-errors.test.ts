@@ -162,7 +162,7 @@ describe("a hub that is not there", () => {
 });
 
 describe("an endpoint with a path", () => {
-  it("keeps it in every address", async () => {
+  it("keeps the path in every address", async () => {
     await using inner = await Hub.open();
     await inner.addRepository({ id: "org/name", files: { "m.gguf": Buffer.from("GGUF") } });
     const { message } = await createResolverHarness(`${inner.url}/mirror/`).refusal({
