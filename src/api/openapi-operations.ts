@@ -70,7 +70,7 @@ function completeResponses(path: string, responses: JsonObject): JsonObject {
 }
 
 /** The components of the data of events. */
-const eventSchemas: Readonly<Record<string, string>> = {
+const eventData: Readonly<Record<string, string>> = {
   "/api/events": "Change",
   "/api/llm/models/{id}/progress": "ModelProgress",
 };
@@ -79,17 +79,33 @@ function completeResponse(path: string, status: string, response: Json): JsonObj
   const description = STATUS_CODES[status] ?? "Response";
   const content = isObject(response) ? response["content"] : undefined;
   if (!isObject(content) || status === "204") return { description };
-  // Only JSON bodies have their own schema; all other bodies are documented as plain text.
+  // Only JSON bodies have their own schema. Streams are documented event by event, all other bodies as plain text.
   const media = mapSchemas(content, (type, schema) =>
-    type === "application/json" ? schema : textSchema(type, eventSchemas[path]),
+    type === "application/json" ? schema : textSchema(type, eventData[path]),
   );
   return { description, content: media };
 }
 
-function textSchema(type: string, eventSchema: string | undefined): JsonObject {
-  if (type !== "text/event-stream" || eventSchema === undefined) return { type: "string" };
-  const contentSchema = { $ref: `#/components/schemas/${eventSchema}` };
-  return { type: "string", contentMediaType: type, contentSchema };
+function textSchema(type: string, dataSchema: string | undefined): JsonObject {
+  return type === "text/event-stream" ? eventSchema(dataSchema) : { type: "string" };
+}
+
+/** The schema of one event of a stream, as OpenAPI 3.2 describes it and tools read it today. */
+function eventSchema(dataSchema: string | undefined): JsonObject {
+  const contentSchema = dataSchema && { $ref: `#/components/schemas/${dataSchema}` };
+  return {
+    type: "object",
+    required: ["data"],
+    properties: {
+      event: { type: "string" },
+      id: { type: "string" },
+      data: {
+        type: "string",
+        contentMediaType: "application/json",
+        ...(contentSchema ? { contentSchema } : {}),
+      },
+    },
+  };
 }
 
 function errorResponse(description: string): JsonObject {

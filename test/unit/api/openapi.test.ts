@@ -39,6 +39,19 @@ const operation = (method: string, path: string) => {
 };
 const operations = () => Object.values(document.paths).flatMap((path) => Object.values(path));
 
+/** Returns the schema of the events of a stream. */
+function stream(data: object) {
+  return {
+    type: "object",
+    required: ["data"],
+    properties: {
+      event: { type: "string" },
+      id: { type: "string" },
+      data: { type: "string", contentMediaType: "application/json", ...data },
+    },
+  };
+}
+
 describe("the OpenAPI document", () => {
   it("names each operation once, describes it, and declares the shape of its errors", () => {
     const all = operations();
@@ -73,11 +86,18 @@ describe("the OpenAPI document", () => {
     });
   });
 
-  it("shows text and streams of events as text", () => {
+  it("names the schema of the data of changes", () => {
+    const contentSchema = { $ref: "#/components/schemas/Change" };
+    expect(
+      operation("get", "/api/events").responses["200"]?.content?.["text/event-stream"],
+    ).toEqual({ schema: stream({ contentSchema }) });
+  });
+
+  it("shows text as text, and streams as their events", () => {
     expect(operation("get", "/api/apps/{name}/logs").responses["200"]?.content).toEqual({
       "application/json": { schema: { $ref: "#/components/schemas/Logs" } },
       "text/plain": { schema: { type: "string" } },
-      "text/event-stream": { schema: { type: "string" } },
+      "text/event-stream": { schema: stream({}) },
     });
     expect(operation("post", "/api/auth/logout").responses["204"]).toEqual({
       description: "No Content",
