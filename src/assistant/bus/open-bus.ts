@@ -47,7 +47,7 @@ export interface OpenBusOptions {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly signal?: AbortSignal;
-  /** The user whose processes may call; defaults to the user of this process. */
+  /** The user whose processes may call methods; defaults to the user of this process. */
   readonly uid?: number;
   /** Facts about processes; defaults to /proc of this machine. */
   readonly processFiles?: ProcessFiles;

@@ -52,10 +52,7 @@ export interface GenerateRequest {
   /** Choices per prompt, 1 or more. */
   readonly n: number;
   readonly sampling: SamplingParams;
-  /**
-   * The limit of generated tokens; undefined means 1,024. With Infinity, only the end of the context, which always
-   * applies, is the limit.
-   */
+  /** The limit of generated tokens; undefined means 1,024. With Infinity, only the context limits the answer. */
   readonly maxTokens: number | undefined;
   /** The answer ends before the first occurrence of one of these texts; none of them is empty. */
   readonly stop: readonly string[];

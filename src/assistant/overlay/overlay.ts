@@ -34,8 +34,8 @@ import { QueryTurn } from "./query-turn.ts";
 import { UserQuestion } from "./question.ts";
 
 /**
- * Runs queries. The first event of a query is sent in a later turn of the event loop than its `ask`; Finished is
- * sent once, and it is the last event.
+ * Runs queries. The first event of a query is sent in a later turn of the event loop than the call of `ask`. Finished
+ * is sent once, as the last event.
  */
 export class Overlay implements OverlayService, AsyncDisposable {
   readonly #dependencies: OverlayDependencies;

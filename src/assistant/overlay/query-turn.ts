@@ -127,8 +127,8 @@ export class QueryTurn {
   }
 
   /**
-   * Returns true if a local model can choose tools; undefined if the query uses no tools. Returns true also if that
-   * cannot be determined.
+   * Returns true if a local model can choose tools, or if that cannot be determined. Returns undefined if the query
+   * uses no tools.
    */
   async #hasTools(): Promise<boolean | undefined> {
     const { request, signal } = this.#query;

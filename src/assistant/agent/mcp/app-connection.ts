@@ -166,7 +166,7 @@ export class AppConnection {
 
   /**
    * Stops trusting the cached tools when the subscription ends. Apps with the 2026 revision of MCP report changes only
-   * during a subscription; without one, the list is read for each call.
+   * during a subscription; without a subscription, the list is read for each call.
    */
   #watchSubscription(): void {
     if (this.#options.client.getProtocolEra() !== "modern") return;

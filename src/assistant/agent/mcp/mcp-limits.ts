@@ -2,7 +2,7 @@
 export interface McpLimits {
   /** Longest line, without its line end. A longer line closes the connection. */
   readonly frameBytesMax: number;
-  /** Outgoing data that may be buffered for an app that does not read. */
+  /** The maximum amount of outgoing data that is buffered for an app that does not read. */
   readonly outgoingBytesMax: number;
   readonly callTimeoutMs: number;
   /** Time limit of `tools/list` with all its pages. */

@@ -21,7 +21,7 @@ function answerId(prefix: "chatcmpl" | "cmpl"): string {
   return `${prefix}-${randomBytes(12).toString("hex")}`;
 }
 
-/** Everything that sending an answer needs, except its events. */
+/** Everything that is needed to send an answer, except the events of the answer. */
 export interface AnswerContext {
   readonly context: InferenceHttpContext;
   readonly exchange: HttpExchange;

@@ -9,7 +9,9 @@ export interface KnownModel {
   readonly path: string;
   /** Alternative names for clients. */
   readonly aliases: readonly string[];
-  /** The time when the file was last written, in epoch milliseconds; another time means another file. */
+  /**
+   * The time when the file was last written, in epoch milliseconds; a file with another time counts as another file.
+   */
   readonly modifiedMs: number;
   /** The size of all files; undefined if they cannot be read, or for the stub's model, which has none. */
   readonly sizeBytes: number | undefined;
@@ -163,7 +165,7 @@ export class KnownModels {
     );
   }
 
-  /** Returns the id of the model that has this alias; The model `except` is not considered. */
+  /** Returns the id of the model that has this alias; the model `except` is not considered. */
   #findIdByAlias(name: string, except?: string): string | undefined {
     const configured = this.#aliases.get(name);
     if (configured !== undefined) return configured === except ? undefined : configured;

@@ -18,7 +18,10 @@ import { ModelLoader } from "./model-loader.ts";
 import { PinnedModelRecovery } from "./pinned-model-recovery.ts";
 import { type ModelLease, Resident } from "./resident.ts";
 
-/** A request waits at most this long for a crashed model's retry; after a longer wait it is refused. */
+/**
+ * The longest time that a request waits for the next attempt to load a crashed model. If the attempt is due later, the
+ * request is refused.
+ */
 const BACKOFF_WAIT_MS_MAX = 5_000;
 /** Time for requests in progress to finish before a model is unloaded, in milliseconds. */
 const DRAIN_MS = 10_000;

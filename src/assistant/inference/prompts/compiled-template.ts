@@ -7,7 +7,7 @@ import { probeTemplate, type TemplateCapabilities } from "./template-capabilitie
 /** Rendering takes about a millisecond; a template that takes this long loops forever. */
 const RENDER_MS_MAX = 2_000;
 
-/** The number of cached templates, more than the models in use; a template has a few kilobytes. */
+/** The number of cached templates. It is larger than the number of models in use; each template has a few kilobytes. */
 const CACHED_TEMPLATES_MAX = 16;
 const templateCache = new LRUCache<string, CompiledTemplate>({ max: CACHED_TEMPLATES_MAX });
 

@@ -2,7 +2,7 @@ import { TimeLimitError } from "./run-with-time-limit.ts";
 
 /** The capabilities of a chat template, found by rendering probes. */
 export interface TemplateCapabilities {
-  /** True if the template renders a plain question; otherwise it cannot be used. */
+  /** True if the template renders a plain question; otherwise the template cannot be used. */
   readonly rendersQuestion: boolean;
   /** True if the template requires an empty list when there are no tools; otherwise `tools` is left undefined. */
   readonly wantsEmptyTools: boolean;
@@ -26,7 +26,7 @@ type Render = (variables: Readonly<Record<string, unknown>>) => string;
 
 const user = { role: "user", content: "probe question" };
 
-/** Throws only TimeLimitError; a probe that fails otherwise means a missing capability. */
+/** Throws only TimeLimitError. Any other failure of a probe means that the template lacks the capability. */
 export function probeTemplate(source: string, render: Render): TemplateCapabilities {
   // Some templates iterate over the tools without testing whether they are defined.
   const emptyTools =

@@ -65,8 +65,8 @@ export class EmbeddingJob {
   }
 
   /**
-   * Embeds the next texts: as many as the sizer allows, or only one text if `alone`. Settles the job after the last
-   * piece, or when a text does not fit. Rejects if the runner itself failed.
+   * Embeds the next texts: as many as the sizer allows, or only one text if `alone` is true. Settles the job after the
+   * last piece, or when a text does not fit. Rejects if the runner itself failed.
    */
   async runPiece(
     runner: Runner,

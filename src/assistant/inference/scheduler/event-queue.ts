@@ -14,8 +14,8 @@ export interface EventQueueListener {
 }
 
 /**
- * Queues the events of one generation for its reader. The generation starts with the first `next`, so an
- * answer that is never read costs nothing; leaving the loop cancels it.
+ * Queues the events of one generation for its reader. The generation starts with the first `next`, so an answer that is
+ * never read costs nothing; leaving the loop cancels the generation.
  */
 export class EventQueue implements AsyncIterableIterator<GenerateEvent> {
   readonly #listener: EventQueueListener;

@@ -184,8 +184,8 @@ export class SequenceAllocator {
 }
 
 /**
- * Returns true if `one` is evicted before `other`. Stalled generations are evicted first, then background ones; among
- * equals, the youngest.
+ * Returns true if `one` is evicted before `other`. Stalled generations are evicted first, then background generations;
+ * among equal generations, the youngest is evicted first.
  */
 function isEvictedBefore(one: Generation, other: Generation): boolean {
   const isStalled =

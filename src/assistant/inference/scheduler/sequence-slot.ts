@@ -29,7 +29,10 @@ export class SequenceSlot<Owner = unknown> {
     this.#tokens.length = 0;
   }
 
-  /** Counts the leading tokens of `prompt` that the sequence holds; never the last, which a step evaluates. */
+  /**
+   * Counts the leading tokens of `prompt` that the sequence holds. The prompt's last token is never counted, because a
+   * step evaluates it.
+   */
   countCommonPrefix(prompt: readonly Token[]): number {
     const most = Math.min(this.#tokens.length, prompt.length - 1);
     let length = 0;
@@ -37,7 +40,7 @@ export class SequenceSlot<Owner = unknown> {
     return length;
   }
 
-  /** Erases all tokens after the common prefix with `prompt`; resolves to the number that remain. */
+  /** Erases all tokens after the common prefix with `prompt`; resolves to the number of tokens that remain. */
   async truncateToPrefix(runner: Runner, prompt: readonly Token[]): Promise<number> {
     const common = this.countCommonPrefix(prompt);
     if (this.#isCertain && common === this.#tokens.length) return common;

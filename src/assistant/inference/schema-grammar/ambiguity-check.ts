@@ -67,7 +67,10 @@ class AmbiguitySearch {
     return found;
   }
 
-  /** Reads the character that leaves the most stacks; of several, the one with the deepest stack. */
+  /**
+   * Reads the character after which the most stacks remain. Among several such characters, reads the one with the
+   * deepest stack.
+   */
   advanceToWorst(stacks: ReadonlySet<Stack>): Set<Stack> {
     const candidates = new Set<number>();
     for (const { top, read } of stacks) {

@@ -43,8 +43,8 @@ export function compileSchema(schema: unknown, scalars: ScalarGrammar): GrammarT
 }
 
 /**
- * Compiles a grammar that contains several schemas: `layout` refers to each by the rule with its name, and
- * has further rules in `rules`. The `param` of an error is the name of the schema that caused it.
+ * Compiles a grammar that contains several schemas: `layout` refers to each schema by a rule that has the schema's
+ * name, and has further rules in `rules`. The `param` of an error is the name of the schema that caused it.
  */
 export function compileLayout(layout: GrammarLayout, scalars: ScalarGrammar): GrammarText {
   const table = new RuleTable();

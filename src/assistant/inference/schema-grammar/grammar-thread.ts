@@ -52,7 +52,7 @@ export class GrammarThread {
     this.#start();
   }
 
-  /** Queues a request; its limit counts from its start. Never rejects. */
+  /** Queues a request. The time in the queue does not count towards the limit of the request. Never rejects. */
   submit(request: GrammarRequest, limitMs: number): Promise<GrammarThreadAnswer> {
     if (this.#isClosed)
       return Promise.resolve({ type: "failed", message: "the grammar thread is closed" });

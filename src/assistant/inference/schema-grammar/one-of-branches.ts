@@ -39,7 +39,7 @@ export function normalizeOneOf(
   return normalizer.deduplicate(found);
 }
 
-/** Returns the values of an alternative of branch `index` that branch `other` does not allow. */
+/** Returns those values of an alternative of branch `index` that branch `other` does not allow. */
 function excludeBranch(
   normalizer: NormalizerContext,
   node: SchemaNode,

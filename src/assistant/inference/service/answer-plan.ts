@@ -60,7 +60,7 @@ export class AnswerPlanner {
         newCallId,
       ),
     );
-    // Only plain texts can be several prompts of one request, and all plain texts have the same plan.
+    // A request has several prompts only if all of them are plain texts, and all plain texts have the same plan.
     const [plan] = plans;
     if (!plan) throw new AssistantError("invalid_request", "the request has no prompt");
     const isJudged = document !== undefined || plan.argumentSchemas.size > 0;

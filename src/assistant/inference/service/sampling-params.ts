@@ -16,8 +16,8 @@ const defaults = {
 const SEED_COUNT = 2 ** 32;
 
 /**
- * Completes a client's sampling parameters with defaults. The choices of one request have different seeds, and so has a
- * second attempt; a request with a seed is reproducible.
+ * Completes a client's sampling parameters with defaults. The choices of one request have different seeds, and a second
+ * attempt has other seeds than the first. A request with a seed is reproducible.
  */
 export function completeSampling(
   params: SamplingParams,

@@ -1,7 +1,7 @@
 /**
  * The frontend's window, as far as the companion can control it. There is at most one frontend, which may start and
- * exit at any time. The methods reject with AssistantErrors: `not_found` if there is none; `timeout` or
- * `bad_response` if it does not work correctly.
+ * exit at any time. The methods reject with AssistantErrors: `not_found` if there is no frontend; `timeout` or
+ * `bad_response` if the frontend does not work correctly.
  */
 export interface OverlayUi {
   /**

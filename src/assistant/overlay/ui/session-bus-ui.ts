@@ -16,8 +16,8 @@ const BUS = "org.freedesktop.DBus";
 const TIMEOUT_MS = 2_000;
 
 /**
- * The frontend that owns the name `dev.assistant.Overlay1.UI`. Its methods are called by its unique connection name,
- * so that the bus does not start a program through activation files.
+ * The frontend that owns the name `dev.assistant.Overlay1.UI`. Its methods are called through its unique connection
+ * name, so that the bus does not start a program through activation files.
  */
 export class SessionBusUi implements OverlayUi {
   readonly #bus: SessionBus;

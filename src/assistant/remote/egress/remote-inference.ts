@@ -143,8 +143,8 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
   }
 
   /**
-   * Parses the name of a remote model. Throws `model_not_found` if it is not the name of a remote model or its provider
-   * is unknown.
+   * Parses the name of a remote model. Throws `model_not_found` if the name is not that of a remote model, or if the
+   * provider is unknown.
    */
   #parseDestination(name: string | undefined): Destination {
     const parsed = parseRemoteModelName(name ?? "");

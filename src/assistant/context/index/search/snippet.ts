@@ -5,8 +5,8 @@ const SNIPPET_CHARACTERS = 300;
 const wordPattern = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
 
 /**
- * Returns an unchanged part of the passage, chosen so that it contains the most words of the query. `terms` are the
- * normalised words of the query.
+ * Returns an unchanged part of the passage that contains as many different words of the query as possible. `terms` are
+ * the normalised words of the query.
  */
 export function extractSnippet(
   text: string,
@@ -27,8 +27,8 @@ export function extractSnippet(
 }
 
 /**
- * Returns the start of the window that contains the largest number of different words. If several windows do,
- * the first one wins.
+ * Returns the start of the window that contains the largest number of different words. If several windows do, the
+ * window with the most occurrences of these words wins.
  */
 function bestStart(
   hits: readonly { readonly at: number; readonly end: number; readonly term: string }[],

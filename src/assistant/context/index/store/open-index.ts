@@ -12,8 +12,8 @@ const FILE = "context.db";
 const INDEX_FORMAT = "3";
 
 /**
- * Opens the index in `dir`, or creates it. A damaged index, or one of another format, is deleted and created again; then
- * `isNew` is true. Throws if the disk cannot be used.
+ * Opens the index in `dir`, or creates it. A damaged index, or an index of another format, is deleted and created
+ * again; then `isNew` is true. Throws if the disk cannot be used.
  */
 export function openIndex(dir: string): { db: SqliteDatabase; isNew: boolean } {
   const file = join(dir, FILE);

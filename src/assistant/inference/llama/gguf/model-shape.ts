@@ -134,7 +134,7 @@ class ArchitectureMetadata {
     return value;
   }
 
-  /** Reads a number for all layers, or a list with one for each layer. */
+  /** Reads a value that is either one number for all layers, or a list with a number for each layer. */
   getPerLayer(name: string, layers: number): readonly number[] | undefined {
     const value = this.#metadata.get(`${this.#architecture}.${name}`);
     if (value === undefined) return undefined;

@@ -25,7 +25,8 @@ import { JobServer } from "./job-server.ts";
  */
 
 function send(message: FromChild): void {
-  // While the channel closes, messages have no receiver; `disconnect` follows.
+  // While the channel closes, messages have no receiver. Errors of sending are ignored, because the event
+  // `disconnect` follows.
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 

@@ -78,7 +78,8 @@ export class JobServer {
       }
     } finally {
       this.#running.delete(job.id);
-      // The message is sent even without events, because the load has changed.
+      // The message is sent even without events, because it also contains the load of the model, which has
+      // changed.
       this.#flushSoon(true);
     }
   }

@@ -32,9 +32,12 @@ const SLOWER_FACTOR = 20;
  * than on the model.
  */
 const SLOW_MS = 20;
-/** The minimum share of CPU time of a step whose threads spin: with less, they waited for the disk or the scheduler. */
+/**
+ * The minimum share of CPU time in a step whose threads spin. If the share is smaller, the threads waited for the disk
+ * or for the scheduler.
+ */
 const SPINNING_SHARE = 0.5;
-/** A thread is dropped after this many slow steps in a row; a single one may be chance. */
+/** A thread is dropped after this many slow steps in a row; a single slow step may be chance. */
 const SLOW_STEPS = 3;
 /** After this time all threads are tried again, because the other process may have ended. */
 const RETRY_MS = 60_000;

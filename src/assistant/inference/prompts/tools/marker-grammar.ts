@@ -72,8 +72,8 @@ export function buildTextNotStartingWith(
 }
 
 /**
- * Makes one step of the KMP algorithm: returns how many characters of the marker match after `seen` matched characters
- * and `letter`.
+ * Makes one step of the KMP algorithm: `seen` characters of the marker have matched, and `letter` follows. Returns how
+ * many characters match now.
  */
 function countMatchedPrefix(marker: readonly string[], seen: number, letter: string): number {
   const text = [...marker.slice(0, seen), letter];

@@ -115,8 +115,8 @@ export function createUniversalAutomaton(): Automaton {
 }
 
 /**
- * Returns true if the automaton accepts no text. All states of an explored automaton are reachable, so none
- * of them may be accepting.
+ * Returns true if the automaton accepts no text. All states of an explored automaton are reachable, so the automaton
+ * accepts no text if none of its states is accepting.
  */
 export function isEmptyAutomaton(automaton: Automaton): boolean {
   return !automaton.accepting.includes(1);

@@ -72,7 +72,8 @@ function equivalentStates(automaton: Automaton): Int32Array {
           block[order[at] ?? 0] = added;
         }
         marked.push(0);
-        // Hopcroft's algorithm: one half of the block is enough. If the old block is still in the work list, both halves are.
+        // Hopcroft's algorithm: adding one half of the block to the work list is enough. If the old block is still in
+        // the list, both halves are in it.
         work.push(added);
       }
     }

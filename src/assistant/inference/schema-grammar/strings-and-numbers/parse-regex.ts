@@ -178,7 +178,10 @@ function mapSurrogateRange(from: number, to: number): CodePoints {
   throw new UnsupportedConstructError("has a range that ends within the surrogates");
 }
 
-/** Builds `\b` from lookarounds: a word character on exactly one side; `\B`: on both sides or none. */
+/**
+ * Builds `\b` or `\B` from lookarounds: `\b` needs a word character on exactly one side, `\B` on both sides or on
+ * neither side.
+ */
 function makeWordBoundary(negated: boolean): RegexNode {
   const word: RegexNode = { kind: "class", points: wordCharacters };
   const side = (before: boolean, after: boolean): RegexNode => ({

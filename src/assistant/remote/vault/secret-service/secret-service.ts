@@ -13,7 +13,7 @@ import { createSecretsCall, isSecretServiceAvailable, type SecretsCall } from ".
 
 const SERVICE = "/org/freedesktop/secrets";
 const LABEL = "Berth: key of the credentials of remote models";
-/** The object path by which the specification says that there is no collection or no prompt. */
+/** The object path that, in the specification, means that there is no collection or no prompt. */
 const NONE = "/";
 /**
  * The time limit for one lookup. A keyring answers in milliseconds, or in half a second if it must be started first.
