@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // npm run test:nodes -- [VITEST ARGUMENT...]: runs the projects with native parts on the oldest and on the newest
-// supported Node.js. Their programs come from npm, into node_modules/.cache. The last line reads `N passed, N failed`.
+// supported Node.js. Their programs come from npm, into .berth/nodes, because npm ci empties node_modules. The last line
+// reads `N passed, N failed`.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
@@ -9,7 +10,7 @@ import pinnedNode from "./pinned-node.cjs";
 const VERSIONS = ["22.14.0", "26.10.0"];
 const PROJECTS = ["unit", "integration", "dbus", "ledger", "models", "model", "e2e", "e2e-models"];
 const root = path.resolve(import.meta.dirname, "..");
-const cache = path.join(root, "node_modules", ".cache", "berth-nodes");
+const cache = path.join(root, ".berth", "nodes");
 
 const given = process.argv.slice(2);
 const args = given.length > 0 ? given : PROJECTS.flatMap((name) => ["--project", name]);

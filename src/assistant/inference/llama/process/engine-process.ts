@@ -1,10 +1,8 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { extname } from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../../../base/clock.ts";
 import type { Logger } from "../../../../base/logger.ts";
-import { sourceFlags } from "../../../../base/start-worker.ts";
 import type { FromChild, ToChild } from "./ipc.ts";
 
 /**
@@ -48,9 +46,11 @@ export class EngineProcess implements AsyncDisposable {
     const { clock, logger, workers } = options;
     this.#clock = clock;
     this.#lastMessageAt = clock.now();
-    const entry = new URL(`./child${extname(import.meta.url)}`, import.meta.url);
+    const isSource = import.meta.url.endsWith(".ts");
+    const entry = new URL(isSource ? "./child.ts" : "./child.js", import.meta.url);
     this.#child = fork(fileURLToPath(entry), [], {
-      execArgv: [...sourceFlags],
+      // Under the tests and tsx the entry is TypeScript, so the process needs tsx too.
+      execArgv: isSource ? ["--import", import.meta.resolve("tsx")] : [],
       // The process gets none of the daemon's environment, which may contain secrets.
       env: { UV_THREADPOOL_SIZE: String(workers) },
       stdio: ["ignore", "pipe", "pipe", "ipc"],
