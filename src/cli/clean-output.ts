@@ -4,7 +4,7 @@ import type { CliIo } from "./io.ts";
 const unsafeCharacters =
   "\\u0000-\\u0008\\u000B-\\u001F\\u007F-\\u009F\\u2028-\\u202E\\u2066-\\u2069";
 const unsafe = new RegExp(`[${unsafeCharacters}]`);
-/** The colours and styles of the command line itself, or one unsafe character. */
+/** Matches a control sequence of the command line's own colours and styles, or one unsafe character. */
 // oxlint-disable-next-line no-control-regex -- the pattern matches control sequences
 const candidates = new RegExp(`\\u001B\\[(?:0|[12]|22|3[1-6]|39|90)m|[${unsafeCharacters}]`, "g");
 // oxlint-disable-next-line no-control-regex -- see above

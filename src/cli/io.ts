@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import type { Environment } from "../base/process-environment.ts";
 import type { SessionBus } from "../dbus/port.ts";
 
-/** The process around a verb: its streams, terminal, environment and clock. Tests pass their own. */
+/** The streams, terminal, environment and clock that a verb uses. Tests replace them. */
 export interface CliIo {
   readonly environment: Environment;
   readonly workingDirectory: string;

@@ -24,8 +24,9 @@ export interface PrintAnswerOptions {
 }
 
 /**
- * Prints an answer while it is generated: its text on standard output, thoughts and status on standard error. Asks the
- * user if the answer needs a permission. Rejects with the error of the answer. The signal ends the answer early.
+ * Prints an answer while it is generated: its text on standard output, thoughts and status on standard error. If the
+ * answer needs a permission, asks the user for it. Rejects with the error of the answer. The signal ends the answer
+ * early.
  */
 export async function printAnswer(
   cli: Cli,

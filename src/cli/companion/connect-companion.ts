@@ -52,8 +52,8 @@ export async function withCompanion(
 }
 
 /**
- * Rejects with `assistant_unreachable` if there is no session bus, and with `not_implemented` if descriptors are needed and
- * cannot be passed. The caller must close `bus`.
+ * Rejects with `assistant_unreachable` if there is no session bus, and with `not_implemented` if descriptors are needed
+ * and cannot be passed. The caller must close `bus`.
  */
 export async function connectCompanion(
   cli: Cli,

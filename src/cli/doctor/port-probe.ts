@@ -27,7 +27,7 @@ export function findPortHolder(port: number): string | undefined {
       if (openFiles(pid).some((link) => inodes.includes(link)))
         return `${readFileSync(`/proc/${pid}/comm`, "utf8").trim()} (process ${pid})`;
   } catch {
-    // Without a readable /proc the holder stays unknown.
+    // If /proc cannot be read, the process that listens on the port stays unknown.
   }
   return undefined;
 }

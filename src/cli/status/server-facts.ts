@@ -57,7 +57,10 @@ export function describeIngress({ mode, ready, message }: SystemInfo["ingress"])
     : { level: "fail", text: `not ready: ${message}` };
 }
 
-/** The field of the address of the API through the ingress, for a list of fields; empty if it has none. */
+/**
+ * Returns the field with the address at which the ingress serves the API, for a list of fields. Empty if there is no
+ * such address.
+ */
 export function apiUrlField(
   { api_url: url, api_problem: problem }: SystemInfo["ingress"],
   colours: Colors,

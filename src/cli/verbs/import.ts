@@ -32,7 +32,7 @@ export function addImport(program: Command, cli: Cli): void {
       .command("import")
       .summary("convert a Compose file to spec files")
       .description(
-        "Converts each service of a Compose file to a spec file, and reports, with its line, each key that is not converted or has another meaning, and at the end what is public. Writes nothing and exits with 1 if a service could not be converted, or if an app would be less safe than the file requests, or reach the engine or files outside of the project; with --partial or --accept unsafe it writes the files nevertheless. With --strict it also exits with 1 if anything is lost.",
+        "Converts each service of a Compose file to a spec file. Reports each key that is not converted or has another meaning, with its line, and at the end what is public. Writes nothing and exits with 1 in two cases. First: a service could not be converted; --partial writes the others nevertheless. Second: an app would be less safe than the file requests, or would reach the engine or files outside of the project; --accept unsafe writes it nevertheless. With --strict it also exits with 1 if anything is lost.",
       )
       .argument("[file...]", "Compose files, merged in this order; default: the one in this folder")
       .option(

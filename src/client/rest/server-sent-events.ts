@@ -2,7 +2,7 @@ import type { EventSourceMessage } from "eventsource-parser";
 import { BerthError } from "../../base/errors.ts";
 import { ServerSentEventDecoder } from "../../base/server-sent-events.ts";
 
-/** Limit on one event, which bounds the memory that a server can use by never ending an event. */
+/** The maximum size of one event. It limits the memory that a server can use up with an event that never ends. */
 const EVENT_CHARACTERS_MAX = 8 * 2 ** 20;
 
 /** Yields the events of a response until the server ends it or the signal of its request aborts. */

@@ -60,7 +60,7 @@ async function createReachingApp(spec: AppSpec = {}): Promise<void> {
   expect((await send("admin", "POST", "/api/apps", payload)).statusCode).toBe(201);
 }
 
-/** Lists how a response differs from a refusal whose message contains all of the texts. */
+/** Lists the differences between a response and a refusal whose message contains all of these texts. */
 function findDifferences(
   response: LightMyRequestResponse,
   ...texts: readonly string[]

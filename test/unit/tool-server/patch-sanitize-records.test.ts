@@ -20,7 +20,7 @@ function without(value: Record<string, unknown>): Record<string, unknown> {
 }
 
 describe("patches", () => {
-  // Specs are JSON values without null, infinity, -0 and mappings that are empty in only one of two specs.
+  // The generated specs contain no null, no infinity, no -0, and no mapping that is empty in only one of the two specs.
   const leaf = fc.oneof(
     fc.string(),
     fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0),

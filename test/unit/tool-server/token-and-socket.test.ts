@@ -51,7 +51,7 @@ describe("the tool server's token for the API", () => {
     expect(actors).toEqual([`token:${BERTH_APPS_ID}`]);
   });
 
-  test("that a user has revoked is not replaced until `berth tools serve --forget-token`", async () => {
+  test("that a user has revoked is replaced only after `berth tools serve --forget-token`", async () => {
     await harness.callExpectingSuccess("list_apps");
     const { tokens: store } = harness.controlPlane.store;
     for (const { id } of tokens()) store.revoke(id);

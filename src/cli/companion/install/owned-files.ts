@@ -36,7 +36,9 @@ export async function writeOwnedFile(file: string, text: string): Promise<WriteO
   return found === undefined ? "made" : "changed";
 }
 
-/** Deletes a file of Berth. Returns false if there is none, or if it was not written by Berth. */
+/**
+ * Deletes a file that Berth has written. Returns false if there is no such file, or if something else has written it.
+ */
 export async function removeOwnedFile(file: string): Promise<boolean> {
   const found = await readFileIfExists(file);
   if (found === undefined || !found.startsWith(GENERATED_MARK)) return false;

@@ -50,8 +50,9 @@ function quoteUnitWord(word: string): string {
 }
 
 /**
- * Quotes an argument for a bus service file. The bus first parses the line of a key file, where a backslash begins an
- * escape, and then splits it like a shell. In single quotes only the single quote needs escaping.
+ * Quotes an argument for a bus service file. The bus first parses each line as that of a key file, where a backslash
+ * begins an escape. It then splits the value into words, as a shell does. In single quotes only the single quote needs
+ * escaping.
  */
 function quoteServiceWord(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word;

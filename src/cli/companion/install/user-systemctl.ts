@@ -5,7 +5,7 @@ import type { Environment } from "../../../base/process-environment.ts";
 /** The result of a command to the user's systemd. */
 export type SystemctlResult =
   | { readonly kind: "done" }
-  /** There is no systemd, or none runs for this user. */
+  /** No systemd is installed, or no systemd runs for this user. */
   | { readonly kind: "absent"; readonly message: string }
   | { readonly kind: "failed"; readonly message: string };
 

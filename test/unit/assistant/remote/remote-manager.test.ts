@@ -97,7 +97,7 @@ describe("the providers of the remote manager", () => {
       status: "ok",
       last_used: "2030-01-01T00:00:00.000Z",
     });
-    // The answer to a request that was in progress during the removal arrives.
+    // A request was in progress during the removal. Its answer arrives now.
     harness.providers.noteStatus("home", "unauthorized");
     await harness.remote.addProvider(home, userCaller);
     expect(harness.remote.state().providers.at(-1)).toMatchObject({
@@ -417,7 +417,7 @@ describe("the sessions of signed-in providers", () => {
     await expect.poll(() => harness.signIns.refreshes).toBe(1);
     await harness.remote.logout("huggingface", userCaller);
     answer({ ...session, accessToken: "second" });
-    // The request that waited for the renewed session does not use it either.
+    // The request that waited for the renewed session does not use that session either.
     expect(await asked).toBeUndefined();
     expect(harness.vault.kept.size).toBe(0);
     expect(harness.signIns.revoked.map(({ accessToken }) => accessToken)).toEqual([

@@ -318,7 +318,7 @@ describe("planApp, for any App in any state", () => {
     );
   });
 
-  test("the old version keeps running until nothing except its own stop blocks the new version", () => {
+  test("the old version is stopped only when nothing else blocks the new version", () => {
     fc.assert(
       fc.property(
         situations,

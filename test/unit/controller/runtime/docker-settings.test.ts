@@ -6,7 +6,10 @@ import { toSettings } from "../../../../src/controller/runtime/docker-settings.t
 import type { ContainerSpec } from "../../../../src/controller/runtime/port.ts";
 import { NO_DEFAULTS } from "../../../support/fake-settings.ts";
 
-/** Reports of engines that the tests do not run: versions differ in what they leave out, and in empty values. */
+/**
+ * These reports are from engine versions that the tests do not run. The versions differ in the fields that they omit,
+ * and in empty values.
+ */
 
 const spec: ContainerSpec = {
   name: "web",

@@ -35,7 +35,7 @@ async function createFilledHarness(): Promise<{
   };
 }
 
-/** Splits the encrypted texts into pieces, because a page of the database may contain only a part. */
+/** Splits the encrypted texts into pieces, because a page of the database may contain only a part of a text. */
 function splitSealed(sealed: readonly Buffer[]): Buffer[] {
   return sealed.flatMap((bytes) => [0, 0.3, 0.6].map((part) => cut(bytes, part)));
 }

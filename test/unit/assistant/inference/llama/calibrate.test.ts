@@ -3,7 +3,7 @@ import { calibrate } from "../../../../../src/assistant/inference/llama/threads/
 
 type Kind = "decode" | "prefill";
 
-/** Simulates a machine whose measurements take the times of a formula; only measurements advance its clock. */
+/** Simulates a machine. A formula gives the duration of each measurement, and only measurements advance the clock. */
 function machine(times: (kind: Kind, threads: number, call: number) => number) {
   const calls: { kind: Kind; threads: number }[] = [];
   let nowMs = 0;

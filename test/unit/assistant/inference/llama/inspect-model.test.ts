@@ -51,7 +51,7 @@ describe("inspecting a model's file", () => {
     const { facts } = await inspect(await getModelFile("wide-context"));
     const one = facts.memoryBytes({ contextTokens: 8192, sequences: 1 });
     const two = facts.memoryBytes({ contextTokens: 8192, sequences: 2 });
-    // The keys and values of 1 layer with 2 heads of 16 at 2 bytes each take 128 bytes per token.
+    // In one layer, the keys and values of 2 heads with 16 numbers of 2 bytes take 128 bytes per token.
     expect(two - one).toBeGreaterThanOrEqual(8192 * 128);
     expect(facts.memoryBytes({ contextTokens: 131_072, sequences: 8 })).toBeGreaterThan(two);
   });

@@ -37,7 +37,7 @@ describe("unpinned models, when a new model needs memory", () => {
     expect(next([model("a", 8, busy)], { wanted: 5, least: 5 }, true)).toBe("none");
   });
 
-  test("are evicted before pinned models, even if they were used later", () => {
+  test("are evicted before pinned models, even if the unpinned ones were used later", () => {
     expect(next([model("p", 1, pinned), model("a", 1, { lastUsed: 9 })], large)).toBe("a");
   });
 });

@@ -80,7 +80,7 @@ function getExpected(plan: JobPlan, number: number) {
   return { text: answer, end: "stop" };
 }
 
-/** Returns the length of the longest prefix of the stop text that ends the text. */
+/** Returns the length of the longest prefix of the stop text with which the text ends. */
 function getPartialStopLength(text: string, stop: string): number {
   let length = stop.length - 1;
   while (!text.endsWith(stop.slice(0, length))) length -= 1;

@@ -336,7 +336,7 @@ describe("choosing from an unusual list of files", () => {
         expect(names).toHaveLength(count);
         expect(names).toEqual(names.toSorted());
         expect(names.join()).not.toContain("mmproj");
-        // Requesting any part chooses the whole model.
+        // A request for any part of a split model chooses the whole model.
         for (const file of names) expect(choose(listed, { file }).names).toEqual(names);
       }),
     );
