@@ -49,7 +49,7 @@ test.each([
     "Disconnected",
   ],
   ["hangs up after the handshake", "OK 1234\r\nAGREE_UNIX_FD\r\n", "Disconnected"],
-])("a peer that %s", async (_, text, name) => {
+])("connecting rejects if the peer %s", async (_, text, name) => {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);

@@ -168,7 +168,7 @@ describe("parked calls", () => {
   });
 });
 
-describe("context", () => {
+describe("the verbs for search and memory", () => {
   it("finds the user's data", async () => {
     await expect
       .poll(async () => (await berth("search", "boiler", "pressure")).stdout, { timeout: 30_000 })

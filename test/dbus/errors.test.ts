@@ -54,13 +54,13 @@ describe("malformed messages", () => {
     ["an unknown method", { member: "MemoryPut" }, "UnknownMethod"],
     ["a method in another case", { member: "memoryGet" }, "UnknownMethod"],
     ["the name of an inherited JavaScript member", { member: "constructor" }, "UnknownMethod"],
-    ["another one", { member: "__proto__" }, "UnknownMethod"],
+    ["the name of the prototype accessor", { member: "__proto__" }, "UnknownMethod"],
     [
       "a signal as a method",
       { member: "PropertiesChanged", interface: PROPERTIES },
       "UnknownMethod",
     ],
-  ])("%s", async (_, change, name) => {
+  ])("a call with %s is rejected", async (_, change, name) => {
     const error = await raw.errorOf({ ...call, ...change });
     expect(error.name).toBe(standardError(name));
     expect(error.text).toMatch(/^[^\n]{10,300}$/);

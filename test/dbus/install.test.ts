@@ -55,7 +55,7 @@ async function writeFakeSystemctl(
   };
 }
 
-describe("install", () => {
+describe("berth assistant install", () => {
   test("writes a valid systemd unit, and a service file for each name", async () => {
     const { code, output } = await run([
       "install",

@@ -8,7 +8,7 @@ import { ensureTestImages, SHELL } from "../support/images.ts";
 
 const signal = new AbortController().signal;
 
-it("does not attribute the failure of a stopping engine to the source", async () => {
+it("the failure of a build is not attributed to its source if the engine is stopping", async () => {
   await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });

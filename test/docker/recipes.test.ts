@@ -212,7 +212,7 @@ process.on("SIGTERM", () => process.exit(7));
   test.each([
     ["examples/node-app", "/shop", "hello from Node"],
     ["examples/static-site", "/about", "found at <code>/about</code>"],
-  ])("%s", async (folder, path, text) => {
+  ])("%s: its page %s is served", async (folder, path, text) => {
     const image = await build(undefined, join(import.meta.dirname, "../..", folder));
     const { body } = await run(image);
     expect(await body(path)).toContain(text);

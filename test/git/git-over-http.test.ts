@@ -47,7 +47,7 @@ const remote = () => ({
   credential: { type: "token", token: TOKEN } as const,
 });
 
-describe("resolve", () => {
+describe("resolving a branch or a commit", () => {
   test.each([
     [undefined, "second"],
     ["main", "second"],
@@ -120,7 +120,7 @@ describe("resolve", () => {
   });
 });
 
-describe("checkout", () => {
+describe("the checkout of a commit", () => {
   const expected = {
     "a.txt": "two",
     "bin/run*": "#!/bin/sh\n",

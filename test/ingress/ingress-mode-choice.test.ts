@@ -39,7 +39,7 @@ describe("a previously chosen container", () => {
   it.each([
     ["an engine that is away", () => runtime.engine.setReachable(false), "did not answer"],
     ["an image that cannot be pulled any more", loseImage, `no image ${IMAGE}`],
-  ])("stays the mode with %s, and the reason is reported", async (_what, happens, reason) => {
+  ])("remains the mode with %s, and the reason is reported", async (_what, happens, reason) => {
     const here = await open(true);
     expect(here.ingress.mode).toBe("container");
     await here.stopBerth();

@@ -129,8 +129,8 @@ describe("a partial file of Berth 0.1", () => {
   it.each([
     ["is resumed", {}, 6 * MIB],
     ["is discarded when its journal cannot be read", { journal: Buffer.from("{}") }, 0],
-    ["is discarded when it is of a file of another size", { lengthBytes: 11 * MIB }, 0],
-  ])("%s", async (_, changed, keptBytes) => {
+    ["is discarded when it belongs to a file of another size", { lengthBytes: 11 * MIB }, 0],
+  ])("a partial file of version 0.1 %s", async (_, changed, keptBytes) => {
     const bytes = createRandomBytes(12 * MIB);
     await using harness = await DownloadHarness.open({ [name]: bytes });
     await writePartial(harness, bytes, { lengthBytes: bytes.length, ...changed });

@@ -199,7 +199,7 @@ describe("a local file", () => {
   });
 });
 
-describe("collect", () => {
+describe("the collection of model files", () => {
   const contents = {
     a: createRandomBytes(MIB),
     b: createRandomBytes(2 * MIB),

@@ -104,11 +104,11 @@ describe("invalid credentials", () => {
       "does not accept the deploy key",
     ],
     [
-      "what is no key",
+      "a text that is not a key",
       () => "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n",
       "cannot be read",
     ],
-  ])("%s", async (_, key, said) => {
+  ])("are refused: %s", async (_, key, said) => {
     await using bench = await GitHarness.make();
     const error = await captureBerthError(
       bench.git.resolve(remote(undefined, key()), "main", neverAborted),

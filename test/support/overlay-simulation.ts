@@ -87,7 +87,7 @@ interface Waiting {
   fail: (error: Error) => void;
 }
 
-/** The paused calls of dependencies. The simulation lets one after the other continue. */
+/** The paused calls of dependencies. The simulation continues them one after the other. */
 class Pauses {
   readonly #waiting: Waiting[] = [];
 

@@ -35,7 +35,7 @@ function createFleetFolder(): string {
 const searchMode = async (harness: Awaited<ReturnType<typeof openContext>>, query: string) =>
   (await harness.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
 
-it("searches lexically until the model is available, keeps stored vectors, and asks the embedder only once about a text that is too long", async () => {
+it("a search is lexical until the model is available, vectors are stored, and a text too long is tried only once", async () => {
   const dir = temporaryFolder();
   const sources = [{ name: "notes", path: createFleetFolder() }];
   const first = await openContext({ dir, sources, embedder: "awaited" });
@@ -71,7 +71,7 @@ it("searches lexically until the model is available, keeps stored vectors, and a
   expect(again.asked.filter((text) => text !== "vessel")).toEqual([]);
 });
 
-it("applies scopes to hits that only the embeddings find", async () => {
+it("scopes also apply to hits that only the embeddings find", async () => {
   const [seen, hidden] = [temporaryFolder(), temporaryFolder()];
   writeFiles(seen, { "a.md": "# Fleet\n\nour ships are old" });
   writeFiles(hidden, { "b.md": "# Other fleet\n\nour ships are new" });
@@ -91,7 +91,7 @@ it("applies scopes to hits that only the embeddings find", async () => {
   expect(await titles([])).toEqual([]);
 });
 
-it("accepts a query of 4,096 bytes and rejects a longer one", async () => {
+it("a hybrid search accepts a query of 4,096 bytes and rejects a longer one", async () => {
   const harness = await openContext({ sources: [{ name: "notes", path: createFleetFolder() }] });
   const query = `ships ${"é".repeat(2_045)}`;
   expect(Buffer.byteLength(query)).toBe(4_096);

@@ -83,7 +83,7 @@ it("an index stays consistent when its process is killed, and the next process c
     expect(await harness.find(`turn${turn}`)).toEqual([]);
 });
 
-it("reports that the system has too few file watches, and scans the folder periodically", async () => {
+it("too few file watches of the system are reported, and the folder is scanned periodically", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const folders = Array.from({ length: 12 }, (_, at) => [`d${at}/a.txt`, `words ${at}`]);
   writeFiles(folder, Object.fromEntries(folders));

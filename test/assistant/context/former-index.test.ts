@@ -23,7 +23,7 @@ function makeFormer(dir: string, term: string): void {
   db.close();
 }
 
-it("rebuilds an index of the previous format without its learned words", async () => {
+it("an index of the previous format is built again without its learned words", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const learned = "zyxwvqlearned";
   writeFiles(folder, { "fleet.md": "# Fleet\n\nour ships are old" });
@@ -41,7 +41,7 @@ it("rebuilds an index of the previous format without its learned words", async (
   expect(containsBytes(dir, learned)).toBe(false);
 });
 
-it("leaves no byte of a deleted file in the index, embeddings included", async () => {
+it("no byte of a deleted file is left in the index, embeddings included", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const canary = "zyxwvqcanary";
   const dimensions = 64;

@@ -14,7 +14,7 @@ import { UNBOUNDED_AFTER_MS, WAIT_OPTIONS } from "../../support/wait-limits.ts";
 const privateKey =
   "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkK\n-----END OPENSSH PRIVATE KEY-----";
 
-it("indexes no file with a private key that is compressed, in base64 or behind markup", async () => {
+it("a file is not indexed if it has a private key that is compressed, in base64 or behind markup", async () => {
   const folder = temporaryFolder();
   const page = `.TH X 1\n.SH NAME\nx \\- zyxcanary\n.nf\n${privateKey}\n.fi\n`;
   writeFiles(folder, {
@@ -30,7 +30,7 @@ it("indexes no file with a private key that is compressed, in base64 or behind m
   expect(containsBytes(context.dir, "zyxcanary")).toBe(false);
 });
 
-it("deletes a file from the index when a private key is added to it", async () => {
+it("a file is deleted from the index when a private key is added to it", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, { "notes.txt": "zyxcanary before", "seen.md": "# Seen\n\nharbour" });
   const context = await openContext({ sources: [{ name: "notes", path: folder }] });
@@ -40,7 +40,7 @@ it("deletes a file from the index when a private key is added to it", async () =
   await vi.waitFor(() => expect(containsBytes(context.dir, "zyxcanary")).toBe(false), WAIT_OPTIONS);
 });
 
-it("returns hits in files whose modification time is outside of the range of JavaScript dates", async () => {
+it("a search returns hits in files whose modification time is outside of the range of JavaScript dates", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, { "far.md": "# Far\n\nharbour", "early.md": "# Early\n\nharbour" });
   utimesSync(join(folder, "far.md"), 0, 9e12);
@@ -50,7 +50,7 @@ it("returns hits in files whose modification time is outside of the range of Jav
   for (const { mtime } of await context.find("harbour")) expect(mtime).toMatch(/^\d{4}-\d\d-\d\dT/);
 });
 
-it("indexes a burst of changes in a source of many files within the time limit", async () => {
+it("a burst of changes in a source of many files is indexed within the time limit", async () => {
   const folder = temporaryFolder();
   const names = Array.from({ length: 3_000 }, (_, at) => `${at % 40}/${at}.txt`);
   writeFiles(folder, Object.fromEntries(names.map((name) => [name, `file ${name}`])));
@@ -63,7 +63,7 @@ it("indexes a burst of changes in a source of many files within the time limit",
   expect(performance.now() - began).toBeLessThan(UNBOUNDED_AFTER_MS);
 }, 60_000);
 
-it("deletes the words of files and sources that were removed while the index was closed", async () => {
+it("the words of files and sources that were removed while the index was closed are deleted", async () => {
   const [folder, other, dir] = [temporaryFolder(), temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "kept.txt": "flour oven", "removed.txt": "zyxcanaryone flour oven" });
   writeFiles(other, { "other.txt": "zyxcanarytwo flour oven" });

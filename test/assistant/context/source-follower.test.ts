@@ -13,7 +13,7 @@ import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 const until = (check: () => Promise<void> | void) =>
   vi.waitFor(check, { ...WAIT_OPTIONS, interval: 30 });
 
-it("indexes created, changed, renamed and deleted files", async () => {
+it("created, changed, renamed and deleted files are indexed", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, {
     "a.md": "# First\n\nmarmalade is sticky\n\n## Second part\n\ncucumber",
@@ -55,7 +55,7 @@ it("indexes created, changed, renamed and deleted files", async () => {
   expect(harness.context.indexState()).toMatchObject({ state: "ready" });
 });
 
-it("leaves no byte of a deleted text on the disk", async () => {
+it("no byte of a deleted text is left on the disk", async () => {
   const folder = temporaryFolder();
   const canary = "zyxwvqcanary";
   const many = Array.from({ length: 40 }, (_, at) => [
@@ -71,7 +71,7 @@ it("leaves no byte of a deleted text on the disk", async () => {
   await until(() => expect(containsBytes(harness.dir, canary)).toBe(false));
 });
 
-it("indexes a burst of changes", async () => {
+it("a burst of changes is indexed completely", async () => {
   const folder = temporaryFolder();
   const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
   for (let at = 0; at < 400; at += 1) {
@@ -83,7 +83,7 @@ it("indexes a burst of changes", async () => {
   expect(await harness.find("399")).toHaveLength(1);
 });
 
-it("does not index ignored files, hidden files, secrets, links and files that are not text", async () => {
+it("ignored files, hidden files, secrets, links and files that are not text are not indexed", async () => {
   const [folder, outside] = [temporaryFolder(), temporaryFolder()];
   writeFiles(outside, { "far.txt": "findme outside" });
   writeFiles(folder, {
@@ -126,7 +126,7 @@ it("does not index ignored files, hidden files, secrets, links and files that ar
   );
 });
 
-it("reads no unchanged file again after a restart", async () => {
+it("an unchanged file is not read again after a restart", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "a.md": "# One\n\nalpha", "b.md": "# Two\n\nbeta" });
   const first = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
@@ -150,7 +150,7 @@ it("reads no unchanged file again after a restart", async () => {
   expect(containsBytes(dir, "gamma")).toBe(false);
 });
 
-it("rebuilds a damaged index", async () => {
+it("a damaged index is built again", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "a.md": "# One\n\nalpha" });
   writeFileSync(
@@ -161,7 +161,7 @@ it("rebuilds a damaged index", async () => {
   expect(await harness.find("alpha")).toHaveLength(1);
 });
 
-it("reports the problem of a source, and indexes the source as soon as the problem is solved", async () => {
+it("the problem of a source is reported, and the source is indexed as soon as the problem is solved", async () => {
   const parent = temporaryFolder();
   const path = join(parent, "later");
   const harness = await openContext({

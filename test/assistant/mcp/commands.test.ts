@@ -59,13 +59,13 @@ function commands(dir: string): Record<string, AppCommand> {
   };
 }
 
-it("starts an app of Berth on demand, and only once for all callers", async () => {
+it("an app of Berth is started on demand, and only once for all callers", async () => {
   const calls = Array.from({ length: 10 }, () => harness.call(APP, "list_notes", {}, true));
   for (const call of calls) expect((await call).structured).toEqual({ notes: [] });
   expect(pids).toHaveLength(1);
 });
 
-it("restarts a crashed app on the next call, and not earlier", async () => {
+it("a crashed app is restarted on the next call, and not earlier", async () => {
   await harness.call(APP, "create_note", { title: "a", body: "" }, true);
   const [pid = 0] = pids;
   process.kill(pid, "SIGKILL");
@@ -80,7 +80,7 @@ it("restarts a crashed app on the next call, and not earlier", async () => {
   expect(pids).toHaveLength(2);
 });
 
-it("stops the apps that it started when it is disposed, even an app that ignores SIGTERM", async () => {
+it("the starter stops its apps when it is disposed, even an app that ignores SIGTERM", async () => {
   await harness.call(APP, "list_notes", {}, true);
   const stubborn = getToolAppError(harness.call("org.example.Stubborn", "x", {}, true));
   await expect.poll(() => pids.length).toBe(2);
@@ -90,20 +90,20 @@ it("stops the apps that it started when it is disposed, even an app that ignores
   expect(pids.filter(isProcessAlive)).toEqual([]);
 });
 
-it("reports an app that exits before it listens as app_unavailable, with its last output in the log", async () => {
+it("an app that exits before it listens is reported as app_unavailable, with its last output in the log", async () => {
   const failure = await getToolAppError(harness.call("org.example.Broken", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("ended before it listened");
   await expect.poll(() => endings).toMatchObject([{ code: 3, stderr: "it is broken" }]);
 });
 
-it("reports an app that cannot be started as app_unavailable, without the program's path", async () => {
+it("an app that cannot be started is reported as app_unavailable, without the program's path", async () => {
   const failure = await getToolAppError(harness.call("org.example.Missing", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).not.toContain("nonexistent");
 });
 
-it("closes an app's standard input first, so that it can exit by itself", async () => {
+it("an app can exit by itself, because its standard input is closed before it gets a signal", async () => {
   const waiting = getToolAppError(harness.call("org.example.Idle", "x", {}, true));
   await expect.poll(() => pids.length).toBe(1);
   const over = join(harness.dir, "over");
@@ -112,13 +112,13 @@ it("closes an app's standard input first, so that it can exit by itself", async 
   await expect.poll(() => readFile(over, "utf8")).toBe("over\n");
 });
 
-it("does not start an app if its manifest does not allow it", async () => {
+it("an app is not started if its manifest does not allow it", async () => {
   const failure = await getToolAppError(harness.call(APP, "list_notes", {}, false));
   expect(failure.code).toBe("app_unavailable");
   expect(pids).toEqual([]);
 });
 
-it("reports app_unavailable for an app that no starter knows", async () => {
+it("an app that no starter knows is reported as app_unavailable", async () => {
   const failure = await getToolAppError(harness.call("org.example.Unknown", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("knows how to start it");

@@ -35,7 +35,7 @@ const dying: RawScript = (message, peer) => {
   return "handled";
 };
 
-it("waits longer after each failure of an app before it tries again", async () => {
+it("the adapter waits longer after each failure of an app before it tries again", async () => {
   const clock = new VirtualClock();
   await open({ failuresBeforeBackoff: 3, backoffMs: 1_000, backoffMsMax: 3_000 }, clock);
   const app = await harness.startRawApp(APP, dying);
@@ -59,7 +59,7 @@ it("waits longer after each failure of an app before it tries again", async () =
   for (let round = 0; round < 3; round += 1) expect(await fail()).toBe("transport_closed");
 });
 
-it("counts a lost connection as one failure, however many calls used it", async () => {
+it("a lost connection counts as one failure, however many calls used it", async () => {
   await open({ failuresBeforeBackoff: 2 });
   const app = await harness.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
@@ -72,7 +72,7 @@ it("counts a lost connection as one failure, however many calls used it", async 
   expect((await harness.call(APP, "echo")).isError).toBe(false);
 });
 
-it("refuses calls above an app's limit of concurrent calls", async () => {
+it("calls above an app's limit of concurrent calls are refused", async () => {
   await open({ callsMax: 4 });
   const app = await harness.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
@@ -86,7 +86,7 @@ it("refuses calls above an app's limit of concurrent calls", async () => {
   await Promise.all(held);
 });
 
-it("disconnects an app that does not read", async () => {
+it("an app that does not read is disconnected", async () => {
   await open({ outgoingBytesMax: MIB });
   await harness.startRawApp(APP, (message, peer) => {
     if (message.method === "tools/list") peer.socket.pause();
@@ -101,7 +101,7 @@ it("disconnects an app that does not read", async () => {
   expect(codes).toEqual(["transport_closed", "transport_closed", "transport_closed"]);
 });
 
-it("closes an idle connection after a while, and opens it again on demand", async () => {
+it("an idle connection is closed after a while, and opened again on demand", async () => {
   const clock = new VirtualClock();
   await open({ idleTimeoutMs: 60_000 }, clock);
   const app = await harness.startRawApp(APP);
@@ -117,7 +117,7 @@ it("closes an idle connection after a while, and opens it again on demand", asyn
   expect(app.connections).toBe(2);
 });
 
-it("requests the list of tools once for all concurrent callers", async () => {
+it("the list of tools is requested once for all concurrent callers", async () => {
   await open();
   const app = await harness.startRawApp(APP);
   await Promise.all(Array.from({ length: 20 }, () => harness.call(APP, "echo")));
@@ -137,7 +137,7 @@ it("one caller's abort does not affect another", async () => {
   expect(await second).toBeDefined();
 });
 
-it("accepts only a directory and a socket that belong to this user alone", async () => {
+it("the adapter accepts only a directory and a socket that belong to this user alone", async () => {
   await open();
   const reason = async () => {
     const failure = await getToolAppError(harness.call(APP, "echo"));
@@ -162,7 +162,7 @@ it("accepts only a directory and a socket that belong to this user alone", async
   expect(await reason()).toContain("not a folder of this user");
 });
 
-it("refuses an app id that leads to another directory or is too long for a socket", async () => {
+it("an app id that leads to another directory or is too long for a socket is refused", async () => {
   await open();
   await mkdir(harness.socketsDir, { recursive: true, mode: 0o700 });
   for (const appId of ["../evil", "a/b", "", ".", "a..b", "a\0b", `org.${"x".repeat(200)}`]) {
@@ -172,7 +172,7 @@ it("refuses an app id that leads to another directory or is too long for a socke
   }
 });
 
-it("reports app_unavailable if a crash left the app's socket file behind", async () => {
+it("an app is reported as app_unavailable if a crash left its socket file behind", async () => {
   await open();
   const app = await RawApp.start(harness.socketsDir, APP);
   const path = join(harness.socketsDir, `${APP}.sock`);
@@ -184,7 +184,7 @@ it("reports app_unavailable if a crash left the app's socket file behind", async
   expect((await getToolAppError(harness.call(APP, "echo"))).message).toContain("is not running");
 });
 
-it("ends running calls when it is disposed, and starts no calls afterwards", async () => {
+it("the adapter ends running calls when it is disposed, and starts no calls afterwards", async () => {
   await open();
   const app = await harness.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
@@ -198,7 +198,7 @@ it("ends running calls when it is disposed, and starts no calls afterwards", asy
   expect(after.message).toContain("shutting down");
 });
 
-it("retains no memory of closed connections", async () => {
+it("the adapter retains no memory of closed connections", async () => {
   await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
   const app = await harness.startRawApp(APP);
   const round = async () => {
@@ -217,7 +217,7 @@ it("retains no memory of closed connections", async () => {
   expect(heapUsed() - before.heap).toBeLessThan(2 * MIB);
 });
 
-it("retains no memory of lines that exceed the limit", async () => {
+it("the adapter retains no memory of lines that exceed the limit", async () => {
   await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
   const line = Buffer.alloc(6 * MIB, "x");
   await harness.startRawApp(APP, (message, peer) => {

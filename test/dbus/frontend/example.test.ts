@@ -47,7 +47,7 @@ const askQuestion = (spec: object) => {
   };
 };
 
-describe("ask", () => {
+describe("the example's command ask", () => {
   it("streams an answer, and lists its sources", async () => {
     overlay.script = (asked) => {
       asked.started({ sources: [{ title: "House\u001b[2J", uri: "file:///a" }] });
@@ -68,7 +68,7 @@ describe("ask", () => {
     });
   });
 
-  it("declines if there is no terminal to ask at, and reports errors by their names", async () => {
+  it("declines a question if there is no terminal to show it on, and reports errors by their names", async () => {
     askQuestion(consentSpec());
     const denied = await run("ask", "Well?");
     expect([denied.code, denied.stdout, overlay.responses]).toEqual([1, "", [false]]);
@@ -148,7 +148,7 @@ describe("ask", () => {
   });
 });
 
-describe("chat", () => {
+describe("the example's command chat", () => {
   it("sends the history of the chat, and exits on Ctrl-D", async () => {
     using person = screen("chat", "--model", "remote:openrouter:a");
     await person.until(/> /);

@@ -235,7 +235,7 @@ describe("invalid input", () => {
       INVALID,
       "at most 1048576 are allowed",
     ],
-  ])("%#: %.20s %j", async (prompt, options, name, text) => {
+  ])("Ask is rejected, case %#: %.20s %j", async (prompt, options, name, text) => {
     const refusal = await client.getRefusal("Ask", "sa{sv}", prompt, toVariants(options));
     expect(refusal.name).toBe(name);
     expect(refusal.text).toContain(text);
@@ -246,7 +246,7 @@ describe("invalid input", () => {
     ["Cancel", "u", [1]],
     ["Respond", "t", [1n]],
     ["Summon", "", []],
-  ])("%s(%s) has the wrong argument types", async (member, signature, body) => {
+  ])('%s with arguments of the types "%s" is rejected', async (member, signature, body) => {
     expect((await client.getRefusal(member, signature, ...body)).name).toBe(INVALID);
   });
 

@@ -194,7 +194,7 @@ describe("a provider that answers with an error", () => {
     [429, "7", 1, "rate_limited", 429],
     [503, "60", 1, "provider_failed", 502],
     [503, "1", 3, "provider_failed", 502],
-  ])("%i with a Retry-After of %s s is not tried again before", async (...row) => {
+  ])("%i with a Retry-After of %s s is not tried again before that time", async (...row) => {
     const [answered, retryAfter, attempts, code, httpStatus] = row;
     turn = refusal(answered, "later", { "retry-after": retryAfter });
     expect(await getOutcome("cloud")).toMatchObject({

@@ -70,7 +70,7 @@ describe("the command tree", () => {
   });
 });
 
-describe("names", () => {
+describe("completed names", () => {
   it("come from the server, with descriptions", async () => {
     await using api = await openTestApi();
     putApp(api.store, "hello");
@@ -95,7 +95,7 @@ describe("names", () => {
   });
 });
 
-describe("in bash", () => {
+describe("the completion script in bash", () => {
   let folder: string;
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), "berth-bash-"));
@@ -130,7 +130,7 @@ describe("in bash", () => {
     return { replies: stdout.split("\n").filter(Boolean), asked: stderr };
   };
 
-  it("the script registers itself", () => {
+  it("registers itself", () => {
     const { stdout, status } = spawnSync(
       "bash",
       ["--norc", "-c", "source completion.bash; complete -p berth"],

@@ -20,7 +20,7 @@ async function ledgerOf(count: number): Promise<string> {
 const run = (dir: string, ...words: string[]) =>
   runCommandLine(["ledger", ...words, "--data-dir", dir], { workingDirectory: dir });
 
-describe("verify", () => {
+describe("berth ledger verify", () => {
   it("exits with 0 for a whole ledger, with or without a daemon, named by flag or by environment", async () => {
     const dir = await ledgerOf(5);
     expect(await run(dir, "verify")).toMatchObject({
@@ -108,7 +108,7 @@ describe("verify", () => {
   });
 });
 
-describe("the other verbs", () => {
+describe("the other verbs of berth ledger", () => {
   it("prove an entry, and prove that a ledger continues an earlier one", async () => {
     const dir = await ledgerOf(6);
     const { code, output } = await run(dir, "prove", "3");

@@ -102,7 +102,7 @@ describe("the manifest", () => {
   });
 });
 
-describe("reading", () => {
+describe("a tool that only reads", () => {
   test("lists apps", async () => {
     expect(await harness.callExpectingSuccess("list_apps")).toEqual({ apps: [], total: 0 });
     await given("web");

@@ -313,7 +313,7 @@ describe("the default folders of a user", () => {
       { ASSISTANT_MANIFEST_PATH: "", XDG_DATA_HOME: "/d", XDG_DATA_DIRS: "/d" },
       ["/d/assistant/manifests"],
     ],
-  ])("for %j", (environment, directories) => {
+  ])("follow from the environment %j", (environment, directories) => {
     expect(manifestDirectories(environment, home)).toEqual(directories);
   });
 });

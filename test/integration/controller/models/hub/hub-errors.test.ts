@@ -24,7 +24,7 @@ describe("a hub that cannot answer now", () => {
     ["is broken", { type: "status", status: 500, body: "<html>" }, "answers with HTTP 500"],
     ["cuts the connection", { type: "reset" }, ": the connection was cut (ECONNRESET)"],
     [
-      "says something else",
+      "sends a web page",
       { type: "page" },
       ": the response is not a listing of a repository; is it a hub?",
     ],
@@ -34,7 +34,7 @@ describe("a hub that cannot answer now", () => {
       ": the response is not a listing of a repository; is it a hub?",
     ],
     [
-      "sends a listing of something else",
+      "sends a listing that is not one of a repository",
       { type: "status", status: 200, body: '{"sha": 5, "siblings": []}' },
       ": the response is not a listing of a repository; is it a hub?",
     ],
@@ -44,8 +44,8 @@ describe("a hub that cannot answer now", () => {
       { type: "redirect", to: "file:///etc/passwd" },
       ": it redirects to a URL that is not http",
     ],
-    ["forgets where it redirects to", { type: "status", status: 302 }, "answers with HTTP 302"],
-  ])("%s", async (_, fault, message) => {
+    ["redirects without a target", { type: "status", status: 302 }, "answers with HTTP 302"],
+  ])("is reported as unreachable if it %s", async (_, fault, message) => {
     hub.faults.add({ on: "api", ...fault });
     const error = await createResolverHarness(hub.url).refusal({});
     expect(error).toMatchObject({
