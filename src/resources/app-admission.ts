@@ -19,7 +19,7 @@ export interface AppReader {
   list(kind: "App"): readonly Resource<"App">[];
 }
 
-/** A valid spec that conflicts with other Apps. It may be admitted later, when they have changed. */
+/** A valid spec that conflicts with other Apps. It may be admitted later, when those Apps have changed. */
 export class AdmissionError extends ConflictError {
   readonly app: Resource<"App">;
   /** The field in conflict, as a JSON Pointer. */
@@ -39,8 +39,8 @@ export class AdmissionError extends ConflictError {
 
 /**
  * Checks Apps against all others before they are written: an App gets no domain of another App, and does not depend on
- * itself. A conflict that the stored App already has may stay, so that it does not block other changes. Keeps a view of
- * all Apps, so it is created for each request or batch.
+ * itself. A conflict that the stored App already has is allowed, so that it does not block other changes. The check
+ * keeps a view of all Apps, so a new one is created for each request or batch.
  */
 export class AppAdmission {
   readonly #store: Pick<AppReader, "get">;
@@ -60,7 +60,7 @@ export class AppAdmission {
     }
   }
 
-  /** Makes later checks of other Apps use `app`, which is about to be written, in place of the stored App. */
+  /** Makes later checks of other Apps use `app` instead of the stored App, because `app` is about to be written. */
   expect(app: Resource<"App">): void {
     const { metadata, spec } = app;
     this.#apps.set(metadata.name, app);
@@ -160,7 +160,7 @@ function isSameClaim(a: DomainClaim, b: DomainClaim): boolean {
   return formatClaim(a) === formatClaim(b) && a.redirects === b.redirects;
 }
 
-/** Returns the pointer of the field from which the claim comes; the name gives an App its default domain. */
+/** Returns the pointer of the field that makes the claim. The default domain of an App comes from its name. */
 function locateClaim({ domain, ingress }: AppSpec, claim: DomainClaim): string {
   if (claim.redirects) {
     const index = (ingress?.redirects ?? []).findIndex(({ from }) => from === claim.domain);

@@ -9,7 +9,10 @@ export interface EffectiveApp {
   readonly port: number | undefined;
   readonly source: AppSource | undefined;
   readonly build: EffectiveBuild;
-  /** The domain in the spec. If undefined, the domain is the name below the base domain, which is unknown here. */
+  /**
+   * The domain in the spec. If it is undefined, the App's domain is its name below the base domain, which this file
+   * does not know.
+   */
   readonly domain: string | undefined;
   readonly ingress: EffectiveIngress;
   readonly env: Readonly<Record<string, string | SecretReference>>;
@@ -29,9 +32,9 @@ export interface EffectiveApp {
     readonly strategy: "rolling" | "recreate";
     readonly progressDeadlineMs: number;
     readonly drainMs: number;
-    /** How long a new version serves before the previous one is given up; 0: not at all. */
+    /** The time for which a new version serves before the previous one is removed; 0 means at once. */
     readonly observeMs: number;
-    /** How long a new version has to be healthy before it gets the requests. */
+    /** The time for which a new version has to be healthy before it gets the requests. */
     readonly minReadyMs: number;
     readonly autoRevert: boolean;
   };
@@ -47,9 +50,11 @@ export interface EffectiveApp {
   readonly pullSecret: string | undefined;
 }
 
-/** Options of a build. Undefined ones are detected from the files of the source. */
+/** Options of a build. An option that is undefined is detected from the files of the source. */
 export interface EffectiveBuild {
-  /** The path of the Dockerfile, relative to the source, which for git is its `path`. */
+  /**
+   * The path of the Dockerfile, relative to the source. For a git source, it is relative to the `path` of the source.
+   */
   readonly dockerfile: string | undefined;
   readonly target: string | undefined;
   readonly args: Readonly<Record<string, string>>;
@@ -58,11 +63,11 @@ export interface EffectiveBuild {
 }
 
 export interface EffectiveIngress {
-  /** Domains in addition to the App's own one. */
+  /** Domains in addition to the App's main domain. */
   readonly domains: readonly string[];
   readonly redirects: readonly {
     readonly from: string;
-    /** Target of the redirect; undefined: the App's own domain. */
+    /** Target of the redirect; undefined means the App's main domain. */
     readonly to: string | undefined;
     readonly permanent: boolean;
   }[];
@@ -102,7 +107,7 @@ export interface WebProbe {
 
 export interface EffectiveHealthCheck {
   readonly probe: HealthProbe;
-  /** Replaces `probe` while a version is rolled out; undefined: `probe` itself. */
+  /** The probe that is used instead of `probe` while a version is rolled out; undefined means `probe` itself. */
   readonly rolloutProbe: WebProbe | undefined;
   readonly intervalMs: number;
   readonly timeoutMs: number;
@@ -114,9 +119,9 @@ const toEnvText = (value: string | number | boolean | SecretReference): string |
   typeof value === "object" ? value : String(value);
 
 /**
- * Fills in the defaults. The interval between checks follows Kubernetes (10 s) for a configured check, and Docker (30 s)
- * if only the port is probed. During a rollout the reconciler probes more often. The restart budget is five restarts in
- * ten minutes, which is strict compared to Compose or systemd.
+ * Fills in the defaults. The interval between checks is that of Kubernetes (10 s) for a configured check, and that of
+ * Docker (30 s) if only the port is probed. During a rollout the reconciler probes more often. The restart budget is
+ * five restarts in ten minutes, which is strict compared to Compose or systemd.
  */
 export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
   const health = spec.healthCheck ?? {};
@@ -177,7 +182,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
   };
 }
 
-/** Returns `Always` for an image whose tag is meant to move, such as `latest`. */
+/** Returns `Always` for an image whose tag usually moves, such as `latest`. */
 function getDefaultPullPolicy(image: string | undefined): EffectiveApp["pullPolicy"] {
   return image !== undefined && isMovingReference(image) ? "Always" : "IfNotPresent";
 }

@@ -20,8 +20,8 @@ export const SecretReference = Type.Object(
 export type SecretReference = Static<typeof SecretReference>;
 
 /**
- * The value of a variable. YAML parses `PORT: 80` as a number and `DEBUG: true` as a boolean; the container gets their
- * text.
+ * The value of a variable. YAML parses `PORT: 80` as a number and `DEBUG: true` as a boolean. The container gets the
+ * text of the value.
  */
 export const EnvValue = Type.Union(
   [Type.String({ maxLength: 131_072 }), Type.Number(), Type.Boolean(), SecretReference],

@@ -27,8 +27,9 @@ export interface Condition {
 
 /**
  * pending: accepted, not started yet. building: an image is being built. deploying: containers of the desired
- * generation are being created. running: Ready. degraded: serves, but not as desired. stopped: as desired.
- * failed: Stalled. deleting: has a deletion timestamp. unknown: the engine is unreachable.
+ * generation are being created. running: Ready. degraded: the App serves, but not as its spec requests. stopped:
+ * stopped as its spec requests. failed: Stalled. deleting: has a deletion timestamp. unknown: the engine is
+ * unreachable.
  */
 export const appPhases = [
   "pending",
@@ -81,21 +82,22 @@ export interface RolloutWindow {
 }
 
 /**
- * The image that the reference in an App's spec was resolved to. It stays the same until the user asks for another one,
- * however the tag moves meanwhile.
+ * The image that the reference in an App's spec was resolved to. The pin does not change until the user requests
+ * another image, even if the tag moves meanwhile.
  */
 export interface ImagePin {
-  /** The reference of the spec, or of the image that was built of its source. */
+  /** The reference in the spec, or of the image that was built from the App's source. */
   readonly reference: string;
   /** The engine's id of the image. */
   readonly id: string;
   /** The digest in the registry, by which the image can be pulled again; null if no registry is known to have it. */
   readonly digest: string | null;
   /**
-   * True if no registry is known to have the image: the pin is the image that the engine holds under this reference.
+   * True if no registry is known to have the image. The pin is then the image that the engine has under this
+   * reference.
    */
   readonly isEngineOnly: boolean;
-  /** The values that the annotations for an image hold, a deploy and a restart had when the image was resolved. */
+  /** The values of the annotations IMAGE_HOLD, DEPLOYED_AT and RESTARTED_AT when the image was resolved. */
   readonly hold: string | null;
   readonly deployedAt: string | null;
   readonly restartedAt: string | null;
@@ -106,9 +108,9 @@ export interface ImagePin {
  * the API does not show it. Times are epoch milliseconds.
  */
 export interface ReconcileState {
-  /** Restarts by Berth, oldest first, within the interval of the restart budget. */
+  /** Restarts by Berth within the interval of the restart budget, oldest first. */
   readonly restarts: readonly {
-    /** The version and the replica: each replica has a restart budget of its own. */
+    /** The version and the replica. Each replica has its own restart budget. */
     readonly of: string;
     readonly at: number;
   }[];
@@ -125,14 +127,16 @@ export interface ReconcileState {
   } | null;
   /** The version that failed and was reverted. It is not retried until the spec changes. */
   readonly quarantine: {
-    /** Digest of the version, of its health checks, and, if the pull failed, of the pull credentials. */
+    /**
+     * A digest of the version and its health checks. If the pull failed, the digest also covers the pull credentials.
+     */
     readonly inputs: string;
     readonly generation: number;
     readonly revertedTo: number;
     readonly reason: string;
     readonly message: string;
   } | null;
-  /** The reason for which nothing is tried until `inputs` (generation, secrets) changes. */
+  /** The reason for which nothing is tried until `inputs` (the generation or a Secret) changes. */
   readonly stalled: {
     readonly inputs: string;
     readonly reason: string;
@@ -143,15 +147,15 @@ export interface ReconcileState {
   /** The last stable version and its number of replicas; null while another version is rolled out. */
   readonly stable: { readonly hash: string; readonly replicas: number } | null;
   /**
-   * Versions (hashes of containers) that were Ready or served requests of the App, newest last. Obsolete containers
-   * of other versions were never in use.
+   * Versions (hashes of containers) that were Ready or served requests of the App, newest last. Obsolete containers of
+   * any other version were never in use.
    */
   readonly served: readonly string[];
-  /** The revisions of the versions in `served`, newest last: the last one serves, or was the last to serve. */
+  /** The revisions of the versions in `served`, newest last. The last one serves now, or was the last to serve. */
   readonly servedRevisions: readonly { readonly version: string; readonly number: number }[];
   /** The last switch from a version that served to another one; null if the previous version is not needed any more. */
   readonly window: RolloutWindow | null;
-  /** Number of the last stable revision, which replaces a failing one. */
+  /** The number of the last stable revision, to which a failed revision is reverted. */
   readonly good: number | null;
   /** The image of the spec; null if it has not been resolved yet. */
   readonly image: ImagePin | null;
@@ -177,7 +181,7 @@ export interface AppStatus {
   readonly observedGeneration: number;
   readonly conditions: readonly Condition[];
   readonly revisions: {
-    /** The revisions that were last attempted, last fully applied, and last stable. */
+    /** The numbers of three revisions: the last one that was attempted, that was fully applied, and that was stable. */
     readonly attempted: number | null;
     readonly applied: number | null;
     readonly stable: number | null;
@@ -198,8 +202,8 @@ export function findCondition(
 }
 
 /**
- * Sets one condition, and keeps its transition time unless its status changes. Keeps the order of the list, so that an
- * unchanged status stays byte-identical.
+ * Sets one condition. Its transition time changes only if its status changes. The order of the list does not change,
+ * so that an unchanged status stays byte-identical.
  */
 export function setCondition(
   conditions: readonly Condition[],

@@ -19,7 +19,7 @@ function checkGit(git: GitSource, add: AddIssue): void {
   const at = ["spec", "source", "git"];
   const problem = findGitUrlProblem(git.url);
   if (problem !== undefined) add([...at, "url"], problem);
-  // A leading hyphen could make a program parse it as an option.
+  // A program could parse a text with a leading hyphen as an option.
   if (git.ref !== undefined && !/^[^-\s]\S*$/.test(git.ref)) {
     add([...at, "ref"], "is not the name of a branch or tag, nor a commit");
   }
@@ -40,7 +40,7 @@ function findGitUrlProblem(url: string): string | undefined {
     return "is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH";
   }
   const { protocol, username, password } = parsed;
-  // Tokens are often given as the user name of the URL.
+  // Users often put a token into the user name of the URL.
   if (password !== "" || (username !== "" && protocol !== "ssh:")) {
     return "contains a user or a password, which would be readable: put them into a Secret and name it in credential";
   }

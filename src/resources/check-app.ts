@@ -30,13 +30,13 @@ export function checkAppSpec(
 type AddIssue = IssueList["add"];
 
 /**
- * Checks the command line and the variables. The engine passes them as C strings, and an empty first argument is not a
+ * Checks the command line and the variables. The engine passes them as C strings, and an empty text cannot name a
  * program.
  */
 function checkProcess(spec: AppSpec, add: AddIssue): void {
   for (const key of ["entrypoint", "command"] as const) {
     const args = spec[key] ?? [];
-    // With an entrypoint the command contains only arguments, which may be empty.
+    // If there is an entrypoint, the command contains only arguments, which may be empty.
     const namesProgram = key === "entrypoint" || !spec.entrypoint?.length;
     if (namesProgram && args[0] === "") {
       add(["spec", key, "0"], "names no program: the first entry is empty");
@@ -55,7 +55,7 @@ function checkProcess(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** Returns false for integers beyond 2^53, which the parser has already rounded. */
+/** Returns false for an integer beyond 2^53, because the parser has rounded it. */
 function isExactNumber(value: number): boolean {
   return !Number.isInteger(value) || Number.isSafeInteger(value);
 }

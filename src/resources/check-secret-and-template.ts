@@ -5,7 +5,7 @@ import { createIssueList } from "./field-checks.ts";
 import type { SecretSpec } from "./secret-spec.ts";
 import type { TemplateSpec } from "./template-spec.ts";
 
-/** Requires complete registry credentials, because incomplete ones would only fail at the first pull. */
+/** Checks that registry credentials are complete. Incomplete ones would fail only at the first pull. */
 export function checkSecretSpec(spec: SecretSpec): SpecIssue[] {
   const { issues, add } = createIssueList();
   if (spec.type === "registry") {

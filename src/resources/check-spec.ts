@@ -5,7 +5,10 @@ import { checkSecretSpec, checkTemplateSpec } from "./check-secret-and-template.
 import type { Kind, SpecOf } from "./kinds.ts";
 
 export interface SpecRules {
-  /** An App may lack both image and source, until the first deploy gives it one. Documents of users have to name one. */
+  /**
+   * True if an App may lack both image and source, because its first deploy sets one of them. A document of a user has
+   * to contain one.
+   */
   readonly mayLackSource?: boolean;
 }
 

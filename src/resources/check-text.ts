@@ -5,13 +5,13 @@ import type { Manifest } from "./kinds.ts";
 /** Matches control characters, and characters that end a line or change the direction of the text around them. */
 const unprintable = /[\p{Cc}\u2028-\u202E\u2066-\u2069]/u;
 
-/** Fields of an App whose text may have several lines: programs get it, or visitors of the app. */
+/** Fields of an App whose text may have several lines, because programs or visitors of the app read it. */
 const freeFields =
   /^\/spec\/(env|build\/args|entrypoint|command|healthCheck\/command|ingress\/maintenance)\//;
 
 /**
- * Checks that the labels of a resource, and the names, paths and addresses of an App, can be printed: other characters would control the terminal of a
- * reader, or mean another path to the engine than the one that is shown.
+ * Checks that the labels of a resource, and the names, paths and addresses of an App, can be printed. Other characters
+ * would control the terminal of a reader, or would show a path that differs from the one that the engine uses.
  */
 export function checkPrintable({ kind, metadata, spec }: Manifest): SpecIssue[] {
   const issues: SpecIssue[] = [];

@@ -1,6 +1,6 @@
 /**
  * Returns a chain of dependencies that leads back to the App, in order; undefined if there is none. `listDependencies`
- * returns the `dependsOn` of another App; none for one that does not exist.
+ * returns the `dependsOn` of another App, and an empty list for an App that does not exist.
  */
 export function findDependencyCycle(
   name: string,

@@ -62,7 +62,7 @@ export function describeExpectation(schema: Schema, syntax: Syntax = "yaml"): st
   }
 }
 
-/** Returns the type of the values other than null. */
+/** Returns the type of all values of the schema except null. */
 function getMainType({ type }: Schema): string | undefined {
   return typeof type === "object" ? type.find((name) => name !== "null") : type;
 }

@@ -7,26 +7,29 @@ export interface DomainClaim {
   readonly domain: string;
   /** Path without a trailing slash; "" for the whole host. */
   readonly pathPrefix: string;
-  /** The host is redirected, so no other App can have any path of it. */
+  /** True if the host is redirected. No other App can then have a path of the host. */
   readonly redirects?: true;
 }
 
-/** The settings that decide about the domains of Apps. */
+/** The settings that determine the domains of Apps. */
 export interface DomainSettings {
   /** The domain below which Apps without a domain get one. */
   readonly baseDomain: string;
-  /** The domain of Berth's own API, which no App can have. */
+  /** The domain of Berth's own API. No App can have it. */
   readonly apiDomain: string | undefined;
 }
 
 export interface ConflictingClaim extends DomainClaim {
-  /** Name of the App that owns the domain; undefined if it is that of the API. */
+  /** The name of the App that owns the domain; undefined if the domain belongs to the API. */
   readonly owner: string | undefined;
-  /** The claim of the owner if it differs, which is possible because a redirect occupies the whole host. */
+  /**
+   * The claim of the owner, if it differs from the claim in conflict. That is possible because a redirect occupies the
+   * whole host.
+   */
   readonly ownerClaim?: DomainClaim;
 }
 
-/** The fields of an App that decide about domains. */
+/** The fields of an App that determine its domains. */
 export type ClaimingApp = Pick<Resource<"App">, "spec"> & {
   readonly metadata: Pick<
     Resource<"App">["metadata"],
@@ -43,13 +46,13 @@ export function getOwnDomain(
   return spec.domain === NO_DOMAIN ? undefined : (spec.domain ?? `${app}.${baseDomain}`);
 }
 
-/** Returns all domains of an App but those that it redirects, its main domain first. */
+/** Returns all domains of an App, except those that it redirects. The main domain is the first. */
 export function listDomains(app: string, spec: AppSpec, baseDomain: string): string[] {
   const own = getOwnDomain(app, spec, baseDomain);
   return own === undefined ? [] : [own, ...(spec.ingress?.domains ?? [])];
 }
 
-/** Returns the claims of an App without duplicates, its main domain first. */
+/** Returns the claims of an App without duplicates. The claim to the main domain is the first. */
 export function listClaims(app: string, spec: AppSpec, baseDomain: string): DomainClaim[] {
   if (!isReachedByDomain(spec)) return [];
   const pathPrefix = spec.ingress?.pathPrefix ?? "";
@@ -63,13 +66,16 @@ export function listClaims(app: string, spec: AppSpec, baseDomain: string): Doma
   return [...new Map(claims.map((claim) => [formatClaim(claim), claim])).values()];
 }
 
-/** Returns true if two Apps cannot have both claims: they are equal, or one redirects the host of the other. */
+/**
+ * Returns true if two Apps cannot have both claims, because the claims are equal, or because one redirects the host of
+ * the other.
+ */
 export function areClaimsInConflict(a: DomainClaim, b: DomainClaim): boolean {
   if (a.domain !== b.domain) return false;
   return a.pathPrefix === b.pathPrefix || a.redirects === true || b.redirects === true;
 }
 
-/** Returns true if requests for the host of `a` may reach an app with the claim `b`, whatever their paths. */
+/** Returns true if requests for the host of `a` may reach an app with the claim `b`, regardless of their paths. */
 export function isHostShared(a: DomainClaim, b: DomainClaim): boolean {
   if (a.domain === b.domain) return true;
   return b.domain.startsWith("*.") && a.domain.slice(a.domain.indexOf(".")) === b.domain.slice(1);
@@ -91,9 +97,10 @@ export function isReachedByDomain(spec: AppSpec): boolean {
 }
 
 /**
- * Returns the Apps that cannot have their domains because an older App has them (by creation, then by name), each with
- * the first claim in conflict. An App gets either all of its claims or none, so that it is never served under some of its
- * names only. No App gets the domain of the API. Apps that are being deleted, or are in conflict themselves, own no domains.
+ * Returns the Apps that cannot have their domains because an older App (by creation, then by name) has them. Each is
+ * returned with the first claim in conflict. An App gets either all of its claims or none, so that it is never served
+ * under only some of its names. No App gets the domain of the API. An App that is being deleted, or that cannot have
+ * its own domains, does not block others.
  */
 export function findLostClaims(
   apps: readonly ClaimingApp[],

@@ -12,12 +12,13 @@ import {
 } from "./describe-schema.ts";
 import { formatPointer, parsePointer } from "./json-pointer.ts";
 
-/** The maximum number of issues. Users fix the first ones first, and the limit bounds the time for invalid input. */
+/** The maximum number of issues. Users fix the first issues first. The limit also bounds the time for invalid input. */
 const ISSUES_MAX = 100;
 
 /**
- * Converts Ajv's errors (allErrors, verbose) to one issue for each change that the user has to make. For a failed union
- * these are the issues of the branch that was probably meant, or one issue that describes all branches.
+ * Converts Ajv's errors (allErrors, verbose) to one issue for each change that the user has to make. For a failed
+ * union, the result is the issues of the branch that the user probably meant, or one issue that describes all
+ * branches.
  */
 export function explainErrors(
   errors: readonly ErrorObject[],
@@ -30,7 +31,7 @@ export function explainErrors(
   return [...unique.values()].slice(0, ISSUES_MAX);
 }
 
-/** An error, with the errors of the branches if it is about a union. */
+/** An error. If the error is about a union, it includes the errors of the branches. */
 interface SchemaFailure {
   readonly error: ErrorObject;
   readonly inside: readonly SchemaFailure[];
@@ -75,7 +76,7 @@ function explainFailures(failures: readonly SchemaFailure[], syntax: Syntax): Sp
       issues.push(...explainUnion(failure, syntax));
     } else if (error.keyword === "required") {
       const key = String(error.params["missingProperty"]);
-      // The misspelt key has been reported; to report it as missing too would be confusing.
+      // The misspelt key has been reported. It would be confusing to report the correct key as missing too.
       if (misspelt.has(`${error.instancePath}\n${key}`)) continue;
       issues.push({ path: error.instancePath, message: explainMissingKey(error, key) });
     } else {
@@ -163,7 +164,8 @@ function explainError(error: ErrorObject, syntax: Syntax): string {
 }
 
 /**
- * Returns the hint to quote a word that YAML has parsed as a number or a boolean, since users may not know this remedy.
+ * Returns a hint to quote a word that YAML has parsed as a number or a boolean, because users may not know that quotes
+ * help.
  */
 function getQuotingHint(schema: Schema, data: unknown): string {
   if (schema.type !== "string" || (typeof data !== "number" && typeof data !== "boolean"))
@@ -210,8 +212,8 @@ function explainUnion({ error: union, inside }: SchemaFailure, syntax: Syntax): 
 }
 
 /**
- * Returns the branch whose distinctive keys the value has, also misspelt ones. Returns several if the value mixes keys of
- * branches or has no distinctive key. Keys that all branches share are not distinctive.
+ * Returns the branch whose distinctive keys the value has, including misspelt ones. Returns several branches if the
+ * value mixes keys of branches or has no distinctive key. A key that all branches share is not distinctive.
  */
 function findClosestBranches(
   candidates: readonly UnionBranch[],

@@ -38,8 +38,8 @@ export const Domain = Type.String({
 });
 
 /**
- * The domain of an App that gets no requests from outside. It cannot be mistaken for a host name, because it has no
- * dot.
+ * The value of `domain` for an App that gets no requests from outside. It cannot be mistaken for a host name, because
+ * it has no dot.
  */
 export const NO_DOMAIN = "none";
 

@@ -1,11 +1,11 @@
 import { IMAGE_HOLD_ANNOTATION, type Resource } from "./resource.ts";
 
-/** Formats the value of the annotation that holds an App at an image. */
+/** Formats the value of the annotation that pins an App to an image. */
 export function formatImageHold(reference: string, id: string): string {
   return `${reference} ${id}`;
 }
 
-/** Returns the hold of an App at an image of this reference; null if there is none. */
+/** Returns the pin of an App to an image of this reference; null if there is none. */
 export function readImageHold(
   { metadata }: Pick<Resource<"App">, "metadata">,
   reference: string,

@@ -2,7 +2,7 @@ import { parseModelSource } from "./model-source.ts";
 import type { ModelSpec } from "./model-spec.ts";
 import type { Resource } from "./resource.ts";
 
-/** Names that the assistant accepts, which are not all names that a repository may have. */
+/** Matches the names that the assistant accepts. Some names of repositories do not match. */
 const ALIAS_PATTERN = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*(:[\w.-]+)?$/;
 
 /** Returns `org/name`; undefined for a URL and for a file. */
@@ -12,8 +12,8 @@ export function getRepository(spec: ModelSpec): string | undefined {
 }
 
 /**
- * Returns further names for clients: the repository, and the repository with its quantization (as llama.cpp and Ollama
- * write it), each only if it is unique among the Models that are to run. Pure.
+ * Returns further names for clients: the repository, and the repository with its quantization, as llama.cpp and Ollama
+ * write it. A name is returned only if it is unique among the Models that are to run. Pure.
  */
 export function listModelAliases(
   model: {

@@ -25,11 +25,14 @@ export function parseModelSource(
   return parseRepositorySource(text);
 }
 
-/** Names and addresses of this machine, as URLs have them; the unspecified addresses lead to it too. */
+/**
+ * Matches the names and addresses of this machine, as URLs contain them. The unspecified addresses are included,
+ * because they lead to this machine.
+ */
 const ownHost =
   /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\]|\[::ffff:(7f[\da-f]{2}|0):[\da-f]{1,4}\])$/;
 
-/** Returns true if the requests do not leave this machine. */
+/** Returns true if requests to this host do not leave this machine. */
 export function isLoopback(url: URL): boolean {
   return ownHost.test(url.hostname.replace(/\.$/, ""));
 }

@@ -1,10 +1,10 @@
 import type { Condition } from "./app-status.ts";
 
 /**
- * absent: nothing is on disk yet. downloading: bytes are being fetched. ready: complete and verified on disk, but not
- * loaded, because it is not to run or memory is short. starting: being loaded. running: answers requests. stopping:
- * being unloaded. failed: Stalled until something changes, or its source failed and
- * is tried again at nextRetryAt. deleting: has a deletion timestamp.
+ * absent: nothing is on disk yet. downloading: bytes are being fetched. ready: the files are complete and verified on
+ * disk, but the model is not loaded, because its spec does not request it or memory is short. starting: being loaded.
+ * running: answers requests. stopping: being unloaded. failed: stalled until an input changes, or its source failed
+ * and is tried again at nextRetryAt. deleting: has a deletion timestamp.
  */
 export const modelPhases = [
   "absent",
@@ -37,7 +37,9 @@ export interface ModelFileFacts {
   /** Context length of the training, in tokens. */
   readonly contextTokens: number;
   readonly kind: "chat" | "completion" | "embedding";
-  /** Memory with the settings that the engine prefers, and with the smallest usable ones. */
+  /**
+   * The memory that the model needs with the settings that the engine prefers, and with the smallest usable settings.
+   */
   readonly memoryBytes: { readonly wanted: number; readonly least: number };
 }
 
@@ -64,7 +66,7 @@ export interface ResolvedFile {
   readonly etag: string | null;
   readonly location:
     | { readonly type: "url"; readonly url: string }
-    /** A local file is used in place and not copied. */
+    /** A local file is used where it is, and not copied. */
     | { readonly type: "local"; readonly path: string };
 }
 
@@ -95,13 +97,15 @@ export interface ModelStatus {
 
 /** State of the Model reconciler that must survive a crash. The API does not show it. */
 export interface ModelReconcileState {
-  /** The reason for which nothing is tried until `inputs` (generation, credentials, file, retry) changes. */
+  /**
+   * The reason for which nothing is tried until `inputs` (the generation, credentials, the file or a retry) changes.
+   */
   readonly stalled: {
     readonly inputs: string;
     readonly reason: string;
     readonly message: string;
   } | null;
-  /** The resolved source. It is resolved once for each `inputs` (source, revision, explicit request). */
+  /** The resolved source. A source is resolved once for each value of `inputs` (source, revision, explicit request). */
   readonly pin: { readonly inputs: string; readonly model: ResolvedModel } | null;
   /** The previous model, which stays in use until the new one is on disk. */
   readonly replaced: ResolvedModel | null;
@@ -109,7 +113,7 @@ export interface ModelReconcileState {
   readonly factsOf: string | null;
   /** The last handled value of the retry annotation. */
   readonly retriedAt: string | null;
-  /** The pending step of a requested refresh: resolve the source, then verify all files. */
+  /** The next step of a refresh that a user requested: resolve the source, then verify all files. */
   readonly refresh: "resolve" | "verify" | null;
   /**
    * The failed step, the number of failures in a row, and the time of the retry (epoch milliseconds). If `inputs`
@@ -122,7 +126,9 @@ export interface ModelReconcileState {
     readonly reason: string;
     readonly message: string;
     readonly retryAt: number;
-    /** True if the source was resolved again after the failed download, because the file may have changed. */
+    /**
+     * True if the source was resolved again after a failed download, because the file may have changed at its source.
+     */
     readonly isAsked?: boolean;
   } | null;
 }

@@ -33,13 +33,14 @@ export interface ParsedManifestFile {
 export const SPEC_FILE_BYTES_MAX = 1_048_576;
 const DOCUMENTS_MAX = 1000;
 /**
- * The maximum number of errors. Users fix the first ones first, and the limit bounds the response for invalid files.
+ * The maximum number of errors. Users fix the first errors first. The limit also bounds the response for invalid
+ * files.
  */
 const ERRORS_MAX = 50;
 
 /**
  * Parses a spec file with one or several documents in YAML 1.2 core, which includes JSON. Skips empty documents. Never
- * throws, whatever the file contains.
+ * throws, regardless of the content of the file.
  */
 export function parseManifests(input: string | Uint8Array): ParsedManifestFile {
   const text = decode(input);
@@ -140,7 +141,7 @@ function decode(input: string | Uint8Array): string | ParseProblem {
   }
   if (typeof input !== "string" && !isUtf8(input))
     return { ...findFirstInvalidByte(input), message: "not UTF-8 text" };
-  // The decoder drops a byte order mark; a string may still have one.
+  // The decoder drops a byte order mark, but a text that was not decoded here may still have one.
   const text =
     typeof input === "string" ? input.replace(/^\uFEFF/, "") : new TextDecoder().decode(input);
   const nul = text.indexOf("\0");

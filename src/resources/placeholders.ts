@@ -15,8 +15,8 @@ export class PlaceholderError extends Error {
 
 /**
  * Splits `before ${parameter} after` into its segments. `$${` is a literal `${`. A `$` without a brace is literal, so
- * that shell code and regular expressions rarely need escaping. Throws PlaceholderError for an unclosed `${` and for one
- * without a valid name (`${PORT:-80}`).
+ * that shell code and regular expressions rarely need escaping. Throws PlaceholderError for a `${` that is not closed,
+ * or that contains no valid name (`${PORT:-80}`).
  */
 export function parsePlaceholders(text: string): TemplateSegment[] {
   const segments: TemplateSegment[] = [];

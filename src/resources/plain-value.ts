@@ -7,7 +7,9 @@ export const VALUE_DEPTH_MAX = 64;
 const NODES_MAX = 200_000;
 const CHARACTERS_MAX = 8 * 1_048_576;
 
-/** Keys that give access to prototypes in careless code, in Berth or in programs that read its JSON. */
+/**
+ * Forbidden keys. In careless code of Berth or of programs that read its JSON, they would give access to prototypes.
+ */
 export const forbiddenKeys: ReadonlySet<string> = new Set([
   "__proto__",
   "constructor",

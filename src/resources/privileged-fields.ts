@@ -3,15 +3,15 @@ import { formatDottedPath, formatPointer } from "./json-pointer.ts";
 
 /** A field of an App that reaches outside of the app's own containers, volumes and network. */
 export type PrivilegedField =
-  /** Mounts a file or folder of the machine, which may be a socket or a device. */
+  /** The field mounts a file or folder of the machine, which may be a socket or a device. */
   | { readonly type: "hostPath"; readonly pointer: string; readonly path: string }
-  /** Builds a folder of the machine, and so copies it into an image. */
+  /** The field builds a folder of the machine, and thereby copies the folder into an image. */
   | { readonly type: "localSource"; readonly pointer: string; readonly path: string };
 
 /**
- * Lists the privileged fields of an App's spec. Accepts the unvalidated spec of a template too, whose values may be
- * placeholders. This is the only place that decides which fields are privileged: Berth has no others, because no spec
- * can ask for a privileged container, host namespaces, capabilities or devices.
+ * Lists the privileged fields of an App's spec. Also accepts the unvalidated spec of a template, whose values may be
+ * placeholders. Only this function decides which fields are privileged. Berth has no other privileged fields, because
+ * no spec can request a privileged container, host namespaces, capabilities or devices.
  */
 export function listPrivilegedFields(
   spec: Readonly<Record<string, unknown>>,
@@ -91,7 +91,7 @@ function describeField({ path, author, of }: UncheckedField): string {
   return `${formatDottedPath(path)}${what} (set by ${author ?? "an unknown writer"})`;
 }
 
-/** Templates are not validated as Apps, so the path in one may be of any type. */
+/** Templates are not validated as Apps, so a path in a template may have any type. */
 function toText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -8,19 +8,22 @@ export type ParameterValue = string | number | boolean;
 
 export interface ResolvedParameter {
   /**
-   * The value; undefined if none is given and there is no default. A field that consists of this parameter is then
-   * omitted.
+   * The value; undefined if none is given and there is no default. A field that consists only of this parameter is
+   * then omitted.
    */
   readonly value: ParameterValue | undefined;
   readonly secret: boolean;
 }
 
-/** The maximum length of a value: longer than any password, host name or URL, and short enough for fast matching. */
+/**
+ * The maximum length of a value. It is longer than any password, host name or URL, and short enough for fast pattern
+ * matching.
+ */
 const VALUE_LENGTH_MAX = 8192;
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/** Returns `length` letters and digits from the system's random source, which never need quoting. */
+/** Returns `length` random letters and digits from the system's random source. Such a text never needs quoting. */
 export function generateRandomText(length: number): string {
   return Array.from({ length }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
 }
@@ -79,7 +82,7 @@ export function getSecretName(app: string, parameter: string): string {
   return `${app}-${suffix}`;
 }
 
-/** Finds parameters with the same kebab-case name (`dbUrl`, `db_url`), which would share one Secret. */
+/** Finds parameters whose names are equal in kebab case (`dbUrl`, `db_url`), because they would share one Secret. */
 function findNameClashes(declared: readonly TemplateParameter[]): SpecIssue[] {
   const issues: SpecIssue[] = [];
   const taken = new Map<string, string>();
@@ -121,7 +124,7 @@ function resolveParameter(
   random: (length: number) => string,
 ): { value: ParameterValue | undefined } | { problem: string } {
   const { name } = parameter;
-  // A form sends "" for an untouched field, which must not become an empty password or domain.
+  // A form sends "" for a field that the user left empty. It must not become an empty password or domain.
   const absent =
     given === undefined ||
     given === null ||

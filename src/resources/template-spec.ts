@@ -9,7 +9,7 @@ export const TemplateParameter = Type.Object(
     description: Type.Optional(Type.String({ maxLength: 1000 })),
     default: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Boolean()])),
     required: Type.Optional(Type.Boolean()),
-    /** Length of the random value that is generated if none is given. */
+    /** The length of the random value that is generated if the user gives none. */
     generate: Type.Optional(
       Type.Integer({
         minimum: 8,

@@ -19,8 +19,8 @@ import { createPartialSchema } from "./partial-schema.ts";
 import { checkPlainValue } from "./plain-value.ts";
 
 /**
- * Validates a whole document. Throws InvalidSpecError with all issues; their paths are JSON Pointers into the document
- * (`/spec/port`). The issue of an unknown key points to the key, that of a missing key to its parent.
+ * Validates a whole document. Throws InvalidSpecError with all issues. Their paths are JSON Pointers into the document
+ * (`/spec/port`). For an unknown key the path is that of the key, and for a missing key that of its parent.
  */
 export function validateManifest(value: unknown, rules: SpecRules = {}): Manifest {
   const read = tryValidateManifest(value, rules);
@@ -28,7 +28,7 @@ export function validateManifest(value: unknown, rules: SpecRules = {}): Manifes
   return read.manifest;
 }
 
-/** Validates like `validateManifest`, but returns the issues. */
+/** Validates like `validateManifest`, but returns the issues instead of throwing them. */
 export function tryValidateManifest(
   value: unknown,
   rules: SpecRules = {},
@@ -54,8 +54,8 @@ export function tryValidateManifest(
 }
 
 /**
- * Validates a whole spec, such as the merged result of several field managers. Paths of issues are those of the document
- * (`/spec/port`). `name` is the name of the resource, if known.
+ * Validates a whole spec, such as the result of merging the fields of several managers. The paths of issues are paths
+ * in the document (`/spec/port`). `name` is the name of the resource, if it is known.
  */
 export function validateSpec<K extends Kind>(kind: K, spec: unknown, name?: string): SpecOf[K] {
   const title = name === undefined ? kind : `${kind} "${name}"`;
@@ -115,7 +115,7 @@ function getSchema(form: SchemaForm, kind: Kind): Schema {
   return schema;
 }
 
-/** Wraps the schema of a spec in one of a document, so that paths of issues are those of the document. */
+/** Wraps the schema of a spec in the schema of a document, so that the paths of issues are paths in the document. */
 function wrapSpecSchema(spec: Schema): Schema {
   return { type: "object", properties: { spec }, required: ["spec"], additionalProperties: false };
 }

@@ -11,5 +11,5 @@ export const webhookEvents = [
 
 export type WebhookEvent = (typeof webhookEvents)[number];
 
-/** The event `test` is sent on request, whatever events the webhook has selected. */
+/** The event `test` is sent on request, even if the webhook has not selected it. */
 export type DeliveryEvent = WebhookEvent | "test";

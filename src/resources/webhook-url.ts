@@ -4,16 +4,19 @@ import { BerthError } from "../base/errors.ts";
 const URL_LENGTH_MAX = 2_048;
 
 /**
- * Addresses of the metadata services of clouds, which give a machine's credentials to any program on it: AWS, Azure,
- * Google and others; Amazon's containers; Alibaba; AWS on IPv6. Addresses of private networks are allowed, because
- * receivers of a home server are there.
+ * Addresses of the metadata services of clouds, which give the machine's credentials to any program on the machine:
+ * AWS, Azure, Google and others; Amazon's containers; Alibaba; AWS on IPv6. Addresses of private networks are allowed,
+ * because receivers may be in a home network.
  */
 const refusedAddresses = new BlockList();
 for (const address of ["169.254.169.254", "169.254.170.2", "100.100.100.200"])
   refusedAddresses.addAddress(address, "ipv4");
 refusedAddresses.addAddress("fd00:ec2::254", "ipv6");
 
-/** Returns true for an address to which Berth never sends anything, also for an IPv4 address mapped to IPv6. */
+/**
+ * Returns true for an address to which Berth never sends anything, including such an IPv4 address that is mapped to
+ * IPv6.
+ */
 export function isRefusedAddress(address: string): boolean {
   const version = isIP(address);
   return version !== 0 && refusedAddresses.check(address, version === 6 ? "ipv6" : "ipv4");

@@ -2,13 +2,13 @@ import { Composer, type Document, isScalar, Lexer, LineCounter, Parser } from "y
 import { VALUE_DEPTH_MAX } from "./plain-value.ts";
 
 /**
- * The maximum number of lexemes. Ordinary text of 1 MiB has fewer; only text that is meant to be slow to parse has
+ * The maximum number of lexemes. Ordinary text of 1 MiB has fewer; only a text that was made to be slow to parse has
  * more.
  */
 const LEXEMES_MAX = 400_000;
 
 export interface YamlDocuments {
-  /** Documents without empty ones, such as one after a final `---`. */
+  /** The documents, except empty ones, such as one after a final `---`. */
   readonly documents: readonly Document.Parsed[];
   readonly lines: LineCounter;
   /** The reason why parsing was aborted; there are no documents then. */
@@ -16,8 +16,8 @@ export interface YamlDocuments {
 }
 
 /**
- * Parses YAML 1.2 core. The parser runs token by token, so that too deeply nested text is refused early: composing is
- * recursive, and would overflow the stack.
+ * Parses YAML 1.2 core. The parser runs token by token, so that a text with too deep nesting is refused early.
+ * Otherwise composing, which is recursive, would overflow the stack.
  */
 export function readYaml(text: string, documentsMax: number): YamlDocuments {
   const lines = new LineCounter();
@@ -27,7 +27,7 @@ export function readYaml(text: string, documentsMax: number): YamlDocuments {
     schema: "core",
     strict: true,
     stringKeys: true,
-    // The reader of the tree checks for duplicate keys, because the check of the parser takes quadratic time.
+    // The tree reader checks for duplicate keys, because the parser's own check takes quadratic time.
     uniqueKeys: false,
     resolveKnownTags: false,
     prettyErrors: false,
@@ -51,7 +51,7 @@ export function readYaml(text: string, documentsMax: number): YamlDocuments {
     lexemes += 1;
     if (lexemes > LEXEMES_MAX) return stop("too many parts for one file; split it");
     for (const token of parser.next(lexeme)) add(composer.next(token));
-    // The stack of a value at depth n has n collections, its document and itself.
+    // For a value at depth n, the stack contains n collections, the document and the value itself.
     if (parser.stack.length > VALUE_DEPTH_MAX + 3)
       return stop(`nested deeper than ${VALUE_DEPTH_MAX} levels`);
     if (documents.length > documentsMax) return stop(`more than ${documentsMax} documents`);

@@ -11,7 +11,7 @@ import {
 import { formatPointer } from "./json-pointer.ts";
 import { forbiddenKeys } from "./plain-value.ts";
 
-/** The value of a document, and the positions of its parts in the text. */
+/** The value of a document, with the positions of all its parts in the text. */
 export interface YamlTree {
   readonly value: unknown;
   /** Offsets of keys and list entries by JSON Pointer. */
@@ -26,9 +26,9 @@ export interface YamlTree {
 const ALIASES_MAX = 1000;
 
 /**
- * Converts a composed document to plain values. The library's `toJS` takes quadratic time in the number of aliases, and
- * has no positions of duplicate keys. An alias shares the value of its anchor, so that the time is linear in the text;
- * the caller checks the expanded size.
+ * Converts a composed document to plain values. The library's `toJS` takes quadratic time in the number of aliases,
+ * and has no positions of duplicate keys. Here an alias shares the value of its anchor, so that the time is linear in
+ * the length of the text. The caller checks the expanded size.
  */
 export function readYamlTree(document: Document): YamlTree {
   const offsets = new Map<string, number>();
@@ -111,8 +111,8 @@ function getOffset(node: Node | null): number {
 }
 
 /**
- * Returns true if parsing changes the text of a variable, which the container gets as text: `1.10` would become 1.1,
- * `0x1F` 31 and `True` true.
+ * Returns true if parsing changes the text of a variable. The container gets a variable as text, so `1.10` would
+ * become 1.1, `0x1F` would become 31, and `True` would become true.
  */
 function losesText(node: Scalar, path: readonly string[]): boolean {
   const isVariable = path.length === 3 && path[0] === "spec" && path[1] === "env";

@@ -25,7 +25,7 @@ export function findBuildKitFeatures(dockerfile: string): readonly BuildKitFeatu
   for (const { line, name, value } of directives)
     if (name === "syntax") found.push({ line, feature: `# syntax=${value}` });
   for (const { line, text } of instructions) {
-    // The instruction of an ONBUILD trigger runs in a later build, by the same rules.
+    // The instruction of an ONBUILD trigger runs in a later build, but the same rules apply to it.
     const inner = text.replace(/^ONBUILD\s+/i, "");
     const [, word = "", rest = ""] = /^([a-z]+)\s*([^]*)$/i.exec(inner) ?? [];
     const name = word.toUpperCase();

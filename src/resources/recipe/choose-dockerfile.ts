@@ -39,9 +39,9 @@ const recipes: Readonly<
 };
 
 /**
- * Chooses the Dockerfile that the options name; otherwise, unless they name a language, the Dockerfile of the source;
- * otherwise a generated one. Throws `not_found` for a named Dockerfile that does not exist, and `invalid_request`, with
- * the files that were expected, if none can be generated.
+ * Chooses the Dockerfile that the options name. Otherwise, unless the options name a language, chooses the Dockerfile
+ * of the source; if there is none, generates one. Throws `not_found` if the named Dockerfile does not exist. Throws
+ * `invalid_request`, with the files that were expected, if no Dockerfile can be generated.
  */
 export async function chooseDockerfile(
   reader: SourceReader,
@@ -74,7 +74,7 @@ async function detectLanguage(reader: SourceReader): Promise<Language> {
   const isDjango = reader.has("manage.py");
   if ((!isStarted || isDjango) && (await readPythonProject(reader)) !== undefined) return "python";
   const hasPages = findPagesFolder(reader) !== undefined;
-  // A package.json that starts and builds nothing is for tools such as a formatter.
+  // If a package.json neither starts nor builds anything, it only serves tools such as a formatter.
   const isProgram =
     pkg !== undefined &&
     (isStarted || pkg.main !== undefined || getScript(pkg, "build") !== undefined);

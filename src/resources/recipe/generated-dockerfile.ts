@@ -4,11 +4,11 @@ export type StartCommand =
   | { readonly type: "shell"; readonly line: string };
 
 export interface RecipeOptions {
-  /** Replaces the images of the recipe, both the one that builds and the one that runs. */
+  /** An image that replaces both images of the recipe: the one for the build and the one for running the app. */
   readonly baseImage?: string | undefined;
 }
 
-/** The result of a recipe: a Dockerfile that needs no BuildKit. */
+/** The result of a recipe: a Dockerfile that works without BuildKit. */
 export interface GeneratedDockerfile {
   /** A description for messages, such as "Node.js 24 with npm". */
   readonly description: string;
@@ -62,7 +62,7 @@ function isSingleProgram(line: string): boolean {
   );
 }
 
-/** Splits a script line that needs no shell into words; undefined if it needs one. */
+/** Splits a script line into words if it needs no shell; undefined if it needs one. */
 export function splitPlainWords(line: string): readonly string[] | undefined {
   const words = line.trim().split(/\s+/);
   const isPlain = words.every((word) => /^[\w@%+:,./=-]+$/.test(word));

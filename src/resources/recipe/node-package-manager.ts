@@ -1,7 +1,7 @@
 import type { NodePackage } from "./node-package.ts";
 import type { SourceReader } from "./source-reader.ts";
 
-/** The package manager of a source, determined by package.json or the lock file, and its commands. */
+/** The package manager of a source, and its commands. It is determined by package.json or the lock file. */
 export interface PackageManager {
   readonly name: "npm" | "pnpm" | "yarn" | "bun";
   readonly lockFile: string | undefined;
@@ -10,7 +10,7 @@ export interface PackageManager {
   /** Installs all packages, including those for development. */
   readonly install: string;
   readonly installProduction: string;
-  /** Removes, after a build, the packages that only the build needed; undefined if the manager cannot. */
+  /** Removes packages that only the build needed, after the build; undefined if the package manager cannot do that. */
   readonly prune: string | undefined;
 }
 
@@ -47,7 +47,10 @@ export async function detectPackageManager(
   };
 }
 
-/** Lists the files that an install needs. Copying only these keeps the installed layer cached for other changes. */
+/**
+ * Lists the files that an install needs. Only these are copied before the install, so that its layer stays cached when
+ * other files change.
+ */
 export function listInstallFiles(reader: SourceReader, manager: PackageManager): readonly string[] {
   const files = [manager.lockFile, ...settingsFiles].filter((file) => file !== undefined);
   return ["package.json", ...files.filter((file) => reader.has(file))];
@@ -102,7 +105,7 @@ async function createYarnManager(
     setup: [
       "RUN command -v corepack > /dev/null || npm install --global corepack",
       "RUN corepack enable",
-      // With node_modules, Node finds packages without Yarn, and the final image needs no Yarn.
+      // With the linker node-modules, Node finds packages without Yarn, so the final image needs no Yarn.
       "ENV YARN_NODE_LINKER=node-modules COREPACK_ENABLE_DOWNLOAD_PROMPT=0",
     ],
     install,

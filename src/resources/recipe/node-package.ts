@@ -15,7 +15,7 @@ export interface NodePackage {
   readonly hasWorkspaces: boolean;
 }
 
-/** Long-term releases of Node, the preferred one first. */
+/** Long-term releases of Node, in order of preference. */
 const NODE_MAJORS = [24, 22, 26, 20, 18];
 
 export async function readNodePackage(reader: SourceReader): Promise<NodePackage | undefined> {
@@ -51,7 +51,10 @@ export function getScript(pkg: NodePackage, name: string): string | undefined {
   return line === "" ? undefined : line;
 }
 
-/** Chooses the first of NODE_MAJORS in the range of `engines.node`, .nvmrc or .node-version, or its lowest version. */
+/**
+ * Chooses a major version of Node. The range comes from `engines.node`, .nvmrc or .node-version. Returns the first of
+ * NODE_MAJORS that is in the range. If none is in it, returns the lowest version of the range.
+ */
 export async function chooseNodeMajor(
   reader: SourceReader,
   pkg: NodePackage,

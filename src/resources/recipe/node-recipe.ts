@@ -66,7 +66,7 @@ export async function createNodeDockerfile(
       ? [`FROM ${buildImage} AS build`, ...createBuildLines(reader, pkg, manager, "app"), ""]
       : []),
     `FROM ${runImage}`,
-    // COPY precedes WORKDIR, so that the folder itself belongs to the user as well.
+    // COPY comes before WORKDIR, so that the folder itself belongs to the user, too.
     `COPY ${needsStage ? "--from=build " : ""}--chown=${USER} ${needsStage ? "/app" : "."} /app`,
     "WORKDIR /app",
     `ENV NODE_ENV=production HOST=0.0.0.0 PORT=${PORT} PATH=/app/node_modules/.bin:$PATH`,
@@ -82,7 +82,10 @@ function hasPackages(pkg: NodePackage): boolean {
   return Object.keys(all).length > 0 || pkg.hasWorkspaces;
 }
 
-/** Installs and builds in /app. The packages come first, so that their layers stay cached when the code changes. */
+/**
+ * Installs and builds in /app. The packages are installed first, so that their layers stay cached when the code
+ * changes.
+ */
 function createBuildLines(
   reader: SourceReader,
   pkg: NodePackage,
@@ -90,7 +93,7 @@ function createBuildLines(
   result: "app" | "pages",
 ): readonly string[] {
   const isBuilt = getScript(pkg, "build") !== undefined;
-  // An install with workspaces or scripts reads more files than package.json and the lock file.
+  // An install with workspaces or scripts reads other files in addition to package.json and the lock file.
   const isWhole =
     pkg.hasWorkspaces || installScripts.some((name) => getScript(pkg, name) !== undefined);
   const prune = result === "app" && isBuilt && !pkg.hasWorkspaces ? manager.prune : undefined;

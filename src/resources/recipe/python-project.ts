@@ -9,14 +9,14 @@ export interface PythonProject {
   readonly manifests: readonly string[];
   /** True if the project itself is installed as a package. */
   readonly isPackage: boolean;
-  /** Names in lower case, with hyphens. */
+  /** The names of required packages in lower case, with hyphens. */
   readonly packages: ReadonlySet<string>;
   /** The minor version of Python 3. */
   readonly minor: number;
   readonly decidingFiles: readonly string[];
 }
 
-/** Releases of Python 3, the preferred one first. */
+/** Releases of Python 3, in order of preference. */
 const PYTHON_MINORS = [13, 12, 14, 11, 10, 9];
 
 /**

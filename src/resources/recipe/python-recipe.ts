@@ -37,7 +37,7 @@ export async function createPythonDockerfile(
     "",
     `FROM ${options.baseImage ?? `${image}-slim`}`,
     "COPY --from=build /venv /venv",
-    // COPY precedes WORKDIR, so that the folder itself belongs to the user as well.
+    // COPY comes before WORKDIR, so that the folder itself belongs to the user, too.
     `COPY --chown=${USER} . /app`,
     "WORKDIR /app",
     `ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PORT=${PORT}`,
@@ -48,7 +48,10 @@ export async function createPythonDockerfile(
   return { description, decidingFiles: project.decidingFiles, port: PORT, text };
 }
 
-/** Installs everything into /venv. Only /venv is copied to the final image, without compilers and managers. */
+/**
+ * Installs everything into /venv. Only /venv is copied to the final image, so compilers and package managers are left
+ * out.
+ */
 function createInstallLines(project: PythonProject, server: string | undefined): readonly string[] {
   const manifests = `COPY ${project.manifests.join(" ")} ./`;
   const begin = ["WORKDIR /app", "RUN python -m venv /venv"];

@@ -32,7 +32,7 @@ const serverPackages = [
   "vike",
 ];
 
-/** Finds the tool and the output folder of a source that builds only static pages; undefined for any other. */
+/** Finds the tool and the output folder of a source that builds only static pages; undefined for any other source. */
 export function findStaticBuild(
   pkg: NodePackage,
 ): { readonly tool: string; readonly output: string } | undefined {

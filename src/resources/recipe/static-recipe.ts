@@ -12,7 +12,7 @@ const PORT = 8080;
 export const WEB_SERVER_IMAGE = "caddy:2-alpine";
 const pagesFolders = ["public", "dist", "build", "_site", "site", "www", "out", "html"];
 
-/** Returns the folder with index.html, `""` for the source itself; undefined if there is none. */
+/** Returns the folder with index.html, which is `""` for the source itself; undefined if there is none. */
 export function findPagesFolder(reader: SourceReader): string | undefined {
   if (reader.has("index.html")) return "";
   return pagesFolders.find((folder) => reader.has(`${folder}/index.html`));
@@ -46,14 +46,14 @@ export function createStaticDockerfile(
 }
 
 /**
- * Creates the lines that serve the files which `copyInstruction` copies to /srv. `fallback` is the answer for a
- * path without a file: `index`, for apps with routes in the browser, the site's 404.html, or nothing.
+ * Creates the lines that serve the files in /srv. `copyInstruction` copies the files there. `fallback` is the response
+ * for a path without a file: `index` for apps with routes in the browser, the site's 404.html, or nothing.
  */
 export function createWebServerLines(
   copyInstruction: string,
   fallback: "index" | "error page" | "nothing",
 ): readonly string[] {
-  // Caddy expands {$PORT} when it starts.
+  // Caddy replaces {$PORT} by the variable when it starts.
   const config = [
     "{",
     "admin off",
@@ -62,7 +62,7 @@ export function createWebServerLines(
     `:{$PORT:${PORT}} {`,
     "root * /srv",
     "encode gzip",
-    // Do not serve hidden files and files that only a build needs.
+    // Hidden files, and files that only a build needs, are not served.
     "@hidden {",
     "path */.* /Dockerfile /Procfile",
     "not path /.well-known/*",
@@ -80,7 +80,7 @@ export function createWebServerLines(
   return [
     `RUN mkdir -p /etc/caddy && printf '%s\\n' \\\n    ${words} \\\n    > /etc/caddy/Caddyfile`,
     copyInstruction,
-    // Caddy saves its configuration; the user of the image has no home directory for it.
+    // Caddy saves its configuration, but the user of the image has no home directory for the file.
     `ENV PORT=${PORT} XDG_CONFIG_HOME=/tmp XDG_DATA_HOME=/tmp`,
     `EXPOSE ${PORT}`,
     `USER ${USER}`,

@@ -181,7 +181,9 @@ export const RevisionList = Type.Object(
 );
 export type RevisionList = Static<typeof RevisionList>;
 
-/** The five fields of the contract, and any other field of an App's spec by its name in the manifest. */
+/**
+ * The five fields that the API's contract names, and any other field of an App's spec under its name in the manifest.
+ */
 export const CreateAppBody = Type.Object(
   { name: Name, labels: Type.Optional(Metadata.properties.labels), ...AppSpec.properties },
   closed,
@@ -270,7 +272,7 @@ export const LogLineView = Type.Object(
 );
 export type LogLineView = Static<typeof LogLineView>;
 
-/** The data of an event named `skipped` of a followed log. */
+/** The data of an event named `skipped`, which a followed log sends for lines that the reader missed. */
 export interface SkippedLogLines {
   readonly skipped: number;
   readonly container: string;

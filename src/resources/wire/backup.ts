@@ -6,7 +6,7 @@ export interface BackupManifest {
   readonly instance_id: string;
   readonly host: string;
   readonly contains: {
-    /** Uploaded archives that an App or a kept revision of it names. */
+    /** Uploaded archives that the spec or a kept revision of an App names. */
     readonly archives: readonly { readonly digest: string; readonly bytes: number }[];
     /** Domains whose certificates and keys are in the backup. */
     readonly certificates: readonly string[];

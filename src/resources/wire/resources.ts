@@ -131,7 +131,7 @@ export type CreateSecretBody = {
 export const PutSecretBody = SecretSpec;
 export type PutSecretBody = { type?: "opaque" | "registry"; data: Record<string, string> };
 
-/** Sets some keys and keeps the others; null removes a key. */
+/** Sets some keys and keeps all others. The value null removes a key. */
 export const PatchSecretBody = Type.Object(
   {
     data: Type.Record(

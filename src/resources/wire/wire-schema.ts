@@ -2,8 +2,8 @@ import { type Static, type TSchema, Type } from "typebox";
 
 /**
  * Schemas of the bodies of the API, in snake_case as in `docs/api.md`. The types of the server and the client, the
- * serializers and the OpenAPI document are derived from them. Field names inside a `spec` are those of the manifest, so
- * that a spec can be copied from a manifest into a request.
+ * serializers and the OpenAPI document are derived from them. Inside a `spec`, field names are those of the manifest,
+ * so that a spec can be copied from a manifest into a request.
  */
 export const closed = { additionalProperties: false } as const;
 
@@ -28,7 +28,10 @@ export function OneOf<const T extends string>(values: readonly T[]) {
   return Type.Unsafe<T>({ type: "string", enum: [...values] });
 }
 
-/** Returns the schema of a value that is serialized unchanged, and whose own schema is an OpenAPI component. */
+/**
+ * Returns the schema of a value that is serialized unchanged. The value's own schema is a component of the OpenAPI
+ * document.
+ */
 export function Component<T>(name: string, description?: string) {
   return Type.Unsafe<T>({
     type: "object",
