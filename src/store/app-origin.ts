@@ -5,9 +5,10 @@ import type { StoredResource } from "./resource-table.ts";
 import type { ApplyIntent } from "./store.ts";
 
 /**
- * Throws ConflictError `conflict` if a document of another origin would take over an App: one of another import or
- * template, or one that was written by hand for an App of an import or template. The file that declares an App may
- * change its own document. Patches name a change, not an App, so they are not refused.
+ * Throws ConflictError `conflict` if a document of another origin would take over an App. That is a document of
+ * another import or template. For an App of an import or template, it is also a document that was written by hand. The
+ * file that declares an App may change its own document. A patch is never refused, because it names a change instead
+ * of a whole App.
  */
 export function assertOriginKept(existing: StoredResource, intent: ApplyIntent): void {
   if (intent.kind !== "App" || intent.mode !== "replace" || intent.takeOver) return;
@@ -30,8 +31,8 @@ export function assertOriginKept(existing: StoredResource, intent: ApplyIntent):
 }
 
 /**
- * Returns the managers whose fields go to a document that takes the App over. Files keep their fields until the files
- * change.
+ * Returns the managers whose fields a document gets when it takes over the App. Files keep their fields until the
+ * files change.
  */
 export function listReplacedManagers(existing: StoredResource, intent: ApplyIntent): string[] {
   const isTakeOver =
@@ -40,7 +41,7 @@ export function listReplacedManagers(existing: StoredResource, intent: ApplyInte
   return isTakeOver ? Object.keys(existing.managers).filter((name) => !isFileManager(name)) : [];
 }
 
-/** Completes "App web ...": names the file, import or template that made it; undefined if it was made by hand. */
+/** Completes "App web ...": names the file, import or template that made the App; undefined if it was made by hand. */
 export function describeMaker(existing: StoredResource): string | undefined {
   const declarer = findDeclarer(existing);
   if (declarer !== undefined) return `is declared by the file ${declarer.slice("file:".length)}`;

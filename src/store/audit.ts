@@ -7,7 +7,7 @@ import type { Transactions } from "./transactions.ts";
 /** The number of audit entries to keep: months of work on one server. At about 1 KB an entry this is about 20 MB. */
 export const AUDIT_KEPT_MAX = 20_000;
 const TRIM_EVERY = 64;
-/** Longer values are truncated, so that entries stay readable and bounded. */
+/** The maximum length of a value. Longer values are truncated, so that entries stay readable and small. */
 export const AUDIT_VALUE_LENGTH_MAX = 2_048;
 /** The maximum number of fields that an entry lists one by one. */
 export const AUDIT_CHANGES_MAX = 200;
@@ -88,7 +88,10 @@ interface AuditRow {
   changes: string;
 }
 
-/** Parses the changes of an entry. JSON has no undefined, so a missing `before` or `after` is restored as undefined. */
+/**
+ * Parses the changes of an entry. JSON cannot represent undefined, so a missing `before` or `after` becomes undefined
+ * again.
+ */
 function parseChanges(text: string): FieldChange[] {
   const changes: Partial<FieldChange>[] = JSON.parse(text);
   return changes.map(({ path = "", before, after }) => ({ path, before, after }));

@@ -6,7 +6,7 @@ import { readPackageVersion } from "../base/package-version.ts";
 import type { BackupManifest, LeftOut } from "../resources/wire/backup.ts";
 import type { Store } from "./store.ts";
 
-/** A file of the data directory, by its path in it. */
+/** A file of the data directory. Its path is relative to that directory. */
 export interface BackupFile {
   readonly path: string;
   readonly bytes: number;

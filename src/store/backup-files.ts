@@ -8,15 +8,15 @@ import { ARCHIVES_FOLDER, type BackupFile, CERTIFICATES_FOLDER } from "./backup-
 
 const FILES_TABLE = "backup_files";
 const CHUNKS_TABLE = "backup_chunks";
-/** The size of a chunk: small enough that the server answers requests between two chunks. */
+/** The size of a chunk. It is small, so that the server answers requests between two chunks. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** Only these paths are ever written by a restore, whatever a backup file contains. */
+/** Matches the paths that a restore may write, regardless of the content of a backup file. */
 const pathPattern = new RegExp(
   `^(${ARCHIVES_FOLDER}/[0-9a-f]{64}\\.archive|${CERTIFICATES_FOLDER}(/(?!\\.\\.?(/|$))[^/\\0]+)+)$`,
 );
 
-/** Copies files of the data directory into a backup. A file that has vanished since it was listed is left out. */
+/** Copies files of the data directory into a backup. Files that were removed after the listing are left out. */
 export async function addFiles(
   copy: Database.Database,
   dataDir: string,
@@ -56,7 +56,7 @@ export async function addFiles(
 
 /**
  * Writes the files of a backup below `folder`, removes them from the database, and returns their paths. Throws
- * `store_corrupt` if one is damaged.
+ * `store_corrupt` if a file is damaged.
  */
 export function extractFiles(db: Database.Database, folder: string): string[] {
   const isThere = db

@@ -5,7 +5,10 @@ import type { BackupManifest } from "../resources/wire/backup.ts";
 
 export const BACKUP_MANIFEST_TABLE = "backup_manifest";
 
-/** Returns the manifest of a backup file; null for a backup of an older Berth. Throws NotFoundError, `store_corrupt`. */
+/**
+ * Returns the manifest of a backup file; null if an older Berth without manifests made the backup. Throws
+ * NotFoundError, `store_corrupt`.
+ */
 export function readBackupManifest(file: string): BackupManifest | null {
   if (!existsSync(file)) throw new NotFoundError("there is no such backup file");
   const db = new Database(file, { readonly: true });

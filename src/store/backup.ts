@@ -15,9 +15,9 @@ export const BACKUP_KEY_TABLE = "backup_key";
 export const BACKUP_APPLICATION_ID = 0x42727468;
 
 /**
- * Copies the whole store into one file (mode 0600) while it is in use, with the files of the data directory that a
- * restore on another machine needs, and a manifest. The backup contains the key of the secrets and those of
- * certificates: anyone who can read the file can read all of them.
+ * Copies the whole store into one file (mode 0600) while it is in use. Adds a manifest, and the files of the data
+ * directory that a restore on another machine needs. The backup contains the key of the secrets and the keys of the
+ * certificates, so anyone who can read the file can read all of these.
  *
  * The backup is written to a temporary file and renamed, so that `file` is never incomplete.
  */

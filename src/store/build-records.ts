@@ -31,14 +31,14 @@ export interface BuildRecords {
   create(
     input: Pick<BuildRecord, "app" | "generation" | "source" | "revision" | "image">,
   ): BuildRecord;
-  /** Sets the state and the times that follow from it. Does nothing if the build is gone. */
+  /** Sets the state and the times that result from it. Does nothing if the build does not exist any more. */
   mark(
     id: number,
     state: BuildRecordState,
     details?: { readonly message?: string; readonly imageBytes?: number },
   ): void;
   get(id: number): BuildRecord | undefined;
-  /** Returns builds, newest first; of all apps if `app` is not given. */
+  /** Returns builds, newest first. Without `app`, returns the builds of all apps. */
   list(filter: {
     readonly app?: string;
     readonly states?: readonly BuildRecordState[];

@@ -18,7 +18,10 @@ interface BuildRow {
   readonly finished_at: string | null;
 }
 
-/** Writes records lazily, because a build whose record is lost in a power cut is simply repeated. */
+/**
+ * The records of builds. They are written lazily, because a build whose record is lost in a power cut is simply
+ * repeated.
+ */
 export class SqliteBuildRecords implements BuildRecords {
   readonly #db: SqliteDatabase;
   readonly #clock: Clock;

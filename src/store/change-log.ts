@@ -5,16 +5,16 @@ import type { Kind } from "../resources/kinds.ts";
 import type { EventRecord, StoreChange } from "./store.ts";
 
 /**
- * Number of changes to keep for watchers that reconnect. One server makes a few thousand on a busy day; a watcher
- * that missed more lists again. At about 200 bytes each this is about 2 MB.
+ * The number of changes to keep for watchers that reconnect. One server makes a few thousand changes on a busy day. A
+ * watcher that missed more has to list again. At about 200 bytes each, the changes need about 2 MB.
  */
 export const CHANGES_KEPT_MAX = 10_000;
-/** The table is trimmed once in this many changes, and may exceed its limit by as many. */
+/** The table is trimmed after this number of changes, so it may exceed its limit by the same number. */
 const TRIM_EVERY = 256;
 
 /**
  * Records changes, and delivers each one to the watchers after its commit. If a watcher makes a change during a
- * delivery, that change is delivered next, so that all watchers see one order.
+ * delivery, that change is delivered next, so that all watchers see the same order.
  */
 export class ChangeLog {
   readonly #clock: Clock;
@@ -65,7 +65,10 @@ export class ChangeLog {
     return this.#insertChange({ ...change, time: timestamp(this.#clock.now()) });
   }
 
-  /** Records an event. Must run in a transaction. `record` gets the sequence and returns the event with it. */
+  /**
+   * Records an event. Must run in a transaction. `record` is called with the sequence, and returns the event that
+   * contains it.
+   */
   appendEvent(
     source: { kind: Kind | null; name: string; time: string },
     record: (sequence: number) => EventRecord,
@@ -93,8 +96,8 @@ export class ChangeLog {
   }
 
   /**
-   * Returns the changes after `sequence`; undefined if some of them have been trimmed, or if `sequence` is not from
-   * this store.
+   * Returns the changes after `sequence`. Returns undefined if some of these were trimmed, or if the sequence does not
+   * come from this store.
    */
   since(sequence: number, limit: number): readonly StoreChange[] | undefined {
     if (sequence > this.#lastSequence || sequence < 0) return undefined;
@@ -151,7 +154,7 @@ export class ChangeLog {
 
 interface Watcher {
   readonly listener: (change: StoreChange) => void;
-  /** The last change before the watch began; the watcher gets later ones only. */
+  /** The sequence of the last change before the watch began. The watcher gets only later changes. */
   readonly from: number;
 }
 

@@ -73,8 +73,8 @@ export class SqliteEventLog implements EventLog {
     try {
       return this.#write(identity, nowMs, time);
     } catch (error) {
-      // The action that the event reports, such as a restart, must not fail on a full disk. The event is in Berth's
-      // log, too.
+      // The action that the event reports, such as a restart, must not fail because of a full disk. The event is also
+      // in Berth's log.
       if (this.#transactions.isActive || !isDiskFull(error)) throw error;
       return { id: 0, ...identity, count: 1, firstTime: time, lastTime: time };
     }

@@ -11,8 +11,9 @@ export interface AuthoredLeaves {
 }
 
 /**
- * Returns the authors of the leaves after a write. A field with a new value belongs to the writer. A field that keeps its
- * value keeps its author, unless a writer with the scope `admin` gives that value: it confirms the field.
+ * Returns the authors of the leaves after a write. For a field with a new value, the author is the writer. A field
+ * with an unchanged value keeps its author. But if a writer with the scope `admin` writes that value, it confirms the
+ * field, and becomes its author unless the author has that scope already.
  */
 export function attributeFields(
   before: AuthoredLeaves,

@@ -17,7 +17,10 @@ const ROOTS = [
   ["annotations", ["metadata", "annotations"]],
 ] as const;
 
-/** Returns every leaf of a document, without those that are undefined. The caller has checked the depth (plain-value.ts). */
+/**
+ * Returns every leaf of a document, except those whose value is undefined. The caller has checked the depth
+ * (plain-value.ts).
+ */
 export function flattenFields(fields: ResourceFields): Map<string, unknown> {
   const leaves = new Map<string, unknown>();
   for (const [part, segments] of ROOTS) {

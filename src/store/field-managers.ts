@@ -3,10 +3,11 @@ import type { FieldOwners, ManagerEntry } from "../resources/resource.ts";
 import { getAncestors, isEmptyMap, isRootPointer, type Leaves } from "./field-leaves.ts";
 
 /**
- * The state of server-side apply over the leaves of one resource (field-leaves.ts). All functions are pure.
+ * The state of server-side apply for the leaves of one resource (field-leaves.ts). All functions are pure.
  *
  * Each leaf has at most one owner. Files have priority: other managers cannot write a field of a file without force,
- * and a file takes fields over from `api` and `cli` without force. Between those two, the last writer is the owner.
+ * but a file takes over fields from `api` and `cli` without force. Between `api` and `cli`, the last writer is the
+ * owner.
  */
 export interface Ownership {
   readonly leaves: Leaves;
@@ -33,9 +34,15 @@ export interface FieldConflict {
 }
 
 export interface FieldOutcome extends Ownership {
-  /** Fields of the document that stay with the manager that took them with force, in order. */
+  /**
+   * Fields of the document that this write does not change, because another manager has taken them over from the file
+   * with force.
+   */
   readonly yielded: readonly string[];
-  /** Fields that a file owns and this write may not change. If there are any, ignore the other members. */
+  /**
+   * Fields that a file owns and that this write may not change. If there are any, the caller must ignore the other
+   * members.
+   */
   readonly conflicts: readonly FieldConflict[];
 }
 
@@ -59,7 +66,7 @@ export function applyFields(before: Ownership, write: FieldWrite): FieldOutcome 
   return draft.toOutcome(skipped);
 }
 
-/** Removes a manager. Its fields stay, without an owner. */
+/** Removes a manager. Its fields keep their values, but have no owner any more. */
 export function releaseFields(before: Ownership, manager: string): Ownership {
   return {
     leaves: before.leaves,
@@ -72,7 +79,10 @@ export function releaseFields(before: Ownership, manager: string): Ownership {
   };
 }
 
-/** Renames the manager of a renamed file, which keeps its fields, its yielded fields and its hash. */
+/**
+ * Renames the manager of a renamed file. The file keeps its fields, its list of fields that were taken over with
+ * force, and its hash.
+ */
 function renameManagers(before: Ownership, write: FieldWrite): Ownership {
   const gone = write.takeOverFrom.filter(
     (name) => name !== write.manager && before.managers[name] !== undefined,
@@ -116,7 +126,7 @@ class FieldDraft {
     for (const pointer of this.#leaves.keys()) this.#count(pointer, 1);
   }
 
-  /** Returns the fields that a file lost to a forced write. It gets them back when its content changes. */
+  /** Returns the fields that a file lost to a write with force. The file gets them back when its content changes. */
   getSkippedFields(): ReadonlySet<string> {
     const { mode, force, contentHash } = this.#write;
     if (mode !== "replace" || force || this.#entry?.contentHash !== contentHash) return new Set();
@@ -141,7 +151,7 @@ class FieldDraft {
   set(pointer: string, value: unknown): void {
     const empty = isEmptyMap(value);
     const descendants = this.#descendants(pointer);
-    // The map exists already, and contains fields of other managers.
+    // The map exists already, with fields of other managers.
     if (empty && descendants.length > 0) return;
     const inTheWay = [
       ...getAncestors(pointer).filter((ancestor) => this.#leaves.has(ancestor)),
@@ -150,12 +160,12 @@ class FieldDraft {
     const owner = this.#owners.get(pointer);
     const same = this.#leaves.has(pointer) && deepEqual(this.#leaves.get(pointer), value);
     if (same && owner !== undefined && owner !== this.#write.manager && isFileManager(owner)) {
-      // An equal value is not a conflict, and the file stays the owner.
+      // Writing an equal value is no conflict, and the file stays the owner.
       if (!isFileManager(this.#write.manager) || !this.#write.force) return;
     }
     let allowed = same || this.#canTake(pointer);
     for (const other of inTheWay) {
-      // An empty map is replaced by its first field.
+      // When an empty map gets its first field, its own leaf is removed.
       const makesWay = isEmptyMap(this.#leaves.get(other)) || this.#canTake(other);
       allowed = makesWay && allowed;
     }
@@ -166,7 +176,7 @@ class FieldDraft {
     this.#owners.set(pointer, this.#write.manager);
   }
 
-  /** Keeps a map whose last field was removed as an empty map, like a JSON merge patch. */
+  /** If the last field of a map was removed, keeps the map as an empty map, as a JSON merge patch does. */
   keepEmptiedMaps(): void {
     for (const pointer of this.#emptied) {
       const covered = getAncestors(pointer).some((ancestor) => this.#leaves.has(ancestor));
@@ -189,7 +199,7 @@ class FieldDraft {
       const next = taken
         ? { ...entry, yielded: [...new Set([...entry.yielded, ...taken])].toSorted() }
         : entry;
-      // A manager without fields and declarations is removed.
+      // A manager that owns no fields and declares nothing is removed.
       if (next.declares || next.yielded.length > 0 || owning.has(name)) managers[name] = next;
     }
     return {
@@ -204,8 +214,8 @@ class FieldDraft {
   #nextEntry(skipped: ReadonlySet<string>): ManagerEntry {
     const { mode, contentHash, declares, time } = this.#write;
     const next: ManagerEntry = {
-      // A patch does not replace the hash of the last document: applying this document again must not count as a
-      // change.
+      // A patch does not replace the hash of the last document. When this document is applied again, it then does not
+      // count as changed.
       contentHash: mode === "merge" ? (this.#entry?.contentHash ?? contentHash) : contentHash,
       time,
       declares: declares || (this.#entry?.declares ?? false),
@@ -216,7 +226,9 @@ class FieldDraft {
     return unchanged && this.#entry ? this.#entry : next;
   }
 
-  /** Returns true if the write may overwrite or remove this leaf, and records the conflict or the take-over. */
+  /**
+   * Returns true if the write may overwrite or remove this leaf. Records a conflict, or that the leaf is taken over.
+   */
   #canTake(pointer: string): boolean {
     const owner = this.#owners.get(pointer);
     if (owner === undefined || owner === this.#write.manager || !isFileManager(owner)) return true;

@@ -7,8 +7,8 @@ const SOURCE = "/spec/source";
 const SOURCE_HOLD = `/metadata/annotations/${SOURCE_REVISION_ANNOTATION.replaceAll("/", "~1")}`;
 
 /**
- * Removes the annotation by which a rollback holds an App's source at a revision, if the write changes the source:
- * the revision belongs to the old source. It stays if the same write sets it, as a rollback does.
+ * If a write changes the source of an App, removes the annotation with which a rollback has pinned the App to a
+ * revision of the old source. The annotation is kept if the same write sets it, as a rollback does.
  */
 export function releaseHeldSource<T extends Pick<Ownership, "leaves" | "owners">>(
   before: Leaves,

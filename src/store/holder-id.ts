@@ -9,9 +9,9 @@ interface HolderFile {
 }
 
 /**
- * Returns the id of this data directory, by which it is recognised as the holder of the lease on the engine. The file
- * of the id records its own inode and time of creation, so that a copy of the directory, or a restored one, gets
- * another id, and one that was renamed keeps its id.
+ * Returns the id of this data directory. The engine's lease identifies its holder by this id. The file of the id
+ * contains its own inode and creation time. A copied or restored directory therefore gets another id, and a renamed
+ * one keeps its id.
  */
 export function readHolderId(dataDir: string): string {
   const file = join(dataDir, "holder.json");
@@ -21,8 +21,8 @@ export function readHolderId(dataDir: string): string {
   try {
     writeId(file, made);
   } catch {
-    // On a full disk the id is not stored. The next process then has another id, and waits until the lease of this one
-    // has expired.
+    // On a full disk the id is not stored. The next process then has another id, and has to wait until the lease of
+    // this process has expired.
   }
   return made;
 }

@@ -3,13 +3,13 @@ import { dirname, join, parse, relative, resolve, sep } from "node:path";
 import { findUntrustedStep, listPathSteps, type PathStep } from "../base/path-trust.ts";
 
 export interface HostPathOptions {
-  /**
-   * The data directory of Berth. Neither this folder, nor anything in it, nor a folder that contains it can be mounted.
-   */
+  /** The data directory of Berth. No App can mount this folder, a path in it, or a folder that contains it. */
   readonly dataDir: string;
-  /** Folders that writers without the scope `admin` may mount, with everything in them. */
+  /** Folders that writers without the scope `admin` may mount, including everything in these folders. */
   readonly allowed?: readonly string[];
-  /** Folders that were allowed earlier. Mounts from them must still not lead outside of them. */
+  /**
+   * Folders that were allowed earlier. Apps may still mount them, so a mount from them must not lead outside of them.
+   */
   readonly formerlyAllowed?: readonly string[];
   /**
    * Folders that writers without the scope `admin` may never mount, even inside an allowed folder, because their
@@ -21,8 +21,8 @@ export interface HostPathOptions {
 }
 
 /**
- * Decides which paths of the machine may be mounted. Each check follows the symbolic links as they are at that time, so
- * a path is checked when a spec is written, and again at each start of a container.
+ * Decides which paths of the machine may be mounted. A check follows the symbolic links in their present state. A path
+ * is therefore checked when a spec is written, and again at each start of a container.
  */
 export class HostPaths {
   readonly #dataDir: string;
@@ -53,7 +53,7 @@ export class HostPaths {
     return this.#confining.some((folder) => isWithin(folder, resolve(path)));
   }
 
-  /** Completes "PATH ..." for a path that no one may mount or build; undefined for every other path. */
+  /** Completes "PATH ..." for a path that no writer may mount or build; undefined for every other path. */
   findProtected(path: string): string | undefined {
     if (leadsThroughProcesses(path))
       return "leads through /proc, whose processes reach every folder, the data directory of Berth included";
@@ -63,7 +63,7 @@ export class HostPaths {
     const isAround = places.some((place) => own.some((folder) => isWithin(place, folder)));
     const isInside = places.some((place) => own.some((folder) => isWithin(folder, place)));
     if (isSame) return "is the data directory of Berth";
-    // The same folder may have another path through a bind mount, so that identities are compared too.
+    // A bind mount can give the same folder another path, so the identities of folders are compared too.
     const identity = identify(path);
     const ownIdentity = identify(this.#dataDir);
     const isMountedAround = listParents(followLinks(this.#dataDir))
@@ -80,9 +80,9 @@ export class HostPaths {
   }
 
   /**
-   * Completes "PATH ..." for a path in an allowed folder that leads elsewhere, or that could be made to lead
-   * elsewhere; undefined for a safe path. `writable` lists the folders that Apps can write to: a path below one of them
-   * could be replaced by a link between this check and the mount.
+   * Completes "PATH ..." for a path in an allowed folder that leads out of it, or that could be made to lead out of
+   * it; undefined for a safe path. `writable` lists the folders that Apps can write to. An app could replace a path
+   * below one of them by a link, between this check and the mount.
    */
   findEscape(path: string, writable: Iterable<string>): string | undefined {
     const given = resolve(path);
@@ -121,8 +121,8 @@ export class HostPaths {
 const PROC_SUPER_MAGIC = 0x9fa0;
 
 /**
- * True for the file system of the processes and everything that is reached through it. Its links mean other files to the
- * engine than to Berth: /proc/self/cwd is the working directory of the program that asks.
+ * True for the file system of the processes, and for every path that leads through it. Its links mean other files for
+ * the engine than for Berth: /proc/self/cwd is the working directory of the program that opens it.
  */
 function leadsThroughProcesses(path: string): boolean {
   const given = resolve(path);
@@ -130,7 +130,7 @@ function leadsThroughProcesses(path: string): boolean {
   try {
     return listPathSteps(given).some(
       ({ path: step, stats }) =>
-        // statfs would follow a link to a file of a process, so the folder of the link is examined.
+        // statfs would follow a link to a file of a process, so the folder that contains the link is examined.
         statfsSync(stats.isDirectory() ? step : dirname(step)).type === PROC_SUPER_MAGIC,
     );
   } catch {

@@ -6,9 +6,9 @@ const IMAGE = "/spec/image";
 const SOURCE = "/spec/source";
 
 /**
- * Refuses a write that gives an App an image while another manager gave it a source, or the other way round. The
- * message names that manager, since the document itself has only one of them. `set` are the fields of the document.
- * Throws InvalidSpecError.
+ * Refuses a write that sets the image of an App whose source another manager has set, or the other way round. The
+ * message names that manager, because the document itself contains only one of the two. `set` are the fields of the
+ * document. Throws InvalidSpecError.
  */
 export function assertImageOrSource(
   app: string,
@@ -28,7 +28,7 @@ export function assertImageOrSource(
   throw new InvalidSpecError(message, [{ path: setsImage ? IMAGE : SOURCE, message }]);
 }
 
-/** Refuses a write that takes the image or the source away without another one. Throws InvalidSpecError. */
+/** Refuses a write that removes the image or the source without setting the other one. Throws InvalidSpecError. */
 export function assertSourceKept(app: string, before: Leaves, after: Leaves): void {
   if (!hasSource(before) || hasSource(after)) return;
   const message = "needs image (an image reference) or source (something to build)";

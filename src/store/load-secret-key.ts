@@ -4,7 +4,10 @@ import { generateSecretKey, readSecretKey, writeSecretKey } from "./secret-key.t
 import { createKeyCheck } from "./secret-values.ts";
 import type { Settings } from "./store.ts";
 
-/** Returns the key of the secrets, which is created with the store. Refuses a store without its key or with another one. */
+/**
+ * Returns the key of the secrets, which is created with the store. Throws if the key is missing although the store
+ * exists, or if it belongs to another store.
+ */
 export function loadSecretKey(
   options: { readonly dataDir: string; readonly durability: Durability },
   meta: Settings,

@@ -26,7 +26,7 @@ import type { StoredResource } from "./resource-table.ts";
 import { isSecretValue, type SqliteSecretValues } from "./secret-values.ts";
 import type { ApplyIntent, FieldAuthor, FieldChange } from "./store.ts";
 
-/** Reconcilers act on annotations with this prefix, so a change of one increments the generation. */
+/** Annotations with this prefix have an effect on reconcilers, so a change of one increments the generation. */
 const BERTH_ANNOTATION_PREFIX = "berth.dev/";
 
 export interface ApplyPlan {
@@ -36,7 +36,7 @@ export interface ApplyPlan {
   readonly changed: boolean;
   readonly changes: readonly FieldChange[];
   readonly yielded: readonly string[];
-  /** `before` and `after` contain fingerprints of secrets, `given` the plaintext of the document. */
+  /** `before` and `after` contain fingerprints of secrets. `given` contains the plaintext values of the document. */
   readonly before: Leaves;
   readonly after: Leaves;
   readonly given: Leaves;
@@ -44,12 +44,12 @@ export interface ApplyPlan {
 
 export interface PlanApplyContext {
   readonly secrets: SqliteSecretValues;
-  /** Validates a whole document with the plaintext of secrets. Throws InvalidSpecError. */
+  /** Validates a whole document, which contains secrets as plaintext. Throws InvalidSpecError. */
   readonly validate: (document: unknown) => unknown;
   readonly time: string;
 }
 
-/** Computes the result of an apply and writes nothing. Throws the errors of `Store.apply`. */
+/** Computes the result of an apply without writing anything. Throws the errors of `Store.apply`. */
 export function planApply(
   existing: StoredResource | undefined,
   intent: ApplyIntent,
@@ -201,7 +201,10 @@ function fieldsOwnedError(intent: ApplyIntent, conflicts: readonly FieldConflict
   });
 }
 
-/** Returns the leaves to set and, for a patch, the pointers to remove. Throws InvalidSpecError for anything but plain values. */
+/**
+ * Returns the leaves to set. For a patch, also returns the pointers to remove. Throws InvalidSpecError if the document
+ * contains anything but plain values.
+ */
 function readDocument(intent: ApplyIntent): { set: Leaves; remove: readonly string[] } {
   const document: ResourceFields = {
     spec: intent.spec,
@@ -224,7 +227,7 @@ function readDocument(intent: ApplyIntent): { set: Leaves; remove: readonly stri
   return { set: new Map([...leaves].filter(([, value]) => value !== null)), remove };
 }
 
-/** Validates the merged document with the plaintext of secrets, as the app would get it. */
+/** Validates the merged document with secrets as plaintext, as the app would get it. */
 function validateMerged(
   existing: StoredResource | undefined,
   intent: ApplyIntent,
@@ -272,7 +275,10 @@ function newResource(intent: ApplyIntent, time: string): StoredResource {
   };
 }
 
-/** Returns the finalizers of kinds whose containers or files have to be removed before the resource. */
+/**
+ * Returns the initial finalizers of a kind. They are needed for kinds whose containers or files have to be removed
+ * before the resource.
+ */
 function getInitialFinalizers(kind: Kind): readonly string[] {
   if (kind === "App") return [APP_FINALIZER];
   return kind === "Model" ? [MODEL_FINALIZER] : [];

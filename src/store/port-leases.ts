@@ -45,7 +45,8 @@ export class SqlitePortLeases implements PortLeases {
     if (current !== undefined && !avoid.includes(current)) return current;
     return this.#transactions.writeLazily(() => {
       const taken = new Set([...this.#taken.all(), ...avoid]);
-      // A hash spreads the ports; it includes the instance, so that two instances on one machine use different ones.
+      // A hash spreads the ports over the range. The hash includes the instance, so that two instances on one machine
+      // use different ports.
       const start = createHash("sha256")
         .update(`${this.#instanceId}/${app}/${replica}`)
         .digest()

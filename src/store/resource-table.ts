@@ -32,8 +32,8 @@ export interface StoredResource {
 }
 
 /**
- * The table of resources with a cache of all rows that were read, parsed and frozen. The cache makes lists cheap, and
- * it is safe because a lock excludes other writers.
+ * The table of resources, with a cache of all rows that were read, parsed and frozen. The cache makes lists cheap. It
+ * cannot become outdated, because a lock excludes other writers.
  */
 export class ResourceTable {
   readonly #select;

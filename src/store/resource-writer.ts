@@ -154,7 +154,10 @@ export class ResourceWriter {
     this.#dependencies.resources.write({ ...stored, resourceVersion });
   }
 
-  /** Removes the resource with its revisions and ports. Its events and audit entries stay, to explain the removal later. */
+  /**
+   * Removes the resource with its revisions and ports. Its events and audit entries are kept, to explain the removal
+   * later.
+   */
   #remove(stored: StoredResource): number {
     const { kind, name, generation } = stored;
     this.#dependencies.resources.remove(kind, name);
@@ -206,7 +209,10 @@ function assertNotDeclared(existing: StoredResource, intent: DeleteIntent): void
   );
 }
 
-/** Marks the resource for deletion. Repeating it changes nothing, except that it may add the deletion of volumes or files. */
+/**
+ * Marks the resource for deletion. A second call has no effect, except that it may add the deletion of volumes or
+ * files.
+ */
 function withDeletion(
   existing: StoredResource,
   intent: DeleteIntent,
@@ -226,7 +232,7 @@ function withDeletion(
   };
 }
 
-/** Returns the annotation that tells the reconciler to delete volumes or files along with the resource. */
+/** Returns the annotation that tells the reconciler to delete volumes or files together with the resource. */
 function getDeletionPolicyAnnotation(kind: Kind, intent: DeleteIntent): string | undefined {
   if (kind === "App" && intent.deleteVolumes) return VOLUME_POLICY_ANNOTATION;
   return kind === "Model" && intent.deleteFiles ? FILE_POLICY_ANNOTATION : undefined;

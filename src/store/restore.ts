@@ -43,13 +43,14 @@ export interface RestoreResult {
 
 /**
  * Restores the store of a data directory from a backup file. The backup is checked before anything changes. Replacing
- * an existing store requires `force`; the old store is kept as `berth.db.before-restore-<time>`.
+ * an existing store requires `force`. The old store is kept as `berth.db.before-restore-<time>`.
  *
- * Throws `store_locked` while Berth runs there, NotFoundError (no such file), `store_corrupt` (the file is damaged or
- * is not a backup), `wrong_state` (a newer Berth made it, or a store exists and `force` is not set).
+ * Throws `store_locked` while Berth runs in that directory, NotFoundError (no such file), `store_corrupt` (the file is
+ * damaged or is not a backup), or `wrong_state` (a newer Berth made the backup, or a store exists and `force` is not
+ * set).
  *
- * With `newInstance` the restored store has another identity: it manages no container, network, volume or image of the
- * instance of the backup.
+ * With `newInstance`, the restored store gets a new identity, and does not manage the containers, networks, volumes and
+ * images of the instance in the backup.
  */
 export function restoreStore(options: {
   readonly dataDir: string;
@@ -82,7 +83,7 @@ export function restoreStore(options: {
       options.newInstance === true,
     );
     const suffix = `before-restore-${timestamp(clock.now()).replaceAll(/[:.]/g, "-")}`;
-    // Until the staged file is renamed into place, it keeps Berth from creating an empty store.
+    // While the staged file exists, Berth does not start and create an empty store.
     setAside(store, suffix);
     if (existsSync(getSecretKeyFile(dataDir))) {
       renameSync(getSecretKeyFile(dataDir), `${getSecretKeyFile(dataDir)}.${suffix}`);
@@ -97,7 +98,7 @@ export function restoreStore(options: {
   }
 }
 
-/** Throws if an interrupted restore has moved the old store away, because opening would then create an empty store. */
+/** Throws if an interrupted restore has moved the old store away. Berth would otherwise create an empty store. */
 export function assertNoInterruptedRestore(dataDir: string): void {
   if (!existsSync(getStagedFile(dataDir)) || existsSync(join(dataDir, "berth.db"))) return;
   throw new BerthError("store_corrupt", "a restore of this data directory was interrupted", {
@@ -113,7 +114,7 @@ function getStagedFolder(dataDir: string): string {
   return join(dataDir, "restoring");
 }
 
-/** Moves the staged files into place. The previous certificates are kept next to the new ones. */
+/** Moves the staged files into the data directory. The previous certificates are kept next to the new ones. */
 function putFiles(dataDir: string, staged: string, paths: readonly string[], suffix: string): void {
   const archives = paths.filter((path) => path.startsWith(`${ARCHIVES_FOLDER}/`));
   if (archives.length > 0)
@@ -137,8 +138,8 @@ interface StagedBackup {
 }
 
 /**
- * Copies and checks the backup. Removes the key, the files and the manifest, which do not belong in a store, from the
- * copy, and returns them.
+ * Copies and checks the backup. Removes the key, the files and the manifest from the copy and returns them, because
+ * they do not belong in a store.
  */
 function stageBackup(
   file: string,
@@ -183,8 +184,8 @@ function stageBackup(
 }
 
 /**
- * Gives the restored store another instance id. The images and ports of the old id are forgotten, because the other
- * instance may run on the same machine.
+ * Gives the restored store another instance id. The images and ports of the old id are removed from it, because the
+ * other instance may run on the same machine.
  */
 function giveNewIdentity(db: Database.Database): void {
   db.prepare<[string]>("UPDATE meta SET value = ? WHERE key = 'instanceId'").run(
@@ -193,7 +194,10 @@ function giveNewIdentity(db: Database.Database): void {
   db.exec("DELETE FROM owned_images; DELETE FROM port_leases;");
 }
 
-/** Distinguishes a file that is not a backup from a damaged backup, before anything is copied or opened. */
+/**
+ * Checks that the file is a backup before it is copied or opened. A file that is not a backup gets another error than
+ * a damaged backup.
+ */
 function assertBackupFile(file: string): void {
   const header = Buffer.alloc(APPLICATION_ID_OFFSET + 4);
   if (statSync(file).isFile()) {
@@ -209,7 +213,7 @@ function assertBackupFile(file: string): void {
   throw invalidBackupError("the file is not a backup of Berth");
 }
 
-/** The header of an SQLite file begins with this text, and holds the application's id at this offset. */
+/** An SQLite file begins with this text, and contains the application's id at this offset. */
 const SQLITE_MAGIC = "SQLite format 3\0";
 const APPLICATION_ID_OFFSET = 68;
 
@@ -245,8 +249,8 @@ function validateBackup(db: Database.Database): Buffer {
 }
 
 /**
- * Renames the store and its write-ahead log, which may hold the last commits. A log without its store, which an
- * interrupted restore left, is moved too, or else SQLite would replay it into the new store.
+ * Renames the store and its write-ahead log, which may contain the last commits. A log without a store, which an
+ * interrupted restore has left, is moved too. Otherwise SQLite would replay it into the new store.
  */
 function setAside(store: string, suffix: string): void {
   for (const part of ["", "-wal", "-shm"]) {

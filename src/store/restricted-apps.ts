@@ -19,7 +19,10 @@ export interface RestrictedAppsOptions {
   readonly baseDomain: string;
 }
 
-/** Knows which Apps mount folders of the machine that the scope `write` may not mount, and what they share with others. */
+/**
+ * Finds the Apps that mount folders of the machine which writers with the scope `write` may not mount, and what these
+ * Apps share with others.
+ */
 export class RestrictedApps {
   readonly #options: RestrictedAppsOptions;
 
@@ -27,19 +30,19 @@ export class RestrictedApps {
     this.#options = options;
   }
 
-  /** Returns the first mount of the App that the scope `write` may not make; undefined for an App that is not restricted. */
+  /** Returns the first mount of the App that the scope `write` does not allow; undefined if there is none. */
   findMount(app: Resource<"App">): PrivilegedField | undefined {
     return this.#listSpecs(app).flatMap((spec) => this.listMounts(spec))[0];
   }
 
-  /** Lists the mounts of a spec that the scope `write` may not make. */
+  /** Lists the mounts of a spec that the scope `write` does not allow. */
   listMounts(spec: AppSpec): readonly PrivilegedField[] {
     return listPrivilegedFields(spec).filter(
       ({ type, path }) => type === "hostPath" && !this.#options.hostPaths.isAllowed(path),
     );
   }
 
-  /** Lists the Apps other than `name` for which a version that runs, or may run again, satisfies the condition. */
+  /** Lists the Apps, except `name`, of which a version satisfies the condition. The version runs, or may run again. */
   listOthers(
     name: string | undefined,
     isMeant: (spec: AppSpec) => boolean,
@@ -49,7 +52,7 @@ export class RestrictedApps {
       .filter((app) => app.metadata.name !== name && this.#listSpecs(app).some(isMeant));
   }
 
-  /** Lists the claims to domains that an App would have in addition to those of `before`. */
+  /** Lists the claims to domains that an App would have, and that it did not have in `before`. */
   listAddedClaims(
     name: string,
     spec: AppSpec,
@@ -60,12 +63,12 @@ export class RestrictedApps {
     return listClaims(name, spec, baseDomain).filter((claim) => !kept.includes(formatClaim(claim)));
   }
 
-  /** Lists the Apps other than `name` whose hosts include that of a claim. */
+  /** Lists the Apps, except `name`, that have a claim to the host of one of these claims. */
   listHolders(name: string, claims: readonly DomainClaim[]): readonly Resource<"App">[] {
     return this.#listByClaims(name, (held) => claims.some((claim) => isHostShared(claim, held)));
   }
 
-  /** Lists the Apps other than `name` that have a part of a host that is claimed. */
+  /** Lists the Apps, except `name`, that have a part of a claimed host. */
   listSharers(name: string, claims: readonly DomainClaim[]): readonly Resource<"App">[] {
     return this.#listByClaims(name, (held) => claims.some((claim) => isHostShared(held, claim)));
   }
@@ -95,7 +98,7 @@ export class RestrictedApps {
       );
   }
 
-  /** Lists the spec of an App, and those of the revisions that serve, or to which Berth may return automatically. */
+  /** Lists the spec of an App, and the specs of revisions that serve, or to which Berth may revert. */
   #listSpecs({ metadata, spec, status }: Resource<"App">): readonly AppSpec[] {
     const memory = status?.memory;
     const numbers = new Set([

@@ -8,7 +8,7 @@ import type { Revision, RevisionLog, TokenScope } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 import { listUncheckedFields } from "./unchecked-fields.ts";
 
-/** The number of revisions to keep of an App: twice as many as Kubernetes keeps of a Deployment. */
+/** The number of revisions to keep of an App, which is twice as many as Kubernetes keeps of a Deployment. */
 export const REVISIONS_KEPT_MAX = 20;
 
 export class SqliteRevisionLog implements RevisionLog {
@@ -61,7 +61,7 @@ export class SqliteRevisionLog implements RevisionLog {
         WHEN EXISTS (SELECT 1 FROM revisions WHERE app = @app AND spec_hash = @hash) THEN spec_hash
         ELSE @hash END
       WHERE app = @app AND number = @number`);
-    // Revisions that a failing rollout may return to are never trimmed.
+    // Revisions to which a failing rollout may be reverted are never trimmed.
     this.#trim = db.prepare<[{ app: string; keep: number; relied: string }]>(`
       DELETE FROM revisions WHERE app = @app
         AND number NOT IN (
@@ -150,8 +150,8 @@ export class SqliteRevisionLog implements RevisionLog {
   }
 
   /**
-   * Returns the revisions that the reconciler refers to: the last stable one, the held one, the running one, and that
-   * of the spec. Each may be old, because users roll back.
+   * Returns the revisions that the reconciler refers to: the last stable one, the pinned one, the running one, and
+   * that of the spec. Each of them may be old, because users roll back.
    */
   #getReferencedNumbers(app: string): number[] {
     const stored = this.#resources.read("App", app);

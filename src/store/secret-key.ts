@@ -12,7 +12,7 @@ export function getSecretKeyFile(dataDir: string): string {
 
 /**
  * Returns the key of this data directory, or undefined if there is none yet. Removes the access of other users to the
- * file. Throws `store_corrupt` if the key is incomplete.
+ * key's file. Throws `store_corrupt` if the key is incomplete.
  */
 export function readSecretKey(dataDir: string): Buffer | undefined {
   const file = getSecretKeyFile(dataDir);

@@ -10,11 +10,11 @@ const FORMAT = 1;
 const DATA = "/spec/data/";
 
 /**
- * Stores the values of Secrets, sealed. The context of a value is the name of the Secret and the key of
- * the value, so that a value which was moved in the database cannot be opened.
+ * Stores the values of Secrets, sealed. The context of a value is the name of the Secret and the key of the value, so
+ * that a value that was moved within the database cannot be opened.
  *
- * The spec of a Secret contains a fingerprint of each value instead: an HMAC with a separate key, which reveals that a
- * value changed, but does not let a reader of the database verify a guess.
+ * The spec of a Secret contains a fingerprint of each value instead. The fingerprint is an HMAC with a separate key: it
+ * shows that a value has changed, but a reader of the database cannot verify a guess with it.
  */
 export class SqliteSecretValues implements SecretValues {
   readonly #sealingKey: SealingKey;
@@ -43,7 +43,7 @@ export class SqliteSecretValues implements SecretValues {
 
   /** Seals a text that is not part of a Secret. It can only be opened with the same `label`. */
   sealText(label: string, text: string): Buffer {
-    // The name of a Secret never contains a slash, so "/" cannot be the name of one.
+    // The name of a Secret never contains a slash, so "/" cannot be the name of a Secret.
     return this.#seal("/", label, text);
   }
 
@@ -62,7 +62,7 @@ export class SqliteSecretValues implements SecretValues {
     );
   }
 
-  /** Returns the leaves of a Secret with a fingerprint in place of each text under `spec.data`. */
+  /** Returns the leaves of a Secret. Each text below `spec.data` is replaced by a fingerprint. */
   fingerprintLeaves(name: string, leaves: Leaves): Map<string, unknown> {
     return new Map(
       [...leaves].map(([pointer, value]) => [
@@ -72,7 +72,9 @@ export class SqliteSecretValues implements SecretValues {
     );
   }
 
-  /** Updates the sealed values of a Secret to those of `spec.data`. `given` contains the plaintext of new values. */
+  /**
+   * Updates the sealed values of a Secret to the values in `spec.data`. `given` contains the plaintext of new values.
+   */
   store(name: string, before: Leaves, after: Leaves, given: Leaves): void {
     for (const pointer of before.keys()) {
       if (pointer.startsWith(DATA) && !after.has(pointer))
@@ -135,8 +137,8 @@ export function isSecretValue(pointer: string, value: unknown): value is string 
 }
 
 /**
- * Returns the key of a value from its pointer, without unescaping it. Valid keys contain no escaped characters, and
- * keys that are not validated yet only need to differ.
+ * Returns the key of a value from its pointer, without unescaping it. Valid keys contain no escaped characters. Keys
+ * that are not validated yet only have to be different from each other.
  */
 function getSecretKey(pointer: string): string {
   return pointer.slice(DATA.length);

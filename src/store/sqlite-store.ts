@@ -60,28 +60,34 @@ export interface StoreOptions {
   readonly clock: Clock;
   /** Logs errors of watchers. */
   readonly logger?: Logger;
-  /** Default: full. With off, which is for simulations only, a power cut may damage the store. */
+  /**
+   * The durability of writes. Default: full. With off, which is for simulations only, a power cut may damage the
+   * store.
+   */
   readonly durability?: Durability;
   /** Limit of the database. Writes beyond it fail with `disk_full`. Default: no limit. */
   readonly sizeMaxBytes?: number;
-  /** Throws InvalidSpecError for a document that is not valid. Default: validateManifest, for Apps also without a source. */
+  /**
+   * Throws InvalidSpecError for a document that is not valid. Default: validateManifest, which here also accepts Apps
+   * without a source.
+   */
   readonly validate?: (document: unknown) => unknown;
   /** The paths of the machine that writers without the scope `admin` may mount. Default: none. */
   readonly hostPaths?: Pick<HostPathOptions, "allowed" | "reserved">;
   /** The domain below which Apps have their default domains. Default: localhost. */
   readonly baseDomain?: string;
-  /** The names of the catalog's templates, which only the scope `admin` may replace. Default: none. */
+  /** The names of the catalog's templates. Only the scope `admin` may replace them. Default: none. */
   readonly catalogTemplates?: readonly string[];
   /** Called before each write. An error that it throws makes the write fail. Default: nothing. */
   readonly beforeWrite?: () => void;
-  /** Id for a new data directory: eight hexadecimal characters. Default: random. */
+  /** The id of a new data directory: eight hexadecimal characters. Default: random. */
   readonly instanceId?: string;
 }
 
 /**
- * Opens the store of a data directory, or creates it. Locks out other processes until it is disposed. Throws
- * BerthErrors `store_locked` (with the process that holds it), `store_corrupt`, `disk_full`, `wrong_state` (a newer
- * Berth has written it).
+ * Opens the store of a data directory, or creates it. Locks out other processes until the store is disposed of. Throws
+ * BerthErrors `store_locked` (with the process that holds the lock), `store_corrupt`, `disk_full`, `wrong_state` (a
+ * newer Berth has written the store).
  */
 export function openStore(options: StoreOptions): Store {
   let lock: StoreLock | undefined;
@@ -109,7 +115,7 @@ function getDatabaseFile(dataDir: string): string {
   return join(dataDir, "berth.db");
 }
 
-/** The minimum of free space. With less, SQLite cannot write its journal, so the disk counts as full. */
+/** The minimum of free space. With less space SQLite cannot write its journal, so the disk counts as full. */
 const FREE_BYTES_MIN = 1024 * 1024;
 
 function readInode(file: string): number | undefined {
@@ -334,8 +340,8 @@ class SqliteStore implements Store {
       db: this.#db,
       key: this.#key,
       dataDir,
-      // Runs after the database was copied: the copy does not refer to the archives of Apps that were added since, and
-      // the archives of Apps that were deleted since are not needed.
+      // Runs after the database was copied. Archives that Apps have named since then are not needed, because the copy
+      // does not refer to them. Archives of Apps that were deleted since then are not needed either.
       findContent: () => findBackupContent(this, dataDir, timestamp(this.#clock.now())),
       file,
     });
@@ -355,7 +361,7 @@ class SqliteStore implements Store {
   }
 }
 
-/** Remembers every folder that was ever allowed, since Apps may still mount it. */
+/** Stores every folder that was ever allowed, because Apps may still mount it. */
 function openHostPaths(
   { dataDir, hostPaths }: Pick<StoreOptions, "dataDir" | "hostPaths">,
   settings: SqliteSettings,

@@ -7,15 +7,15 @@ import { BerthError } from "../base/errors.ts";
 import { mapSqliteError } from "../base/sqlite.ts";
 
 export interface StoreLock {
-  /** A second call does nothing. */
+  /** Releases the lock. A second call has no effect. */
   release(): void;
 }
 
 /**
- * Locks the data directory for this process, or throws `store_locked` with the process that holds it.
+ * Locks the data directory for this process, or throws `store_locked` with the process that holds the lock.
  *
- * The lock is an open exclusive transaction on a small database of its own. The system releases it however the
- * process ends, so there are no stale locks. The file `lock.json` only shows users which process holds it.
+ * The lock is an open exclusive transaction on a separate small database. The system releases it even if the process is
+ * killed, so there are no stale locks. The file `lock.json` only shows users which process holds the lock.
  */
 export function acquireStoreLock(dataDir: string, clock: Clock): StoreLock {
   const directory = join(dataDir, "run");
@@ -24,7 +24,7 @@ export function acquireStoreLock(dataDir: string, clock: Clock): StoreLock {
   let db: Database.Database | undefined;
   try {
     db = new Database(join(directory, "lock.db"), { timeout: 0 });
-    // The database has no content, so flushes, which take milliseconds, are useless.
+    // The database has no content, so flushes to the disk are useless. They would take milliseconds.
     db.pragma("synchronous = OFF");
     db.pragma("locking_mode = EXCLUSIVE");
     db.exec("BEGIN EXCLUSIVE");
@@ -68,7 +68,7 @@ function describeHolder(file: string): string {
       return `process ${holder.pid} on ${holder.host ?? "this machine"} since ${holder.startedAt ?? "an unknown time"}`;
     }
   } catch {
-    // The process that holds the lock has not written its description to the file yet.
+    // The process that holds the lock has not written its description into the file yet.
   }
   return "another process that is starting";
 }

@@ -2,7 +2,7 @@ import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { Settings } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** Single values by key, in the table `settings` for callers or `meta` for the store itself. */
+/** Stores single values by key: those of callers in the table `settings`, and those of the store itself in `meta`. */
 export class SqliteSettings implements Settings {
   readonly #transactions: Transactions;
   readonly #select;

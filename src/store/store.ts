@@ -16,7 +16,7 @@ export type DiskState = "ok" | "full" | "gone";
 
 /**
  * The durable state of Berth. Calls are synchronous, because SQLite takes microseconds. A call that writes desired
- * state returns when the write is on the disk. Reconcilers write status and events; the API, the command line (through
+ * state returns when the write is on the disk. Reconcilers write status and events. The API, the command line (through
  * the API) and the watched folder write desired state.
  */
 export interface Store extends AsyncDisposable {
@@ -57,7 +57,7 @@ export interface Store extends AsyncDisposable {
 
   /**
    * Completes "PATH ..." for a path of the machine that no container may mount now; undefined for every other path. It
-   * follows symbolic links, so it is asked before each start.
+   * follows symbolic links, so it has to be called before each start.
    */
   findMountProblem(path: string): string | undefined;
   /** Like `findMountProblem`, for a folder of the machine that is to be built. */
@@ -67,10 +67,10 @@ export interface Store extends AsyncDisposable {
   removeFinalizer(kind: Kind, name: string, finalizer: string): void;
 
   /**
-   * Writes status. Like events and revisions, it survives a crash of Berth, but the latest writes may be lost in a
+   * Writes a status. Like events and revisions, it survives a crash of Berth, but the latest writes may be lost in a
    * power cut, because reconcilers can compute them again. Does nothing if the status is unchanged, or if the resource
    * is gone or has another uid. Never changes the generation. With `isKeptInMemory` a full disk is no error: until
-   * `checkDisk` has written it, the status is in memory, where `get` and `list` find it, and watchers are not notified.
+   * `checkDisk` writes the status, `get` and `list` return it from memory, and watchers are not notified.
    */
   setStatus<K extends Kind>(
     kind: K,
@@ -81,15 +81,15 @@ export interface Store extends AsyncDisposable {
   ): void;
   /**
    * Returns `full` while the disk has no space for writes, and `gone` if the database is no longer in the data
-   * directory. Writes the statuses that are only in memory, if there is space.
+   * directory. If there is space, writes the statuses that were only in memory.
    */
   checkDisk(): DiskState;
-  /** True while the status of a resource is only in memory: `lastSequence` does not change with it. */
+  /** True while the status of a resource is only in memory. `lastSequence` does not change with such a status. */
   readonly hasUnsavedStatus: boolean;
 
-  /** Returns the resources that each manager with this prefix declares now, by manager. */
+  /** Returns the resources that managers with this prefix declare now, by manager. */
   listDeclared(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]>;
-  /** Removes a manager from a resource. Its fields stay, without an owner. */
+  /** Removes a manager from a resource. The fields of the manager keep their values, but have no owner any more. */
   releaseManager(kind: Kind, name: string, manager: string): void;
 
   readonly events: EventLog;
@@ -105,21 +105,21 @@ export interface Store extends AsyncDisposable {
   readonly webhooks: WebhookStore;
 
   /**
-   * Commits all writes of `work` in one transaction, with one flush to the disk, or none of them if it throws.
-   * Watchers are called after the commit. `work` is synchronous.
+   * Commits all writes of `work` in one transaction, with one flush to the disk. If `work` throws, commits none of
+   * them. Watchers are called after the commit. `work` must be synchronous.
    */
   batch<T>(work: () => T): T;
 
   /**
-   * Calls `listener` after each committed change, in order, in the same turn of the event loop.
-   * To miss nothing, a listener reads `changesSince` first. Returns a function that stops the watch.
+   * Calls `listener` after each committed change, in order, in the same turn of the event loop. To miss no change, the
+   * caller reads `changesSince` in the same turn. Returns a function that stops the watch.
    */
   watch(listener: (change: StoreChange) => void): () => void;
-  /** Returns the changes after `sequence`, oldest first; undefined if they have been trimmed, so that the caller lists again. */
+  /** Returns the changes after `sequence`, oldest first; undefined if they were trimmed, which requires a new list. */
   changesSince(sequence: number, limit: number): readonly StoreChange[] | undefined;
   readonly lastSequence: number;
 
-  /** Returns the digests of archives that the spec or a kept revision of an App names, except the App `except`. */
+  /** Returns the digests of archives that the spec or a kept revision of an App names. The App `except` is ignored. */
   archivesInUse(except?: string): ReadonlySet<string>;
 
   /** Writes a backup to `file` while the store is in use; see backupStore. */
@@ -135,13 +135,13 @@ export interface Actor {
   /** The name of the actor: `user:admin`, `token:<name>`, `file:<path>` or `controller`. */
   readonly name: string;
   readonly requestId?: string;
-  /** What the writer may do: see WriteGuard. Default: write. */
+  /** The scope of the writer, see WriteGuard. Default: write. */
   readonly scope?: TokenScope;
-  /** Tells a writer without the scope `admin` how to get it; completes "..., or". Default: with a token of that scope. */
+  /** Says how a writer gets the scope `admin`; completes "..., or". Default: with a token of that scope. */
   readonly adminHint?: string;
 }
 
-/** The writer that gave a field its value, with the scope that it had. */
+/** The writer that set a field to its value, and the scope that the writer had. */
 export interface FieldAuthor {
   readonly name: string;
   readonly scope: TokenScope;
@@ -152,27 +152,27 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly name: string;
   readonly manager: string;
   readonly actor: Actor;
-  /** The author of the fields, if the actor only repeats what another writer wrote. Default: the actor. */
+  /** The author of the fields, if the actor only repeats what another writer wrote; default: the actor. */
   readonly author?: FieldAuthor;
   /**
-   * replace: the manager owns exactly the given fields; fields that it owned before and no longer gives are removed
-   * (server-side apply). merge: sets the given fields and keeps others; null removes a field.
+   * replace: the manager owns exactly the given fields. Fields that it owned before and no longer gives are removed
+   * (server-side apply). merge: sets the given fields and keeps all others; null removes a field.
    */
   readonly mode: "replace" | "merge";
   readonly spec: Partial<SpecOf[K]> | Readonly<Record<string, unknown>>;
   readonly labels?: Readonly<Record<string, string | null>>;
   readonly annotations?: Readonly<Record<string, string | null>>;
-  /** Takes fields over from their owners. */
+  /** Takes over fields from their owners. */
   readonly force?: boolean;
   /** The manager is a file and this document declares the resource. */
   readonly declares?: boolean;
-  /** Managers whose documents disappear in the same step (a rename). This manager gets their fields. */
+  /** Managers whose documents disappear in the same step (a rename). The writing manager gets their fields. */
   readonly takeOverFrom?: readonly string[];
-  /** Takes one App over from the import or the template that made it; only for an App that a user named. */
+  /** Takes over one App from the import or the template that made it. Only for an App that a user named. */
   readonly takeOver?: boolean;
   readonly createOnly?: boolean;
   readonly updateOnly?: boolean;
-  /** Computes and validates the result, and writes nothing. */
+  /** Computes and validates the result without writing anything. */
   readonly dryRun?: boolean;
 }
 
@@ -195,7 +195,7 @@ export interface ApplyResult<K extends Kind = Kind> {
   readonly resource: Resource<K>;
   readonly created: boolean;
   readonly changes: readonly FieldChange[];
-  /** Fields of this document that stay with the manager that took them with force. */
+  /** Fields of this document that the write does not change, because another manager has taken them over with force. */
   readonly yielded: readonly string[];
 }
 
@@ -204,7 +204,7 @@ export interface DeleteIntent {
   readonly manager: string;
   readonly force?: boolean;
   readonly deleteVolumes?: boolean;
-  /** Deletes the files of a Model too. */
+  /** Also deletes the files of a Model. */
   readonly deleteFiles?: boolean;
   readonly dryRun?: boolean;
 }
@@ -234,7 +234,7 @@ export interface EventRecord {
 }
 
 export interface EventLog {
-  /** Increments the count of an equal event of the last ten minutes, or else adds an event. */
+  /** If an equal event was recorded in the last ten minutes, increments its count. Otherwise adds the event. */
   record(event: {
     kind: Kind | null;
     name: string;
@@ -246,17 +246,17 @@ export interface EventLog {
   list(filter: { kind?: Kind; name?: string; limit: number }): EventRecord[];
 }
 
-/** A version of an App's effective spec that the reconciler has started to roll out. */
+/** A version of an App's effective spec. It is recorded when the reconciler starts to roll it out. */
 export interface Revision {
   readonly app: string;
   /** The number of the revision, counted from 1 for each app. */
   readonly number: number;
   readonly generation: number;
-  /** Hash of everything that determines the containers. It distinguishes versions. */
+  /** A hash of everything that determines the containers. Different versions have different hashes. */
   readonly specHash: string;
   readonly spec: SpecOf["App"];
   readonly image: string | null;
-  /** The engine's id of the image, which every container of the revision runs; null if the image was never available. */
+  /** The engine's id of the image that every container of the revision runs; null if the image was never available. */
   readonly imageId: string | null;
   /** The digest of the image in its registry; null if no registry is known to have it. */
   readonly digest: string | null;
@@ -264,7 +264,7 @@ export interface Revision {
   /** attempted -> stable, or attempted -> quarantined. */
   readonly state: "attempted" | "stable" | "quarantined";
   readonly message: string | null;
-  /** The last writer of the desired state at that time. */
+  /** The last writer of the desired state when the revision was recorded. */
   readonly actor: string;
   /**
    * `admin` if writers of that scope had set or confirmed every field that decides what the App runs; otherwise
@@ -288,8 +288,8 @@ export interface RevisionLog {
     digest?: string | null;
   }): Revision;
   /**
-   * Changes the image of a revision whose own image no longer exists and had to be built again. `specHash` identifies
-   * the changed revision; the revision keeps its hash if another one has that hash already.
+   * Changes the image of a revision, if its own image no longer exists and was built again. `specHash` is the new hash
+   * of the revision. If another revision has that hash already, the revision keeps its old hash.
    */
   replaceImage(app: string, number: number, image: { imageId: string; specHash: string }): void;
   mark(app: string, number: number, state: Revision["state"], message: string | null): void;
@@ -329,7 +329,7 @@ export interface AuditLog {
 }
 
 export interface SecretValues {
-  /** Returns the plaintext by key; undefined if there is no such Secret. Only reconcilers and signature checks call this. */
+  /** Returns the plaintext by key; undefined without such a Secret. Only reconcilers and signature checks call this. */
   reveal(name: string): Readonly<Record<string, string>> | undefined;
 }
 
@@ -346,7 +346,7 @@ export interface TokenRecord {
 }
 
 export interface TokenStore {
-  /** Returns the token, of which the store keeps only the sha256. Throws ConflictError `name_taken`. */
+  /** Creates a token and returns it. The store keeps only its sha256. Throws ConflictError `name_taken`. */
   create(input: {
     name: string;
     scope: TokenScope;
@@ -365,16 +365,18 @@ export interface Settings {
   set(key: string, value: string): void;
 }
 
-/** Loopback ports on which apps are published. A lease lasts as long as the app exists. */
+/** Loopback ports on which apps are published. A lease exists as long as its app. */
 export interface PortLeases {
-  /** Returns the leased port of this replica, and creates the lease on the first call. `avoid` lists occupied ports. Throws BerthError `port_taken` if no port is free. */
+  /**
+   * Returns the leased port of this replica, or leases one outside of `avoid`. Throws `port_taken` if no port is free.
+   */
   lease(app: string, replica: number, containerPort: number, avoid?: readonly number[]): number;
   /** Returns the leased port of this replica, or undefined; never creates a lease. */
   get(app: string, replica: number, containerPort: number): number | undefined;
   release(app: string): void;
 }
 
-/** Images that Berth pulled or built itself, and therefore may remove. */
+/** Images that Berth itself pulled or built, and that it may therefore remove. */
 export interface OwnedImages {
   add(reference: string, app: string): void;
   list(app: string): string[];
@@ -391,7 +393,7 @@ export interface SourcePins {
 }
 
 export interface SourcePin {
-  /** Digest of the source in the spec and of the last request to resolve it again. With another key the pin is stale. */
+  /** A digest of the source and of the last request to resolve it again. The pin is outdated if it differs. */
   readonly key: string;
   readonly revision: string;
   readonly resolvedAtMs: number;

@@ -12,7 +12,7 @@ const PREFIX = "berth_";
 const TOKEN_LENGTH_MAX = 100;
 /** The last use of a token is stored with this resolution, because each write costs a flush to the disk. */
 export const LAST_USED_RESOLUTION_MS = 60_000;
-/** Beyond this number of sessions the oldest one is removed, since users rarely log out. */
+/** The maximum number of sessions. When there are more, the oldest one is removed, because users rarely log out. */
 export const SESSIONS_KEPT_MAX = 1_000;
 
 export class SqliteTokenStore implements TokenStore {
@@ -65,7 +65,7 @@ export class SqliteTokenStore implements TokenStore {
     };
     this.#transactions.write(() => {
       this.#removeExpired.run(nowMs);
-      // Names of sessions repeat, because many people log in as the same user.
+      // Several sessions may have the same name, because several people may log in as the same user.
       if (input.kind === "named" && this.#byName.get(input.kind, input.name)) {
         throw new ConflictError("name_taken", `there is a token named "${input.name}" already`, {
           hint: "choose another name, or revoke that token first",

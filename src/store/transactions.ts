@@ -14,7 +14,7 @@ export class Transactions {
   readonly #beforeWrite: () => void;
   readonly #onCommit: () => void;
   readonly #onRollback: () => void;
-  /** Restores full durability after a lazy write; undefined if the store runs without it. */
+  /** Restores full durability after a lazy write; undefined if the store never has full durability. */
   readonly #restoreFullPragma: string | undefined;
 
   constructor(
@@ -33,17 +33,17 @@ export class Transactions {
   }
 
   /**
-   * Runs a transaction that is on the disk when the call returns: for desired state and data that cannot be computed
-   * again.
+   * Runs a transaction that is on the disk when the call returns. Used for desired state, and for data that cannot be
+   * computed again.
    */
   write<T>(work: () => T): T {
     return this.#run(work);
   }
 
   /**
-   * Runs a transaction that survives a crash of the process, but maybe not a power cut, and costs no flush to the disk:
-   * for data that reconcilers can compute again. The next durable write flushes it too. Inside a durable write, the work
-   * joins that transaction.
+   * Runs a transaction without a flush to the disk. It survives a crash of the process, but possibly not a power cut.
+   * Used for data that reconcilers can compute again. The next durable write flushes it too. Inside a durable write,
+   * the work becomes part of that transaction.
    */
   writeLazily<T>(work: () => T): T {
     if (this.#db.inTransaction || this.#restoreFullPragma === undefined) return this.#run(work);
@@ -64,7 +64,7 @@ export class Transactions {
       result = work();
       this.#commit.run();
     } catch (error) {
-      // If the disk was full, SQLite has already rolled the transaction back.
+      // If the disk is full, SQLite has already rolled back the transaction.
       if (this.#db.inTransaction) this.#rollback.run();
       this.#onRollback();
       throw mapSqliteError(error);
@@ -73,7 +73,7 @@ export class Transactions {
     return result;
   }
 
-  /** True inside a write, which succeeds or fails as a whole. */
+  /** True inside a write, which is committed or rolled back as a whole. */
   get isActive(): boolean {
     return this.#db.inTransaction;
   }

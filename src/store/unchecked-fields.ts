@@ -41,8 +41,9 @@ export function isProtectedField(path: string): boolean {
 }
 
 /**
- * Throws UncheckedFieldsError if an App would get a mount, or a Secret or a host in addition to one, while fields that
- * only writers without the scope `admin` have set decide what runs next to the mount, or see the App's requests.
+ * Throws UncheckedFieldsError if a write would give an App a mount, or give an App with a mount another Secret or
+ * host, while unchecked fields determine what runs next to the mount, or which program sees the App's requests.
+ * Unchecked fields are those that only writers without the scope `admin` have set.
  */
 export function assertFieldsChecked(
   { metadata: { name }, spec }: Resource<"App">,

@@ -8,7 +8,7 @@ interface UnsavedStatus {
   readonly status: unknown;
 }
 
-/** The newest statuses of resources, as long as there is no space to write them. */
+/** The newest statuses of resources that could not be written, while there is no space for them. */
 export class UnsavedStatuses {
   readonly #statuses = new Map<string, UnsavedStatus>();
 
@@ -16,7 +16,7 @@ export class UnsavedStatuses {
     return this.#statuses.size;
   }
 
-  /** `save` writes the status; it throws if there still is no space. */
+  /** Keeps a status. `save` writes it, and throws if there still is no space. */
   set<K extends Kind>(
     kind: K,
     name: string,
@@ -40,7 +40,7 @@ export class UnsavedStatuses {
     return { ...resource, status: unsaved.status as StatusOf[K] };
   }
 
-  /** Writes all statuses; throws at the first that cannot be written. */
+  /** Writes all statuses. Throws at the first one that cannot be written. */
   save(): void {
     for (const [key, { save }] of this.#statuses) {
       save();

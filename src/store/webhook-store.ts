@@ -2,7 +2,10 @@ import type { DeliveryEvent, WebhookEvent } from "../resources/webhook-events.ts
 
 /** Receivers of events, and their deliveries. */
 export interface WebhookStore {
-  /** Throws ConflictError `conflict` if there are too many. The secret is stored sealed and is not part of the record. */
+  /**
+   * Creates a webhook. Throws ConflictError `conflict` if there are too many. The secret is stored sealed and is not
+   * part of the record.
+   */
   create(input: {
     readonly url: string;
     readonly events: readonly WebhookEvent[];
@@ -14,10 +17,16 @@ export interface WebhookStore {
   get(id: string): WebhookRecord | undefined;
   /** Removes the webhook and its deliveries. Returns false if there is no such webhook. */
   remove(id: string): boolean;
-  /** Returns the secret that signs requests; undefined if the webhook is gone. Only the sender calls this. */
+  /**
+   * Returns the secret that signs requests; undefined if the webhook does not exist any more. Only the sender calls
+   * this.
+   */
   getSecret(id: string): string | undefined;
 
-  /** Queues a delivery that is due immediately. Beyond the limit of a webhook the oldest deliveries are removed, pending ones last. */
+  /**
+   * Queues a delivery that is due immediately. If the webhook has too many deliveries, the oldest ones are removed;
+   * pending ones are removed last.
+   */
   enqueue(delivery: {
     readonly id: string;
     readonly webhook: string;
@@ -34,12 +43,12 @@ export interface WebhookStore {
   listPending(): DeliveryRecord[];
   /** Records an attempt. Does nothing if the delivery is gone. */
   recordAttempt(id: string, outcome: DeliveryOutcome): void;
-  /** Makes a delivery pending again, with a new set of attempts. Returns false if there is none. */
+  /** Makes a delivery pending again, with a new set of attempts. Returns false if there is no such delivery. */
   requeue(id: string): boolean;
 
-  /** Returns the state of an App that receivers were last notified of, as `setNotice` stored it. */
+  /** Returns the state of an App of which receivers were last notified, as `setNotice` stored it. */
   getNotice(app: string): string | undefined;
-  /** Stores the state; undefined removes it. */
+  /** Stores the state; undefined removes the stored one. */
   setNotice(app: string, state: string | undefined): void;
 }
 

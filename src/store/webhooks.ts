@@ -12,11 +12,14 @@ import type {
   WebhookStore,
 } from "./webhook-store.ts";
 
-/** Limits the connections, because each webhook may use one of its own. */
+/**
+ * The maximum number of webhooks. It limits the number of connections, because each webhook may use its own
+ * connection.
+ */
 export const WEBHOOKS_MAX = 50;
 /**
- * The number of deliveries to keep of each webhook: several days of normal operation, or one night with many failures;
- * about 200 KB.
+ * The number of deliveries to keep of each webhook. It covers several days of normal operation, or one night with many
+ * failures, and needs about 200 KB.
  */
 export const DELIVERIES_KEPT_MAX = 200;
 
@@ -137,7 +140,10 @@ export class SqliteWebhookStore implements WebhookStore {
     return this.#transactions.read(() => this.#deliveries.pending.all().map(toDeliveryRecord));
   }
 
-  /** Writes lazily: a delivery whose record is lost in a power cut is sent again, which receivers must expect anyway. */
+  /**
+   * The record is written lazily. If it is lost in a power cut, the delivery is sent again, which receivers must
+   * expect anyway.
+   */
   recordAttempt(id: string, outcome: DeliveryOutcome): void {
     const finishedAt = outcome.state === "pending" ? null : timestamp(this.#clock.now());
     this.#transactions.writeLazily(() =>

@@ -22,9 +22,9 @@ export interface WriteGuardOptions extends RestrictedAppsOptions {
 }
 
 export interface GuardedWrite {
-  /** The resource as the write would leave it. */
+  /** The resource as it would be after the write. */
   readonly candidate: Resource;
-  /** The resource as it is stored; undefined if the write creates it. */
+  /** The stored resource; undefined if the write creates it. */
   readonly before: Resource | undefined;
   readonly changes: readonly FieldChange[];
   /** The fields of the candidate that no writer with the scope `admin` has set or confirmed. */
@@ -34,9 +34,9 @@ export interface GuardedWrite {
 
 /**
  * Decides what a writer may change, for every interface that writes to the store. A writer without the scope `admin`
- * adds no field that reaches outside of an App, and does not change what an App with such a field runs, nor the Secrets
- * that it uses. No writer adds such a field while the App has fields that only writers without this scope have set. No
- * writer may mount the data directory. Fields that a write does not change need no permission.
+ * may not add a field that reaches outside of an App. It also may not change what an App with such a field runs, or
+ * the Secrets that this App uses. No writer may add such a field while the App has fields that only writers without
+ * this scope have set. No writer may mount the data directory. Fields that a write does not change need no permission.
  */
 export class WriteGuard {
   readonly #options: WriteGuardOptions;
@@ -66,8 +66,8 @@ export class WriteGuard {
   }
 
   /**
-   * Checks a deletion. Throws PrivilegeError. Files are exempt, because the removal of a file only removes what the
-   * file declared.
+   * Checks a deletion. Throws PrivilegeError. Spec files are exempt, because the removal of a file only removes what
+   * the file declared.
    */
   assertDeletable(resource: Resource, { actor, manager }: DeleteIntent): void {
     const { name } = resource.metadata;
@@ -91,8 +91,8 @@ export class WriteGuard {
   }
 
   /**
-   * Completes "PATH ..." for a path that must not be mounted now, by a container that is about to start; undefined for
-   * every other path.
+   * Completes "PATH ..." for a path that a container that is about to start must not mount; undefined for every other
+   * path.
    */
   findMountProblem(path: string): string | undefined {
     const { hostPaths } = this.#options;
@@ -139,14 +139,17 @@ export class WriteGuard {
       if (field.type === "localSource") refuseLocalSource(field, actor);
       else this.#assertHostPathAllowed(field, actor);
     }
-    // A writer that changes what an App runs can also read the Secrets that the App already uses.
+    // A writer that can change what an App runs can also read the Secrets that the App already uses.
     if (changed === undefined) return;
     this.#assertHostsFree(candidate, before, actor);
     for (const secret of listAllReferencedSecrets(candidate.spec))
       this.#assertSecretShared(secret, name, changed.path, actor);
   }
 
-  /** An App with a path of a host sees the passwords and cookies of its visitors, and can take their login. */
+  /**
+   * An App with a path of a host sees the passwords and cookies of the host's visitors, and could take over their
+   * logins.
+   */
   #assertHostsFree(
     { metadata: { name }, spec }: Resource<"App">,
     before: Resource<"App"> | undefined,
@@ -190,7 +193,10 @@ export class WriteGuard {
     this.#assertSecretShared(metadata.name, undefined, "/spec/data", actor);
   }
 
-  /** Refuses to read or change a Secret of another App that reaches outside: it may open that App to the writer. */
+  /**
+   * Refuses to read or change a Secret of another App that reaches outside, because the Secret may give the writer
+   * access to that App.
+   */
   #assertSecretShared(
     secret: string,
     app: string | undefined,
@@ -236,7 +242,8 @@ export class WriteGuard {
   }
 
   /**
-   * A user with more rights may use the template, so the template may contain only what its author may write in an App.
+   * A user with more rights may use the template. The template may therefore contain only fields that its author may
+   * write in an App.
    */
   #assertTemplateAllowed(
     candidate: Resource<"Template">,
