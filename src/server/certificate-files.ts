@@ -6,7 +6,7 @@ import type { Certificate } from "../base/http/tls-server.ts";
 import type { Logger } from "../base/logger.ts";
 import type { TlsFiles } from "../config/tls-files.ts";
 
-/** The interval of checks of the files: a renewed certificate is used after this time at the latest. */
+/** The interval at which the files are checked. A renewed certificate is used after this time at the latest. */
 const CHECK_MS = 30_000;
 
 /** Reads a certificate and its key. Throws BerthError `invalid_request` if they cannot be used. */

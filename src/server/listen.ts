@@ -3,8 +3,8 @@ import { BerthError, getErrorCode } from "../base/errors.ts";
 import type { Config } from "../config/config.ts";
 
 /**
- * Throws BerthError if nothing can listen on the address of the configuration. Called before anything is changed,
- * because a server that cannot start must not have changed anything.
+ * Throws BerthError if the server cannot listen on the configured address. Called before any other change, because a
+ * server that cannot start must not have changed anything.
  */
 export async function assertListenable(config: Config): Promise<void> {
   const probe = createServer();
@@ -21,7 +21,7 @@ export async function assertListenable(config: Config): Promise<void> {
   }
 }
 
-/** Binds the address of the configuration. Throws BerthError if the system refuses. */
+/** Binds the configured address. Throws BerthError if the system refuses. */
 export async function listen(
   bind: (address: { host: string; port: number }) => Promise<unknown>,
   config: Config,
@@ -47,7 +47,7 @@ export async function listen(
   }
 }
 
-/** Returns the URL of the bound address; the system has chosen the port if the configuration says 0. */
+/** Returns the URL of the bound address. If the configured port is 0, the system has chosen the port. */
 export function boundAddress(
   bound: AddressInfo | string | null,
   config: Config,

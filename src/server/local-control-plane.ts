@@ -44,7 +44,7 @@ export interface ControlPlaneParts {
   readonly companion: CompanionDaemon;
 }
 
-/** The control plane in the process of the API: it reads the parts that the reconcilers use. */
+/** The control plane in the process of the API. It reads the state of the reconcilers directly. */
 export class LocalControlPlane implements ControlPlane {
   readonly #parts: ControlPlaneParts;
   readonly #models: ModelController;

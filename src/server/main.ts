@@ -46,9 +46,9 @@ export { readBackupManifest } from "../store/backup-manifest.ts";
 export { restoreStore } from "../store/restore.ts";
 
 /**
- * Opens every part, then starts them: the store first, because its lock keeps a second server out, then the
- * reconcilers, the watched folder, and last the API. If a part fails, those that were opened are closed again. Starts
- * also if the engine does not answer: the health of the server says so.
+ * Opens every part, then starts them. The store is opened first, because its lock prevents a second server. It is
+ * followed by the reconcilers, the watched folder, and last the API. If a part fails, the parts that were opened are
+ * closed again. The server starts even if the engine does not answer; its health then shows that.
  */
 export async function runServer(config: Config): Promise<RunningServer> {
   const logger = createLogger({ format: config.logFormat, level: config.logLevel });
@@ -56,8 +56,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
   const version = readPackageVersion();
   await using starting = new Cleanup();
   await mkdir(join(config.dataDir, "run"), { recursive: true, mode: 0o700 });
-  // The folder may already exist and be readable for other users. If its mode cannot be changed, `berth doctor` reports
-  // it.
+  // The folder may exist already, and other users may be able to read it. If its mode cannot be changed, `berth
+  // doctor` reports that.
   await chmod(config.dataDir, 0o700).catch(() => {});
   const hostPaths = readHostPaths(config);
   const catalogs = [
@@ -83,7 +83,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
     logger,
     now: () => clock.now(),
   });
-  // This check precedes every change, and the generation of a password, which is shown only once.
+  // This check comes before every change, and before a password is generated, because that password is shown only
+  // once.
   await assertListenable(config);
   const certificate = config.tls && readCertificate(config.tls);
   const ending = new AbortController();
@@ -209,7 +210,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
   const { specs_dir: folder, instance } = ready;
   logger.info({ api: apiUrl ?? ready.api, specs: folder, instance }, "berth is up");
 
-  // The daemons are ended first, concurrently with the other parts, because their end may take most of the time limit.
+  // The daemons are ended first, concurrently with the other parts, because ending them may take most of the time
+  // limit.
   starting.defer(() => {
     for (const daemon of [companion, assistant]) void daemon.end().catch(() => {});
   });
@@ -220,8 +222,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
 }
 
 /**
- * Returns the folders that tokens of scope `write` may mount. The links below a folder can only be checked on the
- * machine of the engine, so no folder may be mounted with a remote engine. Folders whose content Berth trusts or keeps
+ * Returns the folders that tokens of scope `write` may mount. With a remote engine, no folder may be mounted, because
+ * the links below a folder can only be checked on the engine's machine. Folders whose content Berth trusts or keeps
  * secret are reserved: such tokens can never mount them.
  */
 function readHostPaths(config: Config) {

@@ -65,15 +65,15 @@ export interface OpenIngressOptions {
 }
 
 export interface ManagedIngress extends Ingress, AsyncDisposable {
-  /** Begins to supervise Caddy. Disposing ends the supervision, and leaves Caddy running. */
+  /** Starts to supervise Caddy. Disposing of the result ends the supervision, but Caddy keeps running. */
   start(signal: AbortSignal): void;
   /** Stops Caddy. */
   stop(signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Chooses the mode of the ingress, and prepares it for `start`. Stops a Caddy that an earlier run left in another mode,
- * because it would hold the ports. Throws BerthError if the configured mode is impossible.
+ * Chooses the mode of the ingress, and prepares the ingress for `start`. Stops a Caddy that an earlier run left in
+ * another mode, because it would occupy the ports. Throws BerthError if the configured mode is impossible.
  */
 export async function openIngress(
   options: OpenIngressOptions,
@@ -92,7 +92,7 @@ export async function openIngress(
   await stopPreviousIngress(options, paths, "mode" in host ? host.mode : "off", signal);
   const table = new FolderRouteTable({ folder: join(paths.folder, "table"), clock });
   if (!("mode" in host)) {
-    // Without an ingress the route table is not maintained, so a later run would find outdated entries.
+    // Without an ingress, the route table is not updated, so a later run would find outdated entries.
     await table.clear();
     return createDisabledIngress(host.message);
   }
@@ -154,7 +154,7 @@ async function stopPreviousIngress(
       await other.stop(bound.signal);
     } catch (error) {
       if (signal.aborted) throw error;
-      // The next start of Berth tries again to stop the earlier ingress.
+      // If stopping the earlier ingress fails, the next start of Berth tries it again.
       logger.warn(
         { error: getErrorMessage(error), mode: before },
         "an earlier ingress may still run",
@@ -165,7 +165,7 @@ async function stopPreviousIngress(
   store.settings.set(LAST_MODE_SETTING, mode);
 }
 
-/** Chooses where Caddy runs. With `auto`, keeps the mode of the last run if it is still possible. */
+/** Chooses how Caddy runs. With `auto`, the mode of the last run is kept if it is still possible. */
 async function chooseHost(
   options: OpenIngressOptions,
   paths: IngressPaths,
@@ -204,9 +204,9 @@ async function chooseHost(
 }
 
 /**
- * Chooses between process and container. Falls back to no ingress only at the first choice or after a run without one,
- * because it would replace the containers of every App. If the mode of the last run is impossible now, keeps trying it,
- * and reports why it does not run.
+ * Chooses between process and container. Chooses to run without an ingress only for the first time or after a run
+ * without one, because that would replace the containers of every App. If the mode of the last run is impossible now,
+ * keeps trying that mode, and reports why the ingress does not run.
  */
 async function chooseMode(
   options: OpenIngressOptions,
@@ -278,8 +278,8 @@ async function checkImage(
 }
 
 /**
- * Returns the user of the container, so that the files which it writes belong to this user: the number of this user for
- * an engine that runs as root; undefined (root in the container) for an engine of this user.
+ * Returns the user of the container, so that its files belong to the user who runs Berth. For an engine that runs as
+ * root, it is the id of that user. For an engine of that user, it is undefined (root in the container).
  */
 async function findContainerUser(dockerHost: string): Promise<string | undefined> {
   const uid = process.getuid?.();

@@ -12,8 +12,8 @@ import type { Store } from "../store/store.ts";
 const ENGINE_LIMIT_MS = 5_000;
 
 /**
- * Tries to get the lease on the engine. Resolves also if the engine does not answer, or another process has the lease:
- * the server then starts, and writes to the engine when it gets the lease.
+ * Tries to get the lease on the engine. Resolves even if the engine does not answer or another process has the lease.
+ * The server then starts without the lease, and writes to the engine when it gets the lease.
  */
 export async function openLease(options: {
   readonly config: Pick<Config, "dataDir">;

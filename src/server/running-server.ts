@@ -3,7 +3,10 @@ import type { Cleanup } from "../base/cleanup.ts";
 
 /** The content of `run/berth.json` and of the ready line; the password only if this start generated it. */
 export interface ReadyInfo {
-  /** The bound address, as http://host:port. With a certificate of its own, the port speaks HTTP only to this machine. */
+  /**
+   * The bound address, as http://host:port. If Berth has its own certificate, this port accepts HTTP only from this
+   * machine.
+   */
   readonly api: string;
   /** The address for other machines, as https://host[:port]; absent without `api_domain` and without a certificate. */
   readonly api_url?: string;

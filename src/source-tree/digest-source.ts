@@ -4,7 +4,7 @@ import { readContent } from "./pack-source.ts";
 
 /**
  * Computes the sha256 (64 hexadecimal digits) of the paths, modes and contents of a listed folder. Two folders have
- * equal digests exactly if packSource packs them into equal bytes. Throws the errors of packSource's stream.
+ * equal digests if and only if packSource packs them into equal bytes. Throws the errors of packSource's stream.
  */
 export async function digestSource(tree: SourceTree, signal: AbortSignal): Promise<string> {
   const hash = createHash("sha256");

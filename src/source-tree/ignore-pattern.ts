@@ -54,7 +54,7 @@ export function compilePattern(text: string): IgnorePattern {
   };
 }
 
-/** Normalises a pattern like Go's filepath.Clean: `./a//b/../c/` gives `a/c`. A leading slash has no meaning. */
+/** Normalises a pattern like Go's filepath.Clean: `./a//b/../c/` becomes `a/c`. A leading slash is ignored. */
 function cleanPattern(text: string): string {
   const cleaned = posix.normalize(text);
   const withoutEnd = cleaned.length > 1 ? cleaned.replace(/\/$/, "") : cleaned;

@@ -24,9 +24,9 @@ interface Rule {
 export type RuleMatches = readonly boolean[];
 
 /**
- * The rules of one `.dockerignore`, with Docker's semantics: the last rule that matches a path or one of its
- * folders decides. (The usual package, @balena/dockerignore, does not escape `+`, `(` and `{` in its regular
- * expressions, so a name such as `(app)/+page.ts` breaks it.)
+ * The rules of one `.dockerignore`, with Docker's semantics: the last rule that matches a path, or a folder that
+ * contains the path, decides. (The usual package, @balena/dockerignore, does not escape `+`, `(` and `{` in its
+ * regular expressions, so it fails for a name such as `(app)/+page.ts`.)
  */
 export class IgnoreRules {
   readonly #rules: readonly Rule[];
@@ -75,7 +75,10 @@ export class IgnoreRules {
     return new IgnoreRules([...this.#rules, ...kept]);
   }
 
-  /** Checks if a path is ignored. `folder` has the matches that this method returned for the folder of the path. */
+  /**
+   * Checks if a path is ignored. `folder` contains the matches that an earlier call returned for the folder of the
+   * path.
+   */
   check(
     path: string,
     folder: RuleMatches | undefined,
@@ -89,7 +92,7 @@ export class IgnoreRules {
     return { isIgnored, matches };
   }
 
-  /** Returns false if no exception can match below an ignored folder, which then need not be read. */
+  /** Returns false if no exception can match below an ignored folder. Such a folder need not be read. */
   canKeepBelow(folder: string): boolean {
     const inside = `${folder}/`;
     return this.#rules.some(

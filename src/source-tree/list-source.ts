@@ -20,7 +20,7 @@ export interface SourceEntry {
   readonly target?: string;
 }
 
-/** The files of a folder that are sent to a builder, without the ignored ones. */
+/** The files of a folder that are sent to a builder. Ignored files are not included. */
 export interface SourceTree {
   readonly dir: string;
   /** Folders precede their contents; names are sorted by code units. */
@@ -40,7 +40,7 @@ export interface ListSourceOptions {
   /** The path of a file that no ignore rule can exclude; defaults to all names in dockerfileNames. */
   readonly dockerfile?: string | undefined;
   /**
-   * The treatment of links to targets outside the folder. An upload uses `refuse`, because the server rejects
+   * The treatment of links whose targets are outside the folder. An upload uses `refuse`, because the server rejects
    * archives with such links. Default: `keep`.
    */
   readonly outsideLinks?: "keep" | "refuse";
@@ -48,7 +48,7 @@ export interface ListSourceOptions {
 
 /** Largest size of a file with ignore rules, far above any reasonable one. */
 const IGNORE_BYTES_MAX = 64 * 1024;
-/** Concurrent calls to the file system: enough to keep it busy, without occupying all threads. */
+/** The number of concurrent calls to the file system. It keeps the file system busy without occupying all threads. */
 const STATS_AT_ONCE = 16;
 /** The folder that is never sent, because it contains the whole history, including deleted secrets. */
 const GIT_FOLDER = ".git";
@@ -108,7 +108,9 @@ class SourceWalker {
   readonly #rules: IgnoreRules;
   readonly #options: ListSourceOptions;
   readonly #signal: AbortSignal;
-  /** Ignored folders that are read all the same; they are added only if an exception includes something in them. */
+  /**
+   * Ignored folders that have to be read nevertheless. They are added only if an exception includes something in them.
+   */
   readonly #hidden: SourceEntry[] = [];
 
   constructor(dir: string, rules: IgnoreRules, options: ListSourceOptions, signal: AbortSignal) {

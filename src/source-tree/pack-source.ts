@@ -14,8 +14,8 @@ export interface PackOptions {
   /** Additional files by path, such as a generated Dockerfile; they replace files of the folder with the same path. */
   readonly added?: ReadonlyMap<string, string>;
   /**
-   * The modification time of every file, in milliseconds since the epoch; default: 0. An image needs the time of the
-   * build, because web servers use this time and the length of a file to tell browsers if it has changed.
+   * The modification time of every file, in milliseconds since the epoch; default: 0. An image needs the time of its
+   * build: web servers derive from this time and the file's length if a browser has the current version.
    */
   readonly mtimeMs?: number;
   /** Called with the number of content bytes read so far; the total is `tree.bytes`. */
@@ -27,8 +27,8 @@ const CHUNK_BYTES = 64 * 1024;
 const BLOCK_BYTES = 512;
 
 /**
- * Packs a listed folder into a tar archive; folders with equal content give equal bytes. The stream fails if a file
- * cannot be read (`invalid_request`), if its size has changed since it was listed (`conflict`), and if `signal`
+ * Packs a listed folder into a tar archive. Folders with equal content give equal bytes. The stream fails if a file
+ * cannot be read (`invalid_request`), if the file's size has changed since it was listed (`conflict`), or if `signal`
  * aborts.
  */
 export function packSource(tree: SourceTree, options: PackOptions, signal: AbortSignal): Readable {
@@ -107,7 +107,7 @@ function* createHeaders(entry: SourceEntry, common: CommonHeader): Generator<Buf
   yield block;
 }
 
-/** Yields the bytes of one file. It does not follow a link that has replaced the file since it was listed. */
+/** Yields the bytes of one file. If a link has replaced the file since it was listed, the link is not followed. */
 export async function* readContent(
   dir: string,
   entry: SourceEntry,

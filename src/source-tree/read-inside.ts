@@ -3,9 +3,9 @@ import { join, sep } from "node:path";
 import { BerthError, getErrorCode } from "../base/errors.ts";
 
 /**
- * Reads a text file of a source folder; undefined if it does not exist. A file whose real path is outside the
- * folder counts as missing: a link could point anywhere on the machine, and the text ends up in messages and
- * images. Throws `invalid_request` over `bytesMax`.
+ * Reads a text file of a source folder; undefined if it does not exist. A file whose real path is outside the folder
+ * counts as missing, because a link could lead anywhere on the machine, and the text is shown in messages and images.
+ * Throws `invalid_request` if the file is larger than `bytesMax`.
  */
 export async function readInside(
   dir: string,
@@ -33,7 +33,7 @@ export async function readInside(
 
 const missingCodes = ["ENOENT", "ENOTDIR", "ELOOP"];
 
-/** Returns true for a missing path, including a circular link and a path below a file. */
+/** Returns true for a path that does not exist, including a circular link and a path below a file. */
 export function isMissing(error: unknown): boolean {
   return missingCodes.some((code) => code === getErrorCode(error));
 }

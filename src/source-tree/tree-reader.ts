@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import type { SourceTree } from "./list-source.ts";
 import { readInside } from "./read-inside.ts";
 
-/** Largest file that is read, far above the size of the files that determine how an app is built. */
+/** The size limit of a file that is read. It is far above the size of files that determine how an app is built. */
 const READ_BYTES_MAX = 1024 * 1024;
 
 /** Reads files of a listed folder. Ignored files count as missing. */
