@@ -21,7 +21,7 @@ export function buildLoadRequest(
   const { name, contextTokens, sequences, gpu } = desired;
   const { assistant } = observed;
   const verdict = assistant.reachable ? assistant.verdict : undefined;
-  // The assistant would refuse a name that another model still has from before an edit.
+  // If another model still has an alias from before an edit, the assistant would refuse the alias.
   const taken = new Set(assistant.reachable ? assistant.namesOfOthers : []);
   const { spec, quantization, all } = source;
   return {

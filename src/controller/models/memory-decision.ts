@@ -6,23 +6,24 @@ export interface MemoryCandidate {
   /** The time of the last start by a user, in RFC 3339; null if there was none. */
   readonly startedAt: string | null;
   readonly createdAt: string;
-  /** The Model's current memory in bytes; null if the Model is not in memory. */
+  /** The memory in bytes that the Model uses now; null if it is not in memory. */
   readonly residentBytes: number | null;
-  /** The smallest amount of memory with which it works. */
+  /** The smallest amount of memory with which the Model can run. */
   readonly leastBytes: number;
 }
 
 export type MemoryDecision =
-  /** The limit that leaves the other admitted models at least what they need. */
+  /** The memory limit for this model. It leaves the other admitted models at least the memory that they need. */
   | { readonly type: "fits"; readonly bytesMax: number }
-  /** The model is loaded next, after these models are unloaded. */
+  /** The model is loaded after these models have been unloaded. */
   | { readonly type: "waits"; readonly for: readonly string[] }
   | { readonly type: "refused"; readonly message: string };
 
 /**
- * Decides which models may be in memory: the ones that a user started last come first, then the ones in memory,
- * then the oldest. A model that does not fit in addition to those before it is refused with the missing amount.
- * Pure, and independent of the model that asks, so that no two Models evict each other in turn.
+ * Decides which models may be in memory. The order is: models that a user started, the last one first; then models in
+ * memory; then the oldest models. A model that does not fit in addition to those before it is refused, with the
+ * missing amount. Pure. The result does not depend on the model that asks, so that no two Models evict each other in
+ * turn.
  */
 export function decideMemory(
   name: string,

@@ -20,6 +20,6 @@ export interface ModelContext {
   readonly jobs: ModelJobs;
   /** Returns 0 to 1, to spread back-offs. */
   readonly random: () => number;
-  /** Called when files may have become unused; they are collected in the background. */
+  /** Called when files may have become unused. A collection in the background then removes unused files. */
   readonly onFilesUnused: () => void;
 }

@@ -22,7 +22,10 @@ import { ModelJobs } from "./model-jobs.ts";
 import type { ModelMetrics } from "./model-metrics.ts";
 import { ModelRun } from "./model-run.ts";
 
-/** Models reconciled concurrently; a reconcile takes milliseconds, because everything slow is a job. */
+/**
+ * The number of Models that are reconciled concurrently. A reconcile takes milliseconds, because all slow work is done
+ * in jobs.
+ */
 const WORKERS = 4;
 /** Resync interval in milliseconds, which makes up for missed events. */
 const RESYNC_MS = 60_000;
@@ -42,8 +45,8 @@ export interface ModelControllerOptions {
 }
 
 /**
- * Wakes the reconciler for a Model when the Model, its credential, its job, the assistant or another model's memory
- * changes.
+ * Wakes the reconciler for a Model when one of these changes: the Model, its credential, its job, the assistant, or
+ * the memory of another model.
  */
 export class ModelController {
   readonly #options: ModelControllerOptions;
@@ -51,7 +54,7 @@ export class ModelController {
   readonly #jobs: ModelJobs;
   readonly #watch: AssistantWatch;
   readonly #context: ModelContext;
-  /** For each Model, a key of the facts that other Models depend on. */
+  /** For each Model, a key of the facts on which other Models depend. */
   readonly #lastSeen = new Map<string, string>();
   #isCollecting = false;
 
@@ -194,7 +197,7 @@ export class ModelController {
     for (const name of findOrphans(this.#context)) this.#loop.add(name, priority);
   }
 
-  /** Queues the other Models, which may wait for the memory that this one uses or releases. */
+  /** Queues the other Models, because they may wait for memory that this Model uses or releases. */
   #wakeOthers(name: string): void {
     const { store } = this.#options;
     const resource = store.get("Model", name);

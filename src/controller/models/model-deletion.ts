@@ -11,8 +11,8 @@ import type { ModelContext } from "./model-context.ts";
 const RETRY_UNREACHABLE_MS = 2_000;
 
 /**
- * Runs the finalizer: unloads the model, and removes its files if the user requested it; otherwise they stay until the
- * disk budget needs the space. Every step can be repeated; the resource is removed after the last one.
+ * Runs the finalizer. It unloads the model, and removes its files if the user requested it; otherwise the files stay
+ * until the disk budget needs the space. Every step can be repeated. The resource is removed after the last step.
  */
 export async function deleteModel(
   context: ModelContext,
@@ -24,7 +24,7 @@ export async function deleteModel(
   if (resource.status && resource.status.phase !== "deleting")
     store.setStatus("Model", name, uid, { ...resource.status, phase: "deleting" });
   const observation = await watch.observe(signal);
-  // An assistant that has ended has no models in memory; one that does not answer still may.
+  // An assistant that has ended has no models in memory, but an assistant that does not answer may have some.
   const { state } = daemon.report();
   if (!observation.reachable && (state === "up" || state === "foreign"))
     return { isSettled: true, requeueAfterMs: RETRY_UNREACHABLE_MS };
@@ -49,8 +49,9 @@ export async function deleteModel(
 }
 
 /**
- * Unloads a model that has no resource any more, for example after the restore of an older backup. Berth's own
- * assistant has only the models that Berth loaded; a foreign assistant has an owner who manages it.
+ * Unloads a model that has no resource any more, for example after an older backup was restored. Only Berth's own
+ * assistant is changed, because all its pinned models were loaded by Berth. A foreign assistant is managed by its
+ * owner.
  */
 export async function cleanUpOrphan(
   context: ModelContext,
@@ -71,7 +72,7 @@ export function findOrphans({ store, watch, daemon }: ModelContext): readonly st
   );
 }
 
-/** Cancels the model's job and unloads the model. Returns true once both are done. */
+/** Cancels the model's job and unloads the model. Returns true when both are done. */
 function ensureUnloaded(
   { jobs, assistant }: ModelContext,
   name: string,
@@ -99,7 +100,7 @@ function ensureUnloaded(
   return true;
 }
 
-/** Returns the keys of the files that the other Models of the store have or are downloading. */
+/** Returns the keys of the files that other Models of the store use or are downloading. */
 export function findKeysInUse(
   { store }: Pick<ModelContext, "store">,
   exceptName?: string,

@@ -4,7 +4,7 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import type { ModelFileFacts, ResolvedModel } from "../../resources/model-status.ts";
 import type { DownloadProgress } from "./files/port.ts";
 
-/** Concurrent downloads; more would only share the same bandwidth. */
+/** The maximum number of concurrent downloads. More downloads would only share the same bandwidth. */
 const DOWNLOADS_MAX = 2;
 
 /** The result of a job, by its step. */
@@ -16,7 +16,7 @@ export type JobResult =
 export type JobStep = JobResult["step"];
 
 export type JobState =
-  /** Another job of the model has to end first, or other downloads are running. */
+  /** The job waits until another job of the model has ended, or until other downloads have ended. */
   | { readonly type: "waiting" }
   | {
       readonly type: "running";
@@ -28,7 +28,7 @@ export type JobState =
 
 export interface JobRequest {
   readonly step: JobStep;
-  /** Identifies the inputs of the job. A job with another key is another job. */
+  /** Identifies the inputs of the job. Jobs with different keys are different jobs. */
   readonly key: string;
   run(onProgress: (progress: DownloadProgress) => void, signal: AbortSignal): Promise<JobResult>;
 }
@@ -45,13 +45,13 @@ interface ModelJob {
 interface ModelJobsOptions {
   readonly clock: Clock;
   readonly tasks: TaskGroup;
-  /** Called when a job has ended, and when one starts after it had to wait. */
+  /** Called when a job has ended, and when a job that had to wait has started. */
   readonly onChanged: (model: string) => void;
 }
 
 /**
- * Runs slow work, one job for each Model, concurrently with the reconcile workers, which never wait for a hub or a
- * load. A job is lost with the process, and the next reconcile requests it again.
+ * Runs slow work, with one job for each Model, concurrently with the reconcile workers. The workers never wait for a
+ * hub or a load. If Berth ends, the job is lost, and the next reconcile requests it again.
  */
 export class ModelJobs {
   readonly #options: ModelJobsOptions;
@@ -147,7 +147,10 @@ export class ModelJobs {
   }
 }
 
-/** Averaging window in milliseconds: a shorter one would fluctuate, a longer one would lag. */
+/**
+ * The window over which the rate is averaged, in milliseconds. With a shorter one the rate would fluctuate, and with a
+ * longer one it would lag.
+ */
 const WINDOW_MS = 5_000;
 
 /** The transfer rate over the last seconds. */
@@ -163,7 +166,7 @@ class TransferRate {
   /** Returns bytes per second after this progress; null until there are two samples. */
   update({ step, doneBytes }: DownloadProgress): number | null {
     const at = this.#clock.now();
-    // The counter restarts with another step, and when a download starts again.
+    // The counter of bytes restarts when the step changes, and when a download starts again.
     if (step !== this.#step || doneBytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
     this.#step = step;
     this.#samples.push({ at, bytes: doneBytes });

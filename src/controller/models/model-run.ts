@@ -32,9 +32,9 @@ import {
 } from "./plan-model.ts";
 import { RETRY_MAX_MS, recordStepFailure, toError } from "./step-failure.ts";
 
-/** The interval of progress updates in the status, in milliseconds; the API has the current progress. */
+/** The interval of progress updates in the status, in milliseconds. The API shows the current progress. */
 const PROGRESS_WRITTEN_MS = 2_000;
-/** The maximum number of steps of one run. A run with more would be a loop. */
+/** The maximum number of steps of one run. More steps are only possible if the plan loops. */
 const STEPS_MAX = 10;
 
 /** One reconcile of a Model: observes, plans, starts the first step and writes the status. */
@@ -87,7 +87,7 @@ export class ModelRun {
     });
   }
 
-  /** Clears a failure whose goal is reached, for example by a load whose caller was killed. */
+  /** Clears a failure whose goal has been reached, for example because a load continued after Berth was killed. */
   #clearResolvedFailure(
     { operations, blockedBy }: ModelPlan,
     { stored, assistant }: ObservedModel,
@@ -115,12 +115,12 @@ export class ModelRun {
     return refused && isOfSource ? undefined : first;
   }
 
-  /** Returns how long a failed step must not be retried, in milliseconds. */
+  /** Returns the time in milliseconds before a failed step may be retried. */
   #getRetryDelayMs({ type }: ModelOperation): number {
     const { failure } = this.#memory;
     if (failure?.step !== stepsByOperation[type]) return 0;
     const waitMs = Math.max(0, failure.retryAt - this.#context.clock.now());
-    // A longer delay is impossible: the machine's clock was wrong and has been corrected.
+    // A longer delay shows that the machine's clock was wrong and has been corrected.
     return waitMs > RETRY_MAX_MS ? 0 : waitMs;
   }
 
@@ -184,7 +184,7 @@ export class ModelRun {
     );
   }
 
-  /** Returns the previous model, whose file the assistant may load until the new one is complete. */
+  /** Returns the previous model. Until the new model is complete, the assistant may load the previous one's file. */
   #chooseReplaced(key: string): ModelReconcileState["replaced"] {
     const { pin, replaced } = this.#memory;
     if (!this.#desired.running) return null;
@@ -301,8 +301,8 @@ export class ModelRun {
   }
 
   /**
-   * Handles the result of a job that the plan does not need any more, because its goal is reached or the files have
-   * changed. Returns true if there was such a job.
+   * Handles the result of a job that the plan does not need any more, because its goal was reached in another way or
+   * the files have changed. Returns true if there was such a job.
    */
   #settleFinishedJob(next: ModelOperation | undefined): boolean {
     const { jobs } = this.#context;
@@ -313,7 +313,7 @@ export class ModelRun {
     jobs.clearResult(name);
     if (job.state.type === "done") this.#recordSuccess(job.step);
     else if (job.step === "verify") this.#recordDamage(toError(job.state.error));
-    // The assistant has marked the model as failed, and does not retry by itself.
+    // The assistant has marked the model as failed, and will not retry without a request.
     else if (job.step === "load") this.#recordFailure(job.step, toError(job.state.error));
     return true;
   }
@@ -355,7 +355,7 @@ export class ModelRun {
     this.#context.store.events.record({ kind: "Model", name, type, reason, message });
   }
 
-  /** The assistant reloads a crashed model by itself; only this event shows that its clients were cut off. */
+  /** Records a crash, which interrupted all requests. The assistant reloads the model without a request from Berth. */
   #recordCrash({ assistant }: ObservedModel): void {
     const model = assistant.reachable ? assistant.model : undefined;
     if (!this.#resource.status?.loaded || !model?.recovering || model.state === "resident") return;

@@ -7,7 +7,7 @@ import type { ModelFiles } from "./files/port.ts";
 import { decideMemory, type MemoryCandidate } from "./memory-decision.ts";
 import type { ObservedModel } from "./plan-model.ts";
 
-/** Identifies the inputs of `status.facts`: for another file or other settings the facts are read again. */
+/** Identifies the inputs of `status.facts`. When the file or the settings change, the facts are read again. */
 export function computeFactsKey(path: string, desired: DesiredModel): string {
   return JSON.stringify([path, desired.contextTokens ?? null, desired.sequences ?? null]);
 }
@@ -55,12 +55,18 @@ export async function observeModel(input: {
   };
 }
 
-/** True if the source is not pinned to a commit, so that a failed download may have the wrong digests. */
+/**
+ * True if the source is not pinned to a commit. The file may then have changed, which would explain the wrong digest
+ * of a download.
+ */
 function mayHaveChanged({ pin, failure }: ModelReconcileState): boolean {
   return pin?.model.commit === null && failure?.step === "download" && failure.isAsked !== true;
 }
 
-/** Returns the Models that should run and could be loaded now. For `model`, uses what has just been observed. */
+/**
+ * Returns the Models that should run and could be loaded now. For `model`, uses the latest observation instead of the
+ * store.
+ */
 function collectCandidates(
   all: readonly Resource<"Model">[],
   state: AssistantState,
@@ -94,8 +100,8 @@ function collectCandidates(
 }
 
 /**
- * Sums the pinned models that are not Models of the store. Models that the assistant loaded on demand can be
- * evicted and do not count.
+ * Sums the memory of pinned models that are not Models of the store. Models that the assistant loaded on demand do not
+ * count, because they can be evicted.
  */
 function sumOtherBytes(all: readonly Resource<"Model">[], state: AssistantState): number {
   const names = new Set(all.map(({ metadata }) => metadata.name));

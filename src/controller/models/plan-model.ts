@@ -32,7 +32,7 @@ export const stepsByOperation: Readonly<Record<ModelOperation["type"], JobStep>>
 export interface ModelPlan {
   /** The steps in the order of execution; empty if there is nothing to do. */
   readonly operations: readonly ModelOperation[];
-  /** The reason why the load that the spec requests has to wait; null if it does not. */
+  /** The reason why the load that the spec requests has to wait; null if no load has to wait. */
   readonly blockedBy: Reason | null;
 }
 
@@ -43,7 +43,7 @@ export interface ObservedModel {
   readonly isPinStale: boolean;
   /** The stored model; undefined if its files are not complete on the disk. */
   readonly stored: StoredModel | undefined;
-  /** The model that was loaded before, while the new one is not complete; undefined if there is none. */
+  /** The model that was used before, if the new model is not complete yet; undefined otherwise. */
   readonly replaced: StoredModel | undefined;
   /** Downloaded bytes of incomplete files. */
   readonly storedBytes: number;
@@ -61,7 +61,7 @@ export interface ObservedModel {
       };
 }
 
-/** Computes the steps from the observed to the desired state. Pure; used by the reconciler and by dry runs. */
+/** Computes the steps from the observed to the desired state. Pure. The reconciler and dry runs use it. */
 export function planModel(desired: DesiredModel, observed: ObservedModel): ModelPlan {
   const { name } = desired;
   const operations: ModelOperation[] = [];
@@ -116,8 +116,8 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
 }
 
 /**
- * Returns the file to load: the desired one or, until that is complete, the previous one, so that clients have a
- * model when the assistant restarts meanwhile. Undefined if there is neither.
+ * Returns the file to load: the desired file or, until that file is complete, the previous one. With the previous
+ * file, clients have a model even if the assistant restarts meanwhile. Undefined if there is neither file.
  */
 export function chooseFileToLoad(
   desired: DesiredModel,
@@ -155,15 +155,15 @@ function getUnloadCause(
 }
 
 /**
- * Returns true for a model that Berth loaded through the control socket, which pins it. Other models are files in the
- * assistant's own folder.
+ * Returns true for a model that Berth loaded through the control socket, because the assistant pins such models. All
+ * other models are files in the assistant's own folder.
  */
 function isLoadedByBerth({ pinned }: AssistantModel): boolean {
   return pinned;
 }
 
 /**
- * Returns the reason to load the model; null if it is loaded as desired, or if the assistant reloads it by itself.
+ * Returns the reason to load the model; null if it is loaded as desired, or if the assistant is reloading it already.
  */
 function getLoadCause(
   desired: DesiredModel,

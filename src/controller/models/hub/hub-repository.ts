@@ -24,7 +24,7 @@ export interface HubEndpoint {
   readonly now: () => number;
 }
 
-/** The limit of a listing, enough for thousands of files with digests; a usual listing has some kilobytes. */
+/** The limit of a listing, which is enough for thousands of files with digests. A usual listing has a few kilobytes. */
 const LISTING_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Resolves a repository to a commit and the files of one model with their digests. */
@@ -115,7 +115,7 @@ interface FileFacts {
   readonly gitBlob: string | null;
 }
 
-/** Returns the hub's facts of one file without downloading it. Throws if the hub denies access. */
+/** Returns the facts that the hub reports about one file, without downloading it. Throws if the hub denies access. */
 async function fetchFileFacts(
   hub: HubEndpoint,
   url: URL,
@@ -145,7 +145,7 @@ async function fetchFileFacts(
   };
 }
 
-/** Applies the digest of the spec. Throws before a download if the hub reports another one. */
+/** Applies the digest of the spec. If the hub reports another digest, throws before anything is downloaded. */
 function withExpectedDigest(
   file: ResolvedFile,
   sha256: string | undefined,
@@ -161,7 +161,10 @@ function withExpectedDigest(
   return { ...file, sha256 };
 }
 
-/** Returns the repository's own name, which later requests use: it may have been renamed, or be spelt differently. */
+/**
+ * Returns the repository's current name, which later requests use. It differs from the requested one if the repository
+ * was renamed, or if its spelling differs.
+ */
 function resolveCanonicalId(requestedId: string, { id }: RepositoryListing): string {
   const parsed = id === undefined ? undefined : parseModelSource(id);
   return parsed && "source" in parsed && parsed.source.type === "repository"
@@ -169,7 +172,10 @@ function resolveCanonicalId(requestedId: string, { id }: RepositoryListing): str
     : requestedId;
 }
 
-/** Builds a URL below the endpoint, which may have a path. Slashes inside a part belong to a name. */
+/**
+ * Builds a URL below the endpoint, which may have a path. A slash inside a part is escaped, because it belongs to a
+ * name.
+ */
 function buildUrl(endpoint: URL, parts: readonly string[]): URL {
   const path = parts.map((part) => encodeURIComponent(part)).join("/");
   return new URL(`${endpoint.href.replace(/\/+$/, "")}/${path}`);

@@ -9,12 +9,12 @@ import { listPartNames } from "./split-names.ts";
 
 export interface LocalFileRequest {
   readonly path: string;
-  /** The path as in the spec, which is the only one that messages may contain. */
+  /** The path as in the spec. Messages contain no other path. */
   readonly source: string;
   readonly sha256: string | undefined;
 }
 
-/** Resolves a file of this machine, with the other parts if it is one part of a split model. */
+/** Resolves a file of this machine. If the file is one part of a split model, resolves the other parts too. */
 export async function resolveLocalFile(request: LocalFileRequest): Promise<ResolvedModel> {
   const names = listPartNames(basename(request.path));
   const files: ResolvedFile[] = [];
@@ -33,7 +33,7 @@ export async function resolveLocalFile(request: LocalFileRequest): Promise<Resol
     });
   }
   return {
-    // The expected digest does not show if the file has changed since.
+    // The expected digest alone does not show if the file has changed since.
     key: hashModelKey(["local", request.sha256 ?? null, states]),
     commit: null,
     quantization: parseGgufName(files[0]?.name ?? "")?.quantization ?? null,
@@ -63,7 +63,7 @@ async function statModelFile(
   } catch (error) {
     if (error instanceof BerthError) throw error;
     const code = getErrorCode(error);
-    // The system's error is not the cause: its message contains the resolved path.
+    // The system's error is not set as the cause, because its message contains the resolved path.
     if (code === "EACCES" || code === "EPERM")
       throw new BerthError("hub_denied", `${title} cannot be read by the user that runs Berth`, {
         hint: "make the file readable for that user, and its parent folders accessible",

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import type { ResolvedFile } from "./port.ts";
 
 /**
- * Computes the key of a model from its files: equal for all repositories, commits and URLs with the same bytes
- * under the same names. `origin` counts only if a digest is missing.
+ * Computes the key of a model from its files. The key is equal for all repositories, commits and URLs with the same
+ * bytes under the same names. `origin` affects the key only if a digest is missing.
  */
 export function computeContentKey(
   files: readonly ResolvedFile[],

@@ -9,7 +9,7 @@ import type { ModelSources, ResolvedFile, ResolvedModel, SourceRequest } from ".
 export interface ModelSourceResolverOptions {
   /** The URL of the hub, such as HF_ENDPOINT; it may have a path. */
   readonly endpoint: string;
-  /** The token of HF_TOKEN: used for repositories of the hub if the request has none. */
+  /** The token in HF_TOKEN. It is used for repositories of the hub if the request has no token. */
   readonly token: string | undefined;
   readonly clock: Clock;
   /** The time limit of each network request; default 30 s. */
@@ -17,14 +17,14 @@ export interface ModelSourceResolverOptions {
 }
 
 /**
- * The default time limit of a request. A connection and a listing take about a second; a captive portal may never
+ * The default time limit of a request. A connection and a listing take about a second, but a captive portal may never
  * answer.
  */
 const LIMIT_MS = 30_000;
 
 /**
- * Resolves repositories of one hub, plain URLs, and files of this machine. It keeps no connection and no state; a
- * redirect never sends a token to another origin.
+ * Resolves repositories of one hub, plain URLs, and files of this machine. It keeps no connections and no state. When
+ * it follows a redirect, it never sends a token to another origin.
  */
 export class ModelSourceResolver implements ModelSources {
   readonly #endpoint: URL;
@@ -84,8 +84,8 @@ function parseSource(text: string): ModelSource {
 }
 
 /**
- * Recognises the URL of a repository's or file's web page, which users copy from the browser. A repository has
- * digests, and a /blob/ page leads to its file.
+ * Recognises the URL of a web page of a repository or of a file, because users copy such URLs from the browser. In
+ * contrast to a plain URL, a repository reports digests.
  */
 function parseRepositoryUrl(
   url: URL,

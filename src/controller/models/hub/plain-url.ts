@@ -18,7 +18,9 @@ export interface UrlResolverOptions {
   readonly now: () => number;
 }
 
-/** Resolves a URL to its size and entity tag, and those of the other parts if it is one part of a split model. */
+/**
+ * Resolves a URL to its size and entity tag. If the file is one part of a split model, resolves the other parts too.
+ */
 export async function resolveUrl(
   access: UrlResolverOptions,
   request: UrlRequest,
@@ -74,7 +76,7 @@ function getLastPathSegment(url: URL): string {
 }
 
 /**
- * Sends HEAD; if the server refuses it or omits the size, sends GET for one byte: URLs that are signed for GET
+ * Sends HEAD. If the server refuses it or omits the size, sends GET for one byte, because URLs that are signed for GET
  * refuse HEAD.
  */
 async function probeUrl(

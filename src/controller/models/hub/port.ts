@@ -11,14 +11,14 @@ export type { ResolvedFile, ResolvedModel } from "../../../resources/model-statu
 export interface ModelSources {
   resolve(request: SourceRequest, signal: AbortSignal): Promise<ResolvedModel>;
   /**
-   * Returns the token for a download of `model`: `given` (the token of the spec), or the machine's token for the
-   * hub (HF_TOKEN) if the files are on this hub; undefined otherwise.
+   * Returns the token for a download of `model`: `given` (the token of the spec), otherwise the machine's token for
+   * the hub (HF_TOKEN), if the files are on this hub. Undefined if neither applies.
    */
   tokenFor(model: ResolvedModel, given: string | undefined): string | undefined;
 }
 
 export interface SourceRequest {
-  /** `org/name` of a hub, the https URL of a GGUF file, or the path (or file: URL) of one on this machine. */
+  /** `org/name` of a hub, the https URL of a GGUF file, or the path (or file: URL) of a file on this machine. */
   readonly source: string;
   readonly file: string | undefined;
   readonly quantization: string | undefined;

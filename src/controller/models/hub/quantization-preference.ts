@@ -15,7 +15,8 @@ const ORDER: readonly string[] = [
 ].flat();
 
 /**
- * Returns a rank; smaller is better. All unknown quantizations are last. A dynamic one (UD-) follows its plain one.
+ * Returns a rank; a smaller rank is better. All unknown quantizations are last. A dynamic quantization (UD-) follows
+ * the plain one with the same name.
  */
 export function rankQuantization(quantization: string): number {
   const exact = ORDER.indexOf(quantization);

@@ -18,7 +18,7 @@ export interface ListedFile {
   readonly sizeBytes: number | null;
   /** Digest of the LFS object. */
   readonly sha256: string | null;
-  /** git's SHA-1 of the file; null for a file in LFS, where it would be that of the pointer. */
+  /** git's SHA-1 of the file; null for a file in LFS, for which git has only the SHA-1 of a pointer file. */
   readonly gitBlob: string | null;
 }
 
@@ -57,7 +57,7 @@ function parseListedFile(value: unknown): ListedFile | undefined {
   };
 }
 
-/** Returns true for a name whose parts can become names of files: none may lead out of the folder or be too long. */
+/** Returns true if each part of the name can be a file name: no part leads out of the folder or is too long. */
 function isSafeName(name: string): boolean {
   if (name.length > 1024 || /\p{Cc}|\\/u.test(name)) return false;
   return name

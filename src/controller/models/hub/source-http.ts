@@ -33,9 +33,9 @@ export interface HttpRequest {
 const REDIRECTS_MAX = 5;
 
 /**
- * Sends a request to a source; any status is a result. Redirects are followed here: fetch would send the token
- * along, and could not stop at a redirect that is sufficient. Throws BerthError `hub_unreachable`, or the signal's
- * reason.
+ * Sends a request to a source, and returns the response with any status. Redirects are followed here instead of in
+ * fetch, which would send the token to the target, and could not stop at a redirect that has the wanted headers.
+ * Throws BerthError `hub_unreachable`, or the signal's reason.
  */
 export async function sendHttpRequest(
   options: HttpRequest,
@@ -99,7 +99,7 @@ async function sendOnce(
   }
 }
 
-/** Uses a new connection for each request: none stays open, and no port is blocked as it is with fetch. */
+/** Uses a new connection for each request, so that no connection stays open. Unlike fetch, it blocks no ports. */
 function openRequest(
   options: HttpRequest,
   url: URL,
@@ -110,7 +110,7 @@ function openRequest(
     const make = url.protocol === "https:" ? httpsRequest : httpRequest;
     const headers = {
       "user-agent": "berth",
-      // The size and the tag must be those of the file, not of a compressed form.
+      // The size and the entity tag must describe the file itself instead of a compressed form.
       "accept-encoding": "identity",
       ...options.headers,
       ...(authorised ? { authorization: `Bearer ${options.token}` } : {}),

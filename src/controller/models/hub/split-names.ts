@@ -1,12 +1,14 @@
 import { BerthError } from "../../../base/errors.ts";
 import { parseGgufName } from "./gguf-name.ts";
 
-/** The limit of parts; no publisher splits a model into more, and each part costs a request, or a file. */
+/**
+ * The maximum number of parts. No publisher splits a model into more parts, and each part costs a request or a file.
+ */
 const PARTS_MAX = 1000;
 
 /**
- * Returns the names of all parts of the split model in order, or only the name itself if it is not a part. Throws
- * `hub_not_found` for an unreasonable number of parts.
+ * Returns the names of all parts of the split model in order. If the name is not that of a part, returns only this
+ * name. Throws `hub_not_found` for an unreasonable number of parts.
  */
 export function listPartNames(name: string): readonly string[] {
   const part = parseGgufName(name)?.part;
