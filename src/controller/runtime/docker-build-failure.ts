@@ -48,7 +48,7 @@ const MISSING_FILE = [
   /(?:COPY|ADD) failed: stat ([^:]+): (?:no such file|file does not exist)/i,
 ];
 
-/** The folder where an engine unpacks a context; the rest is a path of the source. */
+/** The folder into which an engine unpacks a context. The part of a path after it is a path in the source. */
 const ENGINE_FOLDER = /\/\S*\/(?:docker-builder|buildkit-mount)\d+\/?([^\s:]*)/g;
 
 /** Converts the failure of a build on the engine, reported inside or instead of its stream. */
@@ -57,7 +57,7 @@ export function toEngineBuildError(failure: EngineBuildFailure): BerthError {
   const text = stripWrapping(failure.text);
   const exitCode = failure.exitCode ?? parseExitCode(text);
   const during = step ? ` in ${describeStep(step)}` : "";
-  // A command that fails because of a full disk has any exit code; only its output shows the reason.
+  // A command that fails because of a full disk may have any exit code, so only its output shows the reason.
   const outOfSpace = exitCode === undefined ? NO_SPACE.test(text) : hasOutput(step, NO_SPACE);
   if (outOfSpace)
     return new BerthError(
@@ -100,8 +100,8 @@ function exitHint(exitCode: number, memoryBytes: number | undefined): string {
 }
 
 /**
- * Converts an error in the Dockerfile, or in what it copies from the context; a retry without a change cannot
- * succeed.
+ * Converts an error in the Dockerfile, or in the files that it copies from the context. A retry without a change
+ * cannot succeed.
  */
 function dockerfileFailure(
   text: string,

@@ -7,11 +7,10 @@ import { parseJsonLines } from "./docker-json-lines.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 
 /**
- * Returns an error if a failed step was killed by its stopping engine or by a user, and undefined if it failed by
- * itself. The engine reports the exit code of a killed step as if it had failed, although the source is not the
- * cause.
- * A stopping engine accepts no new connections. Behind the socket of a service manager the next engine answers,
- * which does not know the step's container.
+ * Returns an error if the engine was shutting down, or a user killed the step; undefined if the step failed for
+ * another reason. The engine reports the exit code of a killed step like that of a failed step, although the source is
+ * not the cause. An engine that is shutting down accepts no new connections. If a service manager holds the socket, a
+ * newly started engine answers, which does not know the step's container.
  */
 export async function detectInterruption(
   connection: DockerConnection,
@@ -20,7 +19,7 @@ export async function detectInterruption(
 ): Promise<BerthError | undefined> {
   const action = "find out why a step of the build ended";
   const ask = async (path: string, query?: Record<string, string>) => {
-    // A stream has its own connection: open ones of a stopping engine still work.
+    // A new connection is needed, because open connections of an engine that is shutting down still work.
     const stream = await connection.stream(action, READ_LIMIT_MS, signal, {
       method: "GET",
       path,
@@ -52,7 +51,7 @@ export async function detectInterruption(
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = toEngineError(error, action);
-    // The engine is reachable but cannot answer: the original failure counts.
+    // The engine is reachable but cannot answer, so the original failure is reported.
     if (failure.code !== "engine_unreachable") return undefined;
     return new BerthError(
       "engine_unreachable",

@@ -11,8 +11,8 @@ export interface ReportedLayer {
 }
 
 /**
- * Removes the untagged layers that a cancelled build has made. A command of the build can print any id, so each layer
- * has to be untagged and to have the one before it as its parent; the rest is left alone. Never throws.
+ * Removes the untagged layers that a cancelled build has made. A command of the build can print any id. A layer is
+ * therefore removed only if it has no tag, and if its parent is the layer before it. Never throws.
  */
 export async function removeLayers(
   connection: DockerConnection,

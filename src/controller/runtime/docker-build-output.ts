@@ -7,7 +7,7 @@ const LINE_BYTES_MAX = 16 * 1024;
 const TAIL_LINES = 20;
 /** The limit for all kept lines together; later lines take precedence. */
 const TAIL_BYTES = 1_600;
-/** The limit for one kept line: the end of a minified file must not displace the other lines. */
+/** The limit for one kept line, because the end of a minified file must not displace the other lines. */
 const TAIL_LINE_LENGTH = 300;
 
 const piece = new Uint8Array(LINE_BYTES_MAX);
@@ -26,7 +26,7 @@ export class LineAssembler {
     const lines = (this.#rest + text).split("\n");
     this.#rest = lines.pop() ?? "";
     for (const line of lines) this.#emit(line);
-    // A progress bar overwrites its line with \r: only the last state is kept.
+    // A progress bar overwrites its line with \r, so only its last state is kept.
     const end = this.#rest.endsWith("\r") ? this.#rest.length - 2 : this.#rest.length;
     this.#rest = this.#rest.slice(this.#rest.lastIndexOf("\r", end) + 1);
     while (this.#rest.length > LINE_BYTES_MAX) {
@@ -90,7 +90,10 @@ export class OutputTail {
 
 /** The interval of progress lines: a pull of a base image reports each layer many times a second. */
 const PULL_EVERY_MS = 3_000;
-/** The limit of layers, more than any image has (the engine's own limit is 127); several images may be pulled. */
+/**
+ * The maximum number of layers that are tracked. It exceeds the engine's limit of 127 for one image, because several
+ * images may be pulled.
+ */
 const LAYERS_MAX = 2_000;
 
 /** Condenses the progress of base images' layers into lines such as "pulling: 34 of 120 MB". */

@@ -18,8 +18,8 @@ export interface BuildReaderOptions {
 }
 
 /**
- * Reads the messages of a build: passes on steps and lines, and throws on an error. Supports the classic builder's
- * messages and BuildKit's (Podman always sends the classic ones).
+ * Reads the messages of a build. Reports steps and lines to its callbacks, and throws for an error. Supports the
+ * messages of the classic builder and of BuildKit. (Podman always sends the classic ones.)
  */
 export class BuildReader {
   readonly #options: BuildReaderOptions;
@@ -43,12 +43,15 @@ export class BuildReader {
     return this.#imageId;
   }
 
-  /** The classic builder's container of the running step; undefined between steps. */
+  /** The classic builder's container for the running step; undefined between steps. */
   get container(): string | undefined {
     return this.#classic.container;
   }
 
-  /** The classic builder's layers so far, oldest first. BuildKit has none: its cache is no image. */
+  /**
+   * The layers that the classic builder has made, oldest first. With BuildKit the list is empty, because its cache
+   * contains no images.
+   */
   get layers(): readonly ReportedLayer[] {
     return this.#classic.layers;
   }
@@ -79,7 +82,7 @@ export class BuildReader {
     return image === undefined ? undefined : { image, hasProgress: this.#hasPullProgress };
   }
 
-  /** The container of the last step that had one; undefined before, and with BuildKit. */
+  /** The container of the last step that had one; undefined before such a step, and with BuildKit. */
   get lastContainer(): string | undefined {
     return this.#classic.lastContainer;
   }
@@ -139,7 +142,10 @@ class ClassicSteps {
     });
   }
 
-  /** The image of a FROM line until the engine's first remark on this step, which means that the image exists. */
+  /**
+   * The image of a FROM line, until the engine has sent another message about this step. That message means that the
+   * image exists.
+   */
   get pulledImage(): string | undefined {
     return this.#isRemark ? undefined : this.#step && parseFromImage(this.#step.text);
   }
@@ -181,7 +187,7 @@ class ClassicSteps {
     this.#isFromCache = FROM_CACHE.test(text);
   }
 
-  /** A command may output text that looks like a step, but hardly the very next one. */
+  /** A command may output text that looks like a step, but hardly the number of the very next step. */
   #parseStep(text: string): Step | undefined {
     const match = STEP.exec(text);
     if (!match) return undefined;
@@ -201,7 +207,10 @@ interface BuildKitStep {
   readonly streams: Map<number, { decoder: StringDecoder; lines: LineAssembler }>;
 }
 
-/** `[3/7] RUN npm ci`, and with several stages `[build 3/7] RUN npm ci`, which is shown as `build: RUN npm ci`. */
+/**
+ * Matches `[3/7] RUN npm ci`. With several stages, it matches `[build 3/7] RUN npm ci`, which is shown as `build: RUN
+ * npm ci`.
+ */
 const KIT_STEP = /^\[(?:(.*) )?(\d+)\/(\d+)\] (.*)$/s;
 const KIT_BASE =
   /^(?:\[internal\] load metadata for |resolve image config for (?:docker-image:\/\/)?|(?:\[[^\]]*\] )?FROM )(\S+)/;
@@ -210,7 +219,7 @@ class BuildKitSteps {
   readonly #onOutput: (line: BuildOutput) => void;
   readonly #pulls: PullProgressLines;
   readonly #running = new Map<string, BuildKitStep>();
-  /** Digests of vertices that are completely reported. */
+  /** The digests of vertices for which everything has been reported. */
   readonly #done = new Set<string>();
   /** The base images that are being looked up or pulled, by the digests of their vertices. */
   readonly #pulled = new Map<string, string>();

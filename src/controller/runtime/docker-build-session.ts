@@ -21,11 +21,11 @@ const UNIMPLEMENTED = 12;
 const INVALID_ARGUMENT = 3;
 
 /**
- * BuildKit calls back to its client with gRPC over a connection that the client opens. Without this session it
- * cannot pull from registries that require a token, such as the default registry for public images. It asks for the
- * credentials of a host, and gets only those; and it checks the health of the session, which it closes after some
- * seconds without a response.
- * dockerode's own session sends the same credentials to every host, and answers no health checks.
+ * A session for BuildKit. BuildKit calls its client with gRPC over a connection that the client opens. Without this
+ * session it cannot pull from registries that require a token, such as the default registry for public images. It asks
+ * for the credentials of a host, and gets only those of that host. It also checks the health of the session, and
+ * closes it after some seconds without a response. (dockerode's own session sends the same credentials to every host,
+ * and answers no health checks.)
  */
 export class BuildSession implements AsyncDisposable {
   readonly id: string;
@@ -106,7 +106,9 @@ function parseHost(body: Buffer): string {
   return host;
 }
 
-/** Encodes `CredentialsResponse { string Username = 1; string Secret = 2 }`; empty for none. */
+/**
+ * Encodes `CredentialsResponse { string Username = 1; string Secret = 2 }`. Without credentials, the message is empty.
+ */
 function encodeCredentials(host: string, auths: readonly RegistryAuth[]): Uint8Array {
   const auth = findAuth(host, auths);
   const writer = protobuf.Writer.create();

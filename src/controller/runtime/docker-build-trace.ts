@@ -104,7 +104,7 @@ function readWarning(bytes: Uint8Array): string {
   return short;
 }
 
-/** Calls `read` for each field with its number; `read` returns false for a field that it does not read. */
+/** Calls `read` for each field with its number. `read` returns false for a field that it does not know. */
 export function forEachField(
   bytes: Uint8Array,
   read: (field: number, reader: protobuf.Reader) => boolean,

@@ -28,14 +28,14 @@ import { assertReference } from "./docker-reference.ts";
 import { encodeRegistryConfig } from "./docker-registry-auth.ts";
 import type { BuildImageOptions, BuildOutput } from "./port.ts";
 
-/** The kernel's default CPU period in microseconds, to which a quota relates. */
+/** The kernel's default CPU period in microseconds. A quota is a part of this period. */
 const CPU_PERIOD_US = 100_000;
 /** The smallest quota that the kernel accepts. */
 const CPU_QUOTA_MIN_US = 1_000;
 
 /**
- * Builds an image with one request to the engine: output, progress and errors are in its response stream, and
- * closing the connection cancels the build (also when this process is killed).
+ * Builds an image with one request to the engine. The response stream contains output, progress and errors. Closing
+ * the connection cancels the build, even if this process is killed.
  */
 export async function buildImage(
   connection: DockerConnection,
@@ -75,7 +75,7 @@ async function runImageBuild(
   signal: AbortSignal,
 ): Promise<string> {
   signal.throwIfAborted();
-  // An error of the source cancels the request at any time, even before it is sent.
+  // An error while the source is read cancels the request at any time, even before it is sent.
   const ended = new AbortController();
   const onAbort = () => ended.abort(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
@@ -108,7 +108,7 @@ async function sendBuildRequest(
   });
   // The classic builder reads the whole context before it responds; BuildKit responds earlier.
   if (!session) upload.markConsumed();
-  // A step may be silent for any time, except while a base image is pulled.
+  // A step may be silent for any time. Only the pull of a base image has a limit.
   const cancel = connection.clock.setTimer(BUILD_LIMIT_MS, () => stream.destroy());
   const silence = new PullSilence(connection.clock, stream, reader);
   try {
@@ -166,10 +166,10 @@ class PullSilence {
 function buildQuery(options: BuildImageOptions): Record<string, string> {
   const { memoryBytes, nanoCpus, builder } = options;
   const limits: Record<string, string> = {};
-  // BuildKit ignores limits; sending them would suggest that they apply.
+  // BuildKit ignores limits, so they are not sent: otherwise they would seem to apply.
   if (builder === "classic" && memoryBytes !== undefined) {
     limits["memory"] = String(memoryBytes);
-    // Otherwise the build could use the same amount of swap in addition.
+    // Without this setting, the build could use the same amount of swap in addition.
     limits["memswap"] = String(memoryBytes);
   }
   if (builder === "classic" && nanoCpus !== undefined) {
@@ -202,8 +202,8 @@ async function readImageSize(
 }
 
 /**
- * Removes the container of a cancelled build. The engine does so itself, except while the container starts or
- * stops. The id is from this build's own stream, so that it belongs to no one else.
+ * Removes the container of a cancelled build. The engine removes it too, except while the container is being started
+ * or stopped. The id comes from the stream of this build, so the container belongs to no other build.
  */
 async function endContainer(connection: DockerConnection, id: string | undefined): Promise<void> {
   if (id === undefined) return;
@@ -213,7 +213,7 @@ async function endContainer(connection: DockerConnection, id: string | undefined
       docker.getContainer(id).remove({ force: true, v: true, abortSignal }),
     );
   } catch {
-    // The container is already removed, or being removed; an engine that exited ends its builds by itself.
+    // The container was already removed, or is being removed. An engine that exited has ended its builds.
   }
 }
 

@@ -12,14 +12,14 @@ import type { BuiltImageInfo } from "./port.ts";
 const NO_TAG = "<none>:<none>";
 const ID = /^sha256:[0-9a-f]{64}$/;
 
-/** Lists the images with a tag of this instance. Shared layers count for each image. */
+/** Lists the images with a tag of this instance. The size of a shared layer is counted for each image that has it. */
 export async function listImages(
   connection: DockerConnection,
   filter: { readonly instance: string },
   signal: AbortSignal,
 ): Promise<BuiltImageInfo[]> {
   const found = await connection.call("list images", READ_LIMIT_MS, signal, (docker, abortSignal) =>
-    // The list is not filtered by the engine, which would leave out the other tags of an image.
+    // The engine does not filter the list, because it would then leave out the other tags of an image.
     docker.listImages({ abortSignal }),
   );
   return found
@@ -46,8 +46,8 @@ export async function removeImage(
     signal,
     async (docker, abortSignal) => {
       try {
-        // Checks the containers first: the engine would remove one of several tags of an image even if containers were
-        // created with it.
+        // Checks the containers first, because the engine would remove one of several tags of an image even if a
+        // container was created with that tag.
         const users = await docker.listContainers({
           all: true,
           filters: { ancestor: [reference] },
@@ -72,8 +72,8 @@ export async function removeImage(
 }
 
 /**
- * Returns the tags that have to be removed to remove an image. An engine does not remove an image by its id while it
- * has several tags; it removes it with the last tag.
+ * Returns the tags that have to be removed to remove an image. An engine does not remove an image by its id while the
+ * image has several tags. It removes the image together with its last tag.
  */
 async function listImageTags(
   connection: DockerConnection,

@@ -10,18 +10,20 @@ import { type DockerAddress, type DockerTls, parseDockerHost } from "./docker-ad
 import { type EngineAction, engineTimeoutError, toEngineError } from "./docker-errors.ts";
 import { getValueAt, textAt } from "./docker-json.ts";
 
-/** 1.41 is Docker 20.10, the first with every feature used here (such as host-gateway). */
+/** API 1.41 is that of Docker 20.10, the first version with every feature used here (such as host-gateway). */
 const API_MIN = [1, 41] as const;
-/** The newest version that was tested; newer engines still support it. */
+/** The newest API version that was tested. Newer engines still support it. */
 const API_MAX = [1, 47] as const;
 /** The time limit of the version request. An engine answers it within milliseconds, except while it starts. */
 const NEGOTIATE_LIMIT_MS = 10_000;
 /**
- * The time limit of a ping. systemd's socket accepts connections while the engine is not running, but no process
- * answers.
+ * The time limit of a ping. systemd's socket accepts connections even while the engine is not running, but then no
+ * process answers.
  */
 const PING_LIMIT_MS = 10_000;
-/** Concurrent calls; reconcilers use fewer, an inspection of many containers is limited to this. */
+/**
+ * The maximum number of concurrent calls. Reconcilers use fewer, but an inspection of many containers would use more.
+ */
 const SOCKETS_MAX = 64;
 
 export interface EngineVersion {
@@ -39,7 +41,9 @@ export interface EngineRequest {
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** A body that is sent as a tar archive, as fast as the engine reads it. The caller destroys it afterwards. */
+  /**
+   * A body that is sent as a tar archive, as fast as the engine reads it. The caller destroys the stream afterwards.
+   */
   readonly upload?: Readable;
 }
 
@@ -60,7 +64,7 @@ function isModem(value: unknown): value is Modem {
 }
 
 /**
- * A connection to one Docker engine: negotiates an API version before the first call and after each loss of the
+ * A connection to one Docker engine. It negotiates an API version before the first call and after each loss of the
  * engine, limits the time of every call, and converts errors to BerthErrors.
  */
 export class DockerConnection {
@@ -78,7 +82,7 @@ export class DockerConnection {
     this.clock = options.clock;
     const Agent = this.address.transport === "https" ? HttpsAgent : HttpAgent;
     const calls = new Agent({ keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "fifo" });
-    // Streams stay open for hours: they must not use the sockets of calls.
+    // Streams stay open for hours, so they must not use the sockets of calls.
     const streams = new Agent({ keepAlive: false });
     for (const agent of [calls, streams]) hideFromInspection(agent);
     this.#agents = [calls, streams];
@@ -88,7 +92,8 @@ export class DockerConnection {
   }
 
   /**
-   * Returns the engine's version, which is cached. Throws `engine_unreachable`, `engine_error` (too old, too new).
+   * Returns the engine's version, which is cached. Throws `engine_unreachable`, or `engine_error` if the engine is too
+   * old or too new.
    */
   async version(signal: AbortSignal): Promise<EngineVersion> {
     return this.#withTimeout("ask the engine for its version", NEGOTIATE_LIMIT_MS, signal, () =>
@@ -103,7 +108,7 @@ export class DockerConnection {
     );
   }
 
-  /** Runs one call. Throws the signal's reason when it aborts, otherwise BerthErrors. */
+  /** Runs one call. Throws the signal's reason if the signal aborts; all other errors are BerthErrors. */
   async call<T>(
     action: EngineAction,
     limitMs: number,
@@ -118,16 +123,16 @@ export class DockerConnection {
   }
 
   /**
-   * Sends a request inside `call` that dockerode does not support, cannot abort, or whose response it discards.
-   * Rejects as dockerode does.
+   * Sends a request inside `call`, for requests that dockerode does not support or cannot abort, or whose response it
+   * discards. Rejects with the same errors as dockerode.
    */
   async request(request: EngineRequest, bound: AbortSignal): Promise<unknown> {
     return dial(this.#docker, request, bound);
   }
 
   /**
-   * Opens a stream; `limitMs` limits the time until its head. It is destroyed when `signal` aborts; the caller
-   * destroys it when it stops reading.
+   * Opens a stream. `limitMs` limits the time until the head of the response. The stream is destroyed when `signal`
+   * aborts. The caller destroys it when it stops reading.
    */
   async stream(
     action: EngineAction,
@@ -144,14 +149,14 @@ export class DockerConnection {
     if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
     response.once("close", () => signal.removeEventListener("abort", onAbort));
-    // Readers get the error from their iteration; a stream without a reader must not crash the process.
+    // A reader gets the error when it reads. A stream without a reader must not crash the process.
     response.on("error", () => {});
     return response;
   }
 
   /**
-   * Opens a connection that is upgraded from HTTP to another protocol. It is destroyed when `signal` aborts;
-   * otherwise by the caller.
+   * Opens a connection that is upgraded from HTTP to another protocol. It is destroyed when `signal` aborts; otherwise
+   * the caller destroys it.
    */
   async upgrade(
     action: EngineAction,
@@ -206,7 +211,8 @@ export class DockerConnection {
     run: (bound: AbortSignal) => Promise<T>,
   ): Promise<T> {
     signal.throwIfAborted();
-    // AbortSignal.any is not used here: on Node 22 each use stays referenced by the long-lived signal.
+    // AbortSignal.any is not used here, because on Node 22 the long-lived signal keeps a reference to each combined
+    // signal.
     const bound = new AbortController();
     hideFromInspection(bound.signal);
     let late = false;
@@ -242,9 +248,9 @@ export class DockerConnection {
 const noop = () => {};
 
 /**
- * Hides values from docker-modem. It formats the options of each request at full depth, hidden fields included, for a
- * debug line that is rarely written. With agents and signals this took 140 ms of CPU for each new App; without them the
- * time is not measurable.
+ * Hides values from docker-modem. For a debug line that is rarely written, it formats the options of each request at
+ * full depth, including hidden fields. With agents and signals in these options, this took 140 ms of CPU for each new
+ * App; without them it takes no measurable time.
  */
 function hideFromInspection(value: object): void {
   const name = value.constructor.name;
@@ -258,7 +264,7 @@ function createDockerClient(
   agent: HttpAgent,
   tls: DockerTls | undefined,
 ): Docker {
-  // Every option is set, if necessary to undefined: docker-modem reads missing ones from the environment.
+  // Every option is set, if necessary to undefined, because docker-modem reads missing options from the environment.
   const where =
     address.transport === "unix"
       ? {

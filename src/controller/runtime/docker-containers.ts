@@ -15,7 +15,7 @@ import { toObservedContainer } from "./docker-observe.ts";
 import { HOST_ALIAS, type SettingsReader } from "./docker-settings.ts";
 import type { ContainerSpec, Labels, ObservedContainer } from "./port.ts";
 
-/** Concurrent inspections for one list: enough to hide the round trips without overloading the engine. */
+/** The number of concurrent inspections for one list. It hides the round trips without overloading the engine. */
 const INSPECTIONS_MAX = 16;
 
 export async function listContainers(
@@ -85,7 +85,7 @@ export async function createContainer(
   const there = await inspectContainer(connection, spec.name, signal);
   if (there && !hasLabels(there.Config.Labels, spec.labels)) throw foreignContainerError(spec.name);
   if (there && there.State.Status !== "removing" && !there.State.Dead) return there.Id;
-  // The container is Berth's and being removed, or was removed between the two calls.
+  // The container belongs to Berth and is being removed, or it was removed between the two calls.
   if (there) await waitUntilRemoved(connection, there.Id, signal);
   const again = await tryCreate(connection, spec, signal);
   if (again === undefined) throw foreignContainerError(spec.name);
@@ -103,7 +103,7 @@ function tryCreate(
     CREATE_LIMIT_MS,
     signal,
     async (docker, abortSignal) => {
-      // With _query and _body, dockerode does not repeat the body, which contains the secrets of env, in the URL.
+      // With _query and _body, dockerode does not repeat the body in the URL. The body contains secrets in env.
       const options = { _query: { name: spec.name }, _body: buildCreateBody(spec), abortSignal };
       try {
         const made = await docker.createContainer(options);
@@ -202,7 +202,7 @@ export async function renameContainer(
         docker.getContainer(encodeURIComponent(id)).rename({ name, abortSignal }),
     );
   } catch (error) {
-    // The engine also refuses the name that the container already has.
+    // The engine refuses a name even if the container already has that name.
     const there = await inspectContainer(connection, id, signal);
     if (there?.Name === `/${name}`) return;
     if (error instanceof BerthError && error.code === "name_clash")
@@ -258,7 +258,7 @@ export function buildLabelFilter(filter: {
   return labels;
 }
 
-/** Images add labels of their own, so that only the requested ones are compared. */
+/** Only the requested labels are compared, because images add their own labels. */
 export function hasLabels(there: Labels | null | undefined, wanted: Labels): boolean {
   return Object.entries(wanted).every(([key, value]) => there?.[key] === value);
 }
@@ -298,7 +298,7 @@ function buildCreateBody(spec: ContainerSpec): Record<string, unknown> {
     HostConfig: {
       // Berth restarts containers itself, within the App's restart budget.
       RestartPolicy: { Name: "no" },
-      // Reaps zombies and forwards signals for images whose process does neither.
+      // An init process reaps zombies and forwards signals, for images whose process does neither.
       Init: true,
       LogConfig: { Type: "json-file", Config: LOG_OPTIONS },
       NetworkMode: spec.network,

@@ -3,12 +3,12 @@ import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import { BUILD_UPLOAD_IDLE_LIMIT_MS } from "./docker-limits.ts";
 
-/** The bytes read ahead of the engine, in addition to those in pipes and sockets. */
+/** The number of bytes that are read ahead of the engine, in addition to the buffers of pipes and sockets. */
 const AHEAD_BYTES = 64 * 1024;
 
 /**
- * The upload of a build context, which is read only as fast as the engine reads it. Disposing of it destroys the
- * source in any case.
+ * The upload of a build context. The context is read only as fast as the engine reads it. Disposing of the upload
+ * always destroys the source.
  */
 export class ContextUpload implements Disposable {
   readonly stream: Readable;
@@ -22,9 +22,9 @@ export class ContextUpload implements Disposable {
       objectMode: false,
       highWaterMark: AHEAD_BYTES,
     });
-    // Without a listener an error would end the process when no one reads the stream any more.
+    // If no reader is left, an error without a listener would end the process.
     this.stream.on("error", () => {});
-    // Starts reading at once: Node discards unread output of a child process when it exits.
+    // Starts reading immediately, because Node discards unread output of a child process when that process exits.
     this.stream.read(0);
   }
 
@@ -33,20 +33,20 @@ export class ContextUpload implements Disposable {
     return this.#failure;
   }
 
-  /** Calls the listener once with the failure, at once if it has already happened. */
+  /** Calls the listener once with the failure, or immediately if the failure has already happened. */
   onFailure(listener: (error: unknown) => void): void {
     if (this.#failure !== undefined) listener(this.#failure);
     else this.stream.once("error", (error) => listener(this.#failure ?? error));
   }
 
-  /** Called when the engine has read all that it needs of the context; the rest is padding. */
+  /** Called when the engine has read all that it needs of the context; the rest of the archive is padding. */
   markConsumed(): void {
     this.#isConsumed = true;
   }
 
   [Symbol.dispose](): void {
     this.stream.destroy();
-    // The iterator may wait for data that never arrives, and would not notice before then that the stream was
+    // The iterator may wait for data that never arrives. Until then, it would not notice that the stream was
     // destroyed.
     if (this.#source instanceof Readable) this.#source.destroy();
   }

@@ -12,9 +12,9 @@ export interface FramePiece {
 const HEADER_BYTES = 8;
 
 /**
- * Splits the engine's multiplexed stream: frames of an 8 byte header (stream, 3 zeros, length) and a payload.
- * Payloads are passed on in pieces as they arrive, so that memory is limited by the chunk size whatever length a
- * frame claims. Frames of stdin do not occur in responses and are dropped.
+ * Splits the engine's multiplexed stream: frames of an 8 byte header (stream, 3 zeros, length) and a payload. Yields
+ * the payloads in pieces as they arrive, so that the size of a chunk limits the memory, even if a frame claims a huge
+ * length. Frames of stdin do not occur in responses and are dropped.
  */
 export async function* demultiplex(chunks: AsyncIterable<Buffer>): AsyncGenerator<FramePiece> {
   let header = Buffer.alloc(0);

@@ -5,8 +5,8 @@ import { getErrorCode, textAt } from "./docker-json.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 
 /**
- * Returns the free bytes on the disk of the engine's images. Undefined for an engine on another machine or in a
- * virtual machine, whose path would be another disk on this machine.
+ * Returns the free bytes on the disk with the engine's images. Undefined for an engine on another machine or in a
+ * virtual machine, because its path would name a different disk on this machine.
  */
 export async function freeBytes(
   connection: DockerConnection,

@@ -4,7 +4,7 @@ import { getErrorCode, numberAt, textAt } from "./docker-json.ts";
 /** A verb phrase for messages: `start the container abc`. */
 export type EngineAction = string;
 
-/** The start of every pull's action: registry errors are only recognised for these. */
+/** The start of the action of every pull. Errors of registries are recognised only for these actions. */
 export const PULL_ACTION_PREFIX = "pull the image ";
 
 /**
@@ -66,7 +66,7 @@ export function isEngineTimeout({ code, cause }: BerthError): boolean {
   return code === "engine_unreachable" && getErrorCode(cause) === "ETIMEDOUT";
 }
 
-/** Creates the error of a pull that got no answer, or no more data, for `silenceMs`. */
+/** Creates the error of a pull for which no answer, or no further data, arrived for `silenceMs`. */
 export function silentRegistryError(
   action: EngineAction,
   silenceMs: number,
@@ -89,7 +89,10 @@ type Rule = readonly [
 const PORT_TAKEN =
   /(?:Bind for|listen tcp\d?|listen udp\d?|exposing port \S+ \S+ ->) ?([\d.:[\]a-f]*:\d+)?.*(?:port is already allocated|address already in use)|port is already allocated|address already in use/i;
 
-/** True for the error of a container whose start failed because another program has a port that it publishes. */
+/**
+ * True for the error of a container that could not be started because another program uses a port that the container
+ * publishes.
+ */
 export function isPortTakenError(message: string): boolean {
   return PORT_TAKEN.test(message);
 }
@@ -225,7 +228,7 @@ const unreachableReasons: Readonly<Record<string, readonly [string, string]>> = 
 
 function connectionError(error: unknown, action: EngineAction): BerthError {
   const code = getErrorCode(error);
-  // Neither a system error nor an error of the engine: a bug in Berth, which a retry may hit again.
+  // The error comes neither from the system nor from the engine. It is a bug in Berth, and a retry may cause it again.
   if (code === undefined)
     return new BerthError("internal", `cannot ${action}: ${getErrorMessage(error)}`, {
       cause: error,

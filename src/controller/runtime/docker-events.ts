@@ -9,17 +9,17 @@ import { parseJsonLines } from "./docker-json-lines.ts";
 import { STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
 import type { RuntimeEvent } from "./port.ts";
 
-/** The first delay, which doubles; an engine restart takes one to a few seconds. */
+/** The first delay before a reconnection; it doubles each time. An engine restart takes one to a few seconds. */
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 5_000;
-/** A connection that lasted this long resets the delay. */
+/** If a connection lasted this long, the delay is reset. */
 const STABLE_AFTER_MS = 5_000;
 /**
- * Events are requested from this much earlier on, because the clocks of two machines differ. An event that is repeated
- * is harmless; one that is missed is only noticed by the resync.
+ * Events are requested from an earlier time, because the clocks of two machines differ. An event that arrives twice is
+ * harmless, but only the resync would notice a missed one.
  */
 const SINCE_MARGIN_MS = 5_000;
-/** The interval of keep-alive probes, which detect a peer that has disappeared if the engine is across a network. */
+/** The interval of keep-alive probes. If the engine is on another machine, they detect that it has disappeared. */
 const KEEP_ALIVE_MS = 30_000;
 
 /** All actions that can change what the plan compares. Exec and health events are excluded. */
@@ -37,9 +37,9 @@ const watchedActions = [
 ];
 
 /**
- * See WorkloadRuntime.events. One stream carries the events of containers and networks; the engine's label filter
- * would drop the latter, which have no container labels, so that labels are compared here. `appOf` returns the App
- * of a container that left a network, from earlier lists.
+ * See WorkloadRuntime.events. One stream carries the events of containers and networks. The engine's label filter
+ * would drop the events of networks, because they have no container labels, so the labels are compared here. `appOf`
+ * returns the App of a container that left a network, as known from earlier lists.
  */
 export async function* watchEvents(
   connection: DockerConnection,
@@ -121,7 +121,7 @@ function parseEvent(
 }
 
 function parseEventTime(message: Readonly<Record<string, unknown>>): string | undefined {
-  // timeNano exceeds the precision of a number; its milliseconds are precise enough for `since`.
+  // timeNano exceeds the precision of a number. Milliseconds are precise enough for `since`.
   const nano = numberAt(message, "timeNano");
   return nano === undefined ? undefined : toEngineTime(nano / 1e6);
 }

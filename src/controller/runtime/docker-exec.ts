@@ -14,8 +14,8 @@ import { READ_LIMIT_MS } from "./docker-limits.ts";
 const OUTPUT_BYTES_MAX = 4 * 1024;
 
 /**
- * See WorkloadRuntime.exec. A command that exceeds its time limit continues inside the container: the engine cannot
- * end it.
+ * See WorkloadRuntime.exec. A command that exceeds its time limit continues inside the container, because the engine
+ * cannot end it.
  */
 export async function execute(
   connection: DockerConnection,
@@ -115,7 +115,7 @@ function readExitCode(
   });
 }
 
-/** Returns the exit code of a shell for a command that cannot be executed; undefined for other failures. */
+/** Returns the exit code that a shell uses for a command that cannot be executed; undefined for other failures. */
 function parseNotExecutable(message: string): number | undefined {
   if (/executable file not found|no such file or directory/i.test(message)) return 127;
   return /permission denied/i.test(message) ? 126 : undefined;

@@ -6,7 +6,7 @@ export async function* readBuffers(stream: Readable): AsyncGenerator<Buffer> {
   for await (const chunk of stream) if (chunk instanceof Buffer) yield chunk;
 }
 
-/** Thrown when a stream timed out. It has a code, so that it counts as an unreachable engine. */
+/** Thrown when a stream has timed out. Its code makes the engine count as unreachable. */
 class IdleStreamError extends Error {
   readonly code = "ETIMEDOUT";
 }
@@ -14,8 +14,8 @@ class IdleStreamError extends Error {
 const noop = () => {};
 
 /**
- * Destroys a stream that sends nothing for `silenceMs`, or that lasts longer than `totalMs`. The reader's own time
- * does not count as silence.
+ * Destroys a stream that sends nothing for `silenceMs`, or that lasts longer than `totalMs`. The time that the reader
+ * needs does not count as silence.
  */
 export function withIdleTimeout(
   clock: Clock,

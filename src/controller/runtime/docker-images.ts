@@ -133,7 +133,7 @@ function shortenRepository(repository: string): string {
   return repository.replace(/^(?:index\.)?docker\.io\//, "").replace(/^library\//, "");
 }
 
-/** True if the engine answers: a pull without an answer waits for its registry. */
+/** True if the engine answers. If a pull gets no answer although the engine answers, it is waiting for its registry. */
 function isAnswering(connection: DockerConnection, signal: AbortSignal): Promise<boolean> {
   return connection.ping(signal).then(
     () => true,

@@ -7,7 +7,7 @@ import { getErrorCode } from "./docker-json.ts";
 import { LOG_IDLE_LIMIT_MS, STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
 import type { LogLine, LogOptions } from "./port.ts";
 
-/** See WorkloadRuntime.logs. Reads nothing ahead of the reader except for the socket's buffer. */
+/** See WorkloadRuntime.logs. Reads only as fast as the reader, except for the buffer of the socket. */
 export async function* readLogs(
   connection: DockerConnection,
   id: string,
@@ -60,8 +60,8 @@ const LINE_BYTES_MAX = 64 * 1024;
 const TIME_BYTES_MAX = 40;
 
 /**
- * Assembles lines from frames. Each frame starts with a timestamp; the engine splits a line of more than 16 KiB
- * into several frames, of which only the last ends with a newline.
+ * Assembles lines from frames. Each frame starts with a timestamp. The engine splits a line of more than 16 KiB into
+ * several frames, and only the last of them ends with a newline.
  */
 export async function* assembleLogLines(
   pieces: AsyncIterable<FramePiece>,

@@ -15,8 +15,8 @@ export async function ensureNetwork(
 ): Promise<void> {
   const there = await findNetworks(connection, name, signal);
   if (there.length === 0) await createNetwork(connection, name, labels, signal);
-  // Network names are not unique to the engine: two concurrent calls, or a call whose reply was lost, create two,
-  // and then no container can be started on either.
+  // The engine allows several networks with the same name. Two concurrent calls, or a repeated call after a lost
+  // reply, create two networks. No container can then be started on either of them.
   const all = there.length === 1 ? there : await findNetworks(connection, name, signal);
   if (all.some((network) => !hasLabels(network.labels, labels)))
     throw foreignResourceError("network", name);
@@ -64,8 +64,8 @@ function parseSubnets(ranges: unknown): string[] {
 }
 
 /**
- * Returns the gateway of a network. Docker omits a gateway that the user did not choose, which is then the first
- * address.
+ * Returns the gateway of a network. Docker omits the gateway if the user did not choose it. The gateway is then the
+ * first address of the network.
  */
 function parseGateway(ranges: unknown): string | undefined {
   for (const range of Array.isArray(ranges) ? ranges : []) {
@@ -112,7 +112,10 @@ export async function networkSubnets(
   return (await findNetworks(connection, name, signal)).flatMap((network) => network.subnets);
 }
 
-/** The default network of containers; Podman has another one, and uses each network's own gateway. */
+/**
+ * The default network of containers. Podman's default network has another name, and Podman uses the gateway of each
+ * network.
+ */
 const DEFAULT_NETWORK = "bridge";
 
 export async function hostGateway(
@@ -156,7 +159,7 @@ export async function ensureVolume(
   labels: Labels,
   signal: AbortSignal,
 ): Promise<void> {
-  // Creating an existing volume returns it: one call suffices.
+  // One call suffices, because creating a volume that exists returns that volume.
   const there = await connection.call(
     `create the volume ${name}`,
     VOLUME_LIMIT_MS,

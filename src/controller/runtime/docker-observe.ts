@@ -52,8 +52,8 @@ export function toObservedContainer(
 }
 
 /**
- * Detects a container that can never start again: an engine that exits during a start leaves the container's id in
- * use at containerd, and every later start fails in one of two ways. A container with another id can start.
+ * Detects a container that can never be started again. If an engine exits during a start, the container's id stays in
+ * use at containerd, and every later start fails in one of two ways. A new container with another id can be started.
  */
 function isStuck({ Id: id, State: { Status, Error: error } }: ContainerInspectInfo): boolean {
   if (Status !== "exited" && Status !== "created") return false;
@@ -72,7 +72,7 @@ function readNetworkAddresses(inspected: ContainerInspectInfo): Record<string, s
   return found;
 }
 
-/** Returns the address of each published TCP port for this machine; IPv4 before IPv6, one each. */
+/** Returns one address of this machine for each published TCP port. IPv4 is preferred to IPv6. */
 export function readPublishedAddresses(
   inspected: ContainerInspectInfo,
   engineHost: string | undefined,

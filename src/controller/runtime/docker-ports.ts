@@ -25,8 +25,9 @@ export async function countConnections(
 }
 
 /**
- * Returns the tables of TCP sockets of a container. Reads the process table of this machine, so that it supports only a
- * local engine, and only if the process belongs to the container: an engine in a virtual machine has other process ids.
+ * Returns the tables of TCP sockets of a container. They are read from the process table of this machine, so only a
+ * local engine is supported, and only if the process belongs to the container: an engine in a virtual machine has
+ * other process ids.
  */
 async function readSocketTables(
   connection: DockerConnection,
@@ -62,7 +63,7 @@ export function parseListening(tables: string): number[] {
   return [...ports].toSorted((a, b) => a - b);
 }
 
-/** The states of a connection that counts as open. FIN_WAIT1 means that the end of an answer is on its way. */
+/** The states of a connection that counts as open. FIN_WAIT1 means that the end of a response is being sent. */
 const openStates: ReadonlySet<string> = new Set([
   TCP_STATE.established,
   TCP_STATE.synReceived,

@@ -10,7 +10,7 @@ import { getErrorCode } from "./docker-json.ts";
 import { readPublishedAddresses } from "./docker-observe.ts";
 import type { ProbeResult, ProbeTarget } from "./port.ts";
 
-/** The addresses of a container: its own, and its published ones. */
+/** The addresses of a container: its own address, and its published addresses. */
 interface ContainerEndpoints {
   readonly ip: string | undefined;
   readonly isDirect: boolean;
@@ -18,20 +18,20 @@ interface ContainerEndpoints {
 }
 
 /**
- * An address is cached for this time, so that probing hundreds of apps does not inspect hundreds of containers: at an
- * interval of 10 s, inspections were most of Berth's idle work. Events and Berth's own calls invalidate it earlier,
- * since the address may be given to another container; if an event is lost, the resync of all containers once a
- * minute does.
+ * The time for which an address is cached, so that probing hundreds of apps does not inspect hundreds of containers.
+ * (At an interval of 10 s, inspections were most of Berth's idle work.) Events and Berth's own calls invalidate the
+ * address earlier, because another container may get it. If an event is lost, the resync of all containers once a
+ * minute invalidates it.
  */
 const ENDPOINTS_TTL_MS = 300_000;
 const ENDPOINTS_MAX = 2_000;
 /**
- * A failed probe counts only if its address was read within this time. A starting container is probed many times in a
- * second.
+ * A failed probe counts only if its address was read within this time. The time is short, because a starting container
+ * is probed many times in a second.
  */
 const FRESH_MS = 1_000;
 
-/** Probes containers, see WorkloadRuntime.probe. */
+/** Probes containers; see WorkloadRuntime.probe. */
 export class Prober {
   readonly #connection: DockerConnection;
   readonly #endpoints = new Map<
@@ -62,7 +62,8 @@ export class Prober {
     if (known && ageMs < ENDPOINTS_TTL_MS) {
       const result = await probeAt(known.reach, target, timeoutMs, signal);
       if (result.healthy || ageMs < FRESH_MS) return result;
-      // The container may have exited or changed its address: only a failure at a fresh address counts.
+      // The container may have exited, or its address may have changed. Only a failure with an address that was just
+      // read counts.
       this.forget(id);
     }
     const reach = await this.#lookUp(id, signal);
@@ -113,8 +114,8 @@ function findEndpoints(
 }
 
 /**
- * This machine's networks. Reading them takes milliseconds with hundreds of containers, so that they are only read
- * again for an unknown address.
+ * The subnets of this machine. Reading them takes milliseconds with hundreds of containers, so they are read again
+ * only for an unknown address.
  */
 let subnets = new BlockList();
 
@@ -126,8 +127,8 @@ function isLocalAddress(ip: string): boolean {
 }
 
 /**
- * Returns the subnets of this machine. The containers of a rootless engine, or of one in a virtual machine, have other
- * addresses, which are not reachable.
+ * Returns the subnets of this machine. Containers of a rootless engine, or of an engine in a virtual machine, have
+ * addresses outside of these subnets, which this machine cannot reach.
  */
 function listLocalSubnets(): BlockList {
   const found = new BlockList();
@@ -163,7 +164,7 @@ function chooseAddress(endpoints: ContainerEndpoints, port: number): Address | u
   return endpoints.ip ? { host: endpoints.ip, port } : undefined;
 }
 
-/** A probe needs the status only; it reads this much of the body, so that short responses complete. */
+/** A probe needs only the status. It reads this much of the body, so that short responses are complete. */
 const BODY_BYTES_MAX = 16 * 1024;
 
 function probeHttp(
@@ -264,7 +265,7 @@ async function probeCommand(
   }
 }
 
-/** Limits the time of a whole request: the body too, even if the status has arrived in time. */
+/** Limits the time of a whole request, including the body. */
 function withTimeout(
   timeoutMs: number,
   what: string,

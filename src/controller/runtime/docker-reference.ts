@@ -18,8 +18,8 @@ export function assertReference(reference: string): string {
 }
 
 /**
- * Splits a reference for a pull. Without a tag it means `latest`: the engine would pull every tag. With a digest
- * the tag is ignored, as by the docker command.
+ * Splits a reference for a pull. A reference without a tag means `latest`, because the engine would otherwise pull
+ * every tag. If there is a digest, the tag is ignored, as in the docker command.
  */
 export function splitReference(reference: string): { image: string; tag: string } {
   const { repository, tag, digest } = parseImageReference(assertReference(reference));

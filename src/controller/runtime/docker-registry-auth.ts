@@ -36,7 +36,7 @@ function toCredentials(auth: RegistryAuth): Record<string, string> {
 }
 
 function encodeAuthHeader(value: unknown): string {
-  // The value has padding, which "base64url" omits: the engine ignores a header that it cannot decode.
+  // The engine ignores a header that it cannot decode, so the value needs the padding that "base64url" omits.
   const text = Buffer.from(JSON.stringify(value)).toString("base64");
   return text.replaceAll("+", "-").replaceAll("/", "_");
 }

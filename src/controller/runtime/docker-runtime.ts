@@ -48,7 +48,10 @@ export interface DockerRuntimeOptions {
   readonly tls?: DockerTls;
 }
 
-/** Containers whose Apps are remembered, to identify a container that has left a network. */
+/**
+ * The maximum number of containers whose Apps are remembered. The App of a container that has left a network is
+ * identified through them.
+ */
 const APPS_KEPT_MAX = 5_000;
 
 /** The runtime port for a Docker engine (20.10 or newer) or Podman's Docker API. */
@@ -58,7 +61,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   readonly #settings: SettingsReader;
   readonly #apps = new Map<string, string>();
 
-  /** Throws `invalid_request` for a malformed address. Connects with the first call. */
+  /** Throws `invalid_request` for a malformed address. The connection is opened at the first call. */
   constructor(options: DockerRuntimeOptions) {
     this.#connection = new DockerConnection({
       host: options.host,

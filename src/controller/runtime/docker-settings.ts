@@ -10,13 +10,13 @@ import { getHttpStatus } from "./docker-errors.ts";
 import { getValueAt, isRecord, textAt } from "./docker-json.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 
-/** The name that every container resolves to the engine's machine. */
+/** A name that resolves to the engine's machine in every container. */
 export const HOST_ALIAS = "host.docker.internal";
 
-/** Images whose settings are remembered. An image with an id never changes. */
+/** The maximum number of images whose settings are remembered. The settings of an image id never change. */
 const IMAGES_KEPT_MAX = 1_000;
 
-/** Reads the settings of containers. Each image is asked for once. */
+/** Reads the settings of containers. Each image is requested only once. */
 export class SettingsReader {
   readonly #connection: DockerConnection;
   readonly #images = new Map<string, ProcessSettings>();
@@ -25,7 +25,7 @@ export class SettingsReader {
     this.#connection = connection;
   }
 
-  /** Podman reports resolved settings, which differ from those that it was given, so they are not compared. */
+  /** Podman reports resolved settings instead of those that it was given, so its settings are not compared. */
   async read(
     inspected: ContainerInspectInfo,
     signal: AbortSignal,
@@ -99,7 +99,7 @@ function toProcessSettings(config: unknown): ProcessSettings {
   };
 }
 
-/** The settings that make a container another one, or give it more of the machine, with the values that are harmless. */
+/** Settings that change what a container does, or give it access to more of the machine, with their harmless values. */
 const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   Privileged: isEmpty,
   CapAdd: isEmpty,
@@ -124,7 +124,7 @@ const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   Dns: isEmpty,
   DnsOptions: isEmpty,
   DnsSearch: isEmpty,
-  // An engine that knows these paths lists them; "systempaths=unconfined" leaves an empty list.
+  // An engine that supports masked paths lists them. With "systempaths=unconfined" the list is empty.
   MaskedPaths: (value) => !Array.isArray(value) || value.length > 0,
   ReadonlyPaths: (value) => !Array.isArray(value) || value.length > 0,
   RestartPolicy: (value) => ["", "no"].includes(textAt(value, "Name") ?? ""),
@@ -185,7 +185,7 @@ function toMountSpec(mount: Mount, requested: unknown): MountSpec | undefined {
     return ANONYMOUS_VOLUME.test(volume) ? undefined : { type: "volume", volume, ...common };
   }
   if (mount.Type !== "bind") return undefined;
-  // An engine in a virtual machine may report another source than the one that it was given.
+  // An engine in a virtual machine may report another source than the one in the request.
   const own: unknown[] = Array.isArray(requested) ? requested : [];
   const asked = own.find(
     (item) => textAt(item, "Type") === "bind" && textAt(item, "Target") === mount.Destination,

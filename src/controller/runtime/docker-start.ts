@@ -6,8 +6,8 @@ import { START_LIMIT_MS } from "./docker-limits.ts";
 import { findNetworks } from "./docker-networks.ts";
 
 /**
- * Starts a container. A container stores the id of each network that it ran on: if one was removed and created
- * again, the engine refuses the start until the container is connected to the new one.
+ * Starts a container. A container stores the id of each network that it ran on. If such a network was removed and
+ * created again, the engine refuses the start until the container is connected to the new network.
  */
 export async function startContainer(
   connection: DockerConnection,
@@ -23,7 +23,7 @@ export async function startContainer(
   }
 }
 
-/** Returns true if a missing network was replaced by the new one. */
+/** Connects a container to the new network if a network of the container is missing. Returns true if it did. */
 async function rejoinNetworks(
   connection: DockerConnection,
   id: string,
@@ -33,7 +33,7 @@ async function rejoinNetworks(
   let hasJoined = false;
   for (const [name, endpoint] of Object.entries(inspected?.NetworkSettings.Networks ?? {})) {
     const there = await findNetworks(connection, name, signal);
-    // Podman stores the name of the network in place of its id.
+    // Podman stores the name of the network instead of its id.
     const known = new Set(["", name, ...there.map((network) => network.id)]);
     if (there.length === 0 || known.has(endpoint.NetworkID)) continue;
     // For a stopped container this replaces the previous connection.
@@ -58,7 +58,7 @@ async function tryStart(
         await container.start({ abortSignal });
       } catch (error) {
         if (getHttpStatus(error) === 304) return;
-        // A paused container is running for the engine, but not for the caller.
+        // The engine counts a paused container as running, although its processes do not run.
         if (!/paused container/i.test(getEngineMessage(error))) throw error;
         await container.unpause({ abortSignal });
       }

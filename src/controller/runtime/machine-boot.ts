@@ -2,7 +2,10 @@ import { uptime } from "node:os";
 import type { Clock } from "../../base/clock.ts";
 import type { EngineHost } from "./port.ts";
 
-/** Returns a reader of the boot time of the engine's machine, in epoch milliseconds; undefined for an engine elsewhere. */
+/**
+ * Returns a function that reads when the engine's machine was booted, in epoch milliseconds; undefined for an engine
+ * on another machine.
+ */
 export function createBootTimeReader(
   { location }: Pick<EngineHost, "location">,
   clock: Clock,
