@@ -17,9 +17,7 @@ export type FileOutcome =
   | {
       readonly state: "conflict" | "invalid";
       readonly errors: readonly ParseProblem[];
-      /**
-       * The Apps of the file as the file would write them; present only if the file is refused because of other Apps.
-       */
+      /** The Apps that the file would write. Present only if the file is refused because of other Apps. */
       readonly inadmissible?: readonly Resource<"App">[];
     };
 
@@ -27,18 +25,18 @@ type RefusedOutcome = Exclude<FileOutcome, { readonly state: "applied" }>;
 
 export interface ApplyFileOptions {
   readonly store: Store;
-  /** Checks the Apps of the file; undefined if that has been done. */
+  /** The check of the file's Apps; undefined if they have been checked already. */
   readonly admission: AppAdmission | undefined;
-  /** Managers whose files no longer declare this resource, so that this file takes over their fields. */
+  /** Managers whose files no longer declare this resource. This file takes over their fields. */
   readonly takeOverFrom: (key: ResourceKey) => readonly string[];
-  /** The resource was deleted with force: it is not created until the text of the file changes. */
+  /** True if the resource was deleted with force. It is not created until the text of the file changes. */
   readonly isForceDeleted: (key: ResourceKey) => boolean;
   readonly onApplied: (key: ResourceKey, result: ApplyResult) => void;
 }
 
 /**
- * Applies a file completely or not at all: of several documents, all are tried before the first one is written. Throws
- * only if the store fails; the caller runs it in a batch, so that nothing is left then.
+ * Applies a file completely or not at all. All documents of the file are tried before the first one is written. Throws
+ * only if the store fails. The caller runs it in a batch, which is then rolled back.
  */
 export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutcome {
   const { store } = options;
@@ -82,7 +80,10 @@ export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutc
   return { state: "applied", resources };
 }
 
-/** Checks the Apps of a file as they would be afterwards. Undefined if all of them are admissible. */
+/**
+ * Checks the Apps of a file in the state that all of them would have after the file. Undefined if all of them are
+ * admissible.
+ */
 function refuseTogether(
   admission: AppAdmission,
   planned: readonly { readonly document: ParsedDocument; readonly resource: Resource }[],

@@ -15,28 +15,31 @@ import {
 import type { SpecEvents } from "./spec-events.ts";
 import { formatFileManager, type LoadedFile } from "./spec-file.ts";
 
-/** The number of files that are committed together before the event loop runs, since the store is synchronous. */
+/**
+ * The number of files that are committed together. The event loop runs after each batch, because the store is
+ * synchronous.
+ */
 const FILES_IN_A_BATCH = 20;
 
 export interface ApplyFilesOptions {
   readonly store: Store;
   readonly domains: DomainSettings;
   readonly events: SpecEvents;
-  /** The resources that the store has as declared by files. */
+  /** The resources that files declare, according to the store. */
   readonly declared: () => readonly DeclaredResource[];
-  /** Every known file in its earlier state; the state in `loaded` takes precedence. */
+  /** Every known file in its earlier state. If `loaded` has the file too, the state in `loaded` is used. */
   readonly known: ReadonlyMap<string, FileView & { readonly hash: string }>;
-  /** Returns true if a file that is not known may still exist. */
+  /** Returns true if an unknown file may still exist. */
   readonly isUnknown: (file: string) => boolean;
-  /** Returns true if a file has been without this resource for long enough. */
+  /** Returns true if a file has not contained this resource for long enough. */
   readonly isConfirmedMissing: (declared: DeclaredResource) => boolean;
   readonly isForceDeleted: (key: ResourceKey, file: LoadedFile) => boolean;
   readonly onOutcome: (file: LoadedFile, outcome: FileOutcome) => void;
 }
 
 /**
- * Applies files in order, and resources that have moved between them. Of two files that conflict with each other the
- * later one is refused. Rejects only when `signal` aborts.
+ * Applies files in order, including resources that have moved between them. If two files conflict, the later one is
+ * refused. Rejects only when `signal` aborts.
  */
 export async function applyFiles(
   loaded: ReadonlyMap<string, LoadedFile>,
@@ -67,8 +70,8 @@ interface InadmissibleFile {
 }
 
 /**
- * Applies those files that were refused only because of others which change too, for example if two Apps exchange their
- * domains. The others stay refused, the last ones first.
+ * Applies files together that were refused only because of each other, for example if two Apps exchange their domains.
+ * If the files cannot be applied together, the last ones are refused first.
  */
 function applyTogether(
   refused: readonly InadmissibleFile[],
@@ -94,7 +97,7 @@ function applyTogether(
   }
 }
 
-/** Creates the admission check without the Apps that no file declares any more: they are about to be pruned. */
+/** Creates the admission check. It ignores Apps that no file declares any more, because they are about to be pruned. */
 function createAdmission(
   loaded: ReadonlyMap<string, LoadedFile>,
   { store, domains, declared, known, isUnknown }: ApplyFilesOptions,
@@ -121,10 +124,10 @@ function applyBatch(
       batch.map((file) => applyOne(file, loaded, declarers, options, admission)),
     );
   } catch {
-    // The batch failed and was rolled back, so each file is applied separately to find the cause.
+    // The batch failed and was rolled back. Each file is now applied separately, to find the one that fails.
     const declarers = new Declarers(options.declared());
     return batch.map((file) => {
-      // A file that fails leaves nothing behind, neither in the store nor in the admission check.
+      // If a file fails, it changes neither the store nor the admission check.
       const separate = admission && createAdmission(loaded, options);
       try {
         return options.store.batch(() => applyOne(file, loaded, declarers, options, separate));
@@ -152,8 +155,9 @@ function applyOne(
       const isGone = view
         ? view.keys !== undefined && !listsResource(view, key)
         : !options.isUnknown(other);
-      // A new or changed file takes the resource over at once: it has moved here. An unchanged file waits until the
-      // other file is confirmed to have lost it, because an editor may leave a file empty for a moment while it saves.
+      // A new or changed file takes over the resource at once, because the resource has moved into it. An unchanged
+      // file waits until the loss in the other file is confirmed, because an editor may leave a file empty for a
+      // moment while it saves.
       return isGone && (isFresh || options.isConfirmedMissing({ ...key, file: other }));
     });
   return applyFile(file, {

@@ -11,13 +11,13 @@ export function isHidden(name: string): boolean {
   return name.startsWith(".");
 }
 
-/** True for temporary files of editors, whose changes cause no scan. */
+/** True for temporary files of editors. Changes of such files cause no scan. */
 export function isEditorNoise(name: string): boolean {
   return /~$|^#.*#$|^4913$|\.sw[a-z]$|^\.#/.test(name);
 }
 
 /**
- * The link that a config map mount replaces to exchange all its files at once. It is never read, but a change of it
- * means that every file may have changed.
+ * The link that a config map mount replaces to exchange all its files at once. The link is never read, but if it
+ * changes, every file may have changed.
  */
 export const CONFIG_MAP_LINK = "..data";

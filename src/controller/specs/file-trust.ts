@@ -5,14 +5,14 @@ import type { SpecsTrust } from "../../config/server-settings.ts";
 import type { TokenScope } from "../../store/store.ts";
 import { MARKER_FILE } from "./git-marker.ts";
 
-/** What the author of a spec file may write, and how the file gets the scope `admin` if it does not have it. */
+/** The authority of a spec file: what its author may write, and how the file can get the scope `admin`. */
 export interface FileAuthority {
   readonly scope: TokenScope;
   readonly adminHint?: string;
 }
 
 export interface FileTrustOptions {
-  /** The watched folder as configured, so that the links which lead to it count. */
+  /** The watched folder as configured, so that the links on its path are checked too. */
   readonly folder: string;
   readonly trust: SpecsTrust;
   /** The user who runs Berth. */
@@ -20,8 +20,9 @@ export interface FileTrustOptions {
 }
 
 /**
- * Returns the authority of a spec file. A file that only root and the user who runs Berth can write or replace has that
- * of the user; a file from a repository, or one that others can change, has that of a token with scope `write`.
+ * Returns the authority of a spec file. If only root and the user who runs Berth can write or replace the file, it has
+ * the authority of that user. A file from a repository, or a file that other users can change, has the authority of a
+ * token with scope `write`.
  */
 export function findFileAuthority(file: string, options: FileTrustOptions): FileAuthority {
   const { folder, trust, userId = process.getuid?.() ?? 0 } = options;

@@ -41,7 +41,7 @@ export interface FolderSyncOptions {
   readonly folder: string;
   /** The domain below which Apps have their default domains. */
   readonly domains: DomainSettings;
-  /** The files that may use fields which reach outside of an App. Default: those only root and this user can write. */
+  /** Files that may use fields which reach outside of an App. Default: those that only root and this user can write. */
   readonly trust?: SpecsTrust;
   readonly store: Store;
   readonly clock: Clock;
@@ -74,11 +74,11 @@ export class FolderSync implements Disposable {
   #absent: AbsentFolder | undefined;
   #isEmpty = false;
   #held: readonly HeldPrune[] = [];
-  /** Folders that were not read, with the reason. */
+  /** Folders that were not read, and the reasons. */
   #unread: ReadonlyMap<string, string> = new Map();
   #approved = new Set<string>();
   #missingSince: ReadonlyMap<string, number> = new Map();
-  /** The file system that each file was last seen on, also for files that are gone. */
+  /** The file system on which each file was last seen, including files that no longer exist. */
   #devices = new Map<string, bigint>();
   #realpath: string | undefined;
   #isWriting = false;
@@ -94,7 +94,7 @@ export class FolderSync implements Disposable {
     this.#unwatch = parts.store.watch((change) => this.#noticeForcedDeletion(change));
   }
 
-  /** `suspects` are files that are read again even if their stamps are unchanged. */
+  /** Scans the folder. `suspects` are files that are read again even if their stamps are unchanged. */
   async scan(suspects: ReadonlySet<string>, signal: AbortSignal): Promise<ScanResult> {
     const scan = await scanFolder(this.#folder, signal);
     signal.throwIfAborted();
@@ -104,7 +104,7 @@ export class FolderSync implements Disposable {
     }
     if (this.#absent) this.#events.logFolderReturned();
     this.#absent = undefined;
-    // The link now leads to another folder, so that a different file system is expected.
+    // The link now leads to another folder, so a different file system is expected.
     if (scan.realpath !== this.#realpath) this.#devices = new Map();
     this.#realpath = scan.realpath;
     this.#unread = scan.unknown;
@@ -116,7 +116,7 @@ export class FolderSync implements Disposable {
     return { location: scan, recheckAt };
   }
 
-  /** Confirms the deletions that are held now, for the next scan. */
+  /** Confirms the deletions that wait for the user now. The next scan executes them. */
   confirmPrune(): readonly DeclaredResource[] {
     for (const held of this.#held) this.#approved.add(formatDeclaredId(held));
     return this.#held.map(({ kind, name, file }) => ({ kind, name, file }));
@@ -132,7 +132,7 @@ export class FolderSync implements Disposable {
     };
   }
 
-  /** Builds the report. It asks the store, because fields can be taken over long after the file was applied. */
+  /** Builds the report. It reads the store, because another manager may take over fields later. */
   #buildReport(file: SpecFile): SpecsReport["files"][number] {
     const report = buildFileReport(file);
     const resources = report.resources.map((resource) => {
@@ -144,7 +144,7 @@ export class FolderSync implements Disposable {
     return { ...report, resources };
   }
 
-  /** True if a file waits for a change of the store, such as for another file to release a resource. */
+  /** True if a file waits for a change of the store, for example because another file still declares its resource. */
   get hasRetries(): boolean {
     return [...this.#files.values()].some((file) => file.shouldRetry);
   }
@@ -153,7 +153,7 @@ export class FolderSync implements Disposable {
     this.#unwatch();
   }
 
-  /** Handles a missing folder: what was applied before stays, and no resource counts as missing. */
+  /** Handles a missing folder. All applied resources are kept, and none of them counts as missing. */
   #recordAbsence(absent: AbsentFolder): void {
     if (this.#absent?.message !== absent.message) this.#events.recordFolderAbsent(absent);
     this.#absent = absent;
@@ -162,7 +162,7 @@ export class FolderSync implements Disposable {
     this.#missingSince = new Map();
   }
 
-  /** Reads the texts of the files that may differ from what was applied. */
+  /** Reads the texts of the files that may differ from the applied texts. */
   async #loadChanged(
     scan: PresentFolder,
     suspects: ReadonlySet<string>,
@@ -221,7 +221,7 @@ export class FolderSync implements Disposable {
     return new Map([...loaded].toSorted(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  /** Lists the files whose resources the store has lost without a recorded deletion. */
+  /** Lists files whose resources are not in the store any more, although no deletion was recorded. */
   #findLostFiles(): ReadonlySet<string> {
     const declared = new Set(this.#listDeclared().map(formatDeclaredId));
     const lost = new Set<string>();
@@ -301,8 +301,8 @@ export class FolderSync implements Disposable {
   }
 
   /**
-   * Deletes the resource before it releases the manager: after a crash in between, the resource is still declared, and
-   * the next start continues.
+   * Deletes the resource before it removes the file as its manager. After a crash in between, the resource is still
+   * declared, and the next start continues.
    */
   #pruneResource({ kind, name, file }: DeclaredResource): void {
     const manager = formatFileManager(file);

@@ -5,25 +5,26 @@ import { type FSWatcher, watch } from "chokidar";
 import { CONFIG_MAP_LINK, isEditorNoise, isHidden, isSpecFileName } from "./file-names.ts";
 import type { FolderLocation } from "./scan-folder.ts";
 
-/** The maximum length of a chain of links. A longer chain exceeds the limit of the kernel, and cannot be resolved. */
+/** The maximum length of a chain of links. The kernel cannot resolve a longer chain. */
 const LINKS_MAX = 40;
 
 export interface WatcherEvents {
   /**
-   * Called when the folder may have changed. `path` is the spec file below the folder, if known: its text is read even
-   * if its stamp is unchanged.
+   * Called when the folder may have changed. `path` is the path of the spec file below the folder, if it is known. The
+   * text of that file has to be read even if its stamp is unchanged.
    */
   readonly onHint: (path: string | undefined) => void;
   /** Called for chokidar's own event of a file, which usually comes some time after the hint of the same change. */
   readonly onDelayedHint: (path: string | undefined) => void;
-  /** Called when events may be missing from now on, for example because the system has no more watches. */
+  /** Called when events may be missed from now on, for example because the system allows no more watches. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * Reports that the folder may have changed. These are hints only: the receiver has to scan. Watches the real folder
- * with chokidar and, in addition, every link on the path to it, because a replaced link (a new release, a config map)
- * changes nothing in the old folder. Watches only folders that the scan has read, since a link may lead to a whole disk.
+ * Reports that the folder may have changed. The reports are only hints, so the receiver has to scan. Watches the real
+ * folder with chokidar, and every link on the path to it, because a replaced link (a new release, a config map)
+ * changes nothing in the old folder. Watches only folders that the scan has read, because a link may lead to a whole
+ * disk.
  */
 export class FolderWatcher implements AsyncDisposable {
   readonly #folder: string;
@@ -40,7 +41,7 @@ export class FolderWatcher implements AsyncDisposable {
     this.#events = events;
   }
 
-  /** Called after each scan with the folder that was read; undefined if the folder does not exist. */
+  /** Called after each scan with the folder that was read, or with undefined if the folder does not exist. */
   async follow(location: FolderLocation | undefined): Promise<void> {
     if (this.#closed) return;
     await this.#followLinks();
@@ -81,7 +82,8 @@ export class FolderWatcher implements AsyncDisposable {
       return hint(path !== undefined && isSpecFileName(name) ? toSlashPath(path) : undefined);
     });
     watcher.on("all", (event, path) => {
-      // The watch ends with its folder, also if a new one has the same name: the next scan opens another watch.
+      // The watch ends when its folder is removed, even if a new folder has the same name. The next scan then opens
+      // another watch.
       if (event === "unlinkDir" && path === root && isCurrent()) this.#watched = undefined;
       const below = relative(root, path);
       if (isCurrent()) {
@@ -90,7 +92,7 @@ export class FolderWatcher implements AsyncDisposable {
         );
       }
     });
-    // Changes while the watches were being created have been missed.
+    // Changes that happened while the watches were being created were missed.
     watcher.on("ready", () => hint(undefined));
     watcher.on("error", (error) => {
       if (isCurrent()) this.#events.onError(error);
@@ -113,7 +115,7 @@ export class FolderWatcher implements AsyncDisposable {
         watcher.on("error", () => this.#events.onHint(undefined));
         this.#links.push(watcher);
       } catch {
-        // The parent does not exist either: a scan by the timer finds the folder later.
+        // The parent does not exist either. A scan by the timer finds the folder later.
       }
     }
   }
@@ -140,7 +142,7 @@ async function listLinkChain(folder: string): Promise<string[]> {
   return entries;
 }
 
-/** Returns false for the folders that were read, and for the spec files and links of config maps in them. */
+/** Returns false for the folders that were read, and for spec files and links of config maps in these folders. */
 function isIgnored(below: string, folders: ReadonlySet<string>): boolean {
   if (folders.has(below)) return false;
   const parent = posix.dirname(below);

@@ -2,7 +2,7 @@ import type { ControlPlane, SpecsGitReport, SpecsReport } from "../port.ts";
 import type { SpecFolder } from "./spec-folder.ts";
 import type { SpecsGitFollower } from "./specs-git-follower.ts";
 
-/** The watched folder together with the follower of its repository, for the API. */
+/** Combines the watched folder and the follower of its repository, for the API. */
 export class FollowedSpecs {
   readonly #folder: SpecFolder;
   readonly #follower: SpecsGitFollower;

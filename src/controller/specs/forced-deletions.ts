@@ -2,8 +2,9 @@ import type { Settings } from "../../store/store.ts";
 import { formatResourceKey, type ResourceKey } from "./prune-guard.ts";
 
 /**
- * Resources that were deleted with force although a file declares them. As with a field that was taken over with force,
- * this lasts until the text of the file changes: otherwise the next scan would create them again.
+ * Resources that were deleted with force although a file declares them. The deletion lasts until the text of the file
+ * changes; otherwise the next scan would create the resources again. The same rule applies to fields that another
+ * manager took over with force.
  */
 export class ForcedDeletions {
   readonly #settings: Settings;

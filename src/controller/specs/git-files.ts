@@ -13,7 +13,7 @@ export function createTemporaryName(): string {
   return `.berth-git.${randomBytes(6).toString("hex")}.tmp`;
 }
 
-/** Writes a file atomically: readers see the old or the new content, also after a crash. */
+/** Writes a file atomically: readers see the old or the new content, even after a crash. */
 export async function writeAtomically(path: string, content: string | Uint8Array): Promise<void> {
   const temporary = join(dirname(path), createTemporaryName());
   try {

@@ -4,7 +4,7 @@ import { getErrorCode } from "../../base/errors.ts";
 import { tryParseJson } from "../../base/json.ts";
 import { writeAtomically } from "./git-files.ts";
 
-/** The file which marks a folder that follows a repository, so that Berth never writes to another folder. */
+/** The file that marks a folder as the mirror of a repository. Berth writes only to folders with this file. */
 export const MARKER_FILE = ".berth-git.json";
 
 export interface Marker {
@@ -15,7 +15,7 @@ export interface Marker {
   readonly applied_at: string | null;
 }
 
-/** Reads the marker of a folder; undefined if there is none. An unreadable marker gives empty fields. */
+/** Reads the marker of a folder; undefined if there is none. For an unreadable marker, the fields are empty. */
 export async function readMarker(folder: string): Promise<Marker | undefined> {
   let text: string;
   try {

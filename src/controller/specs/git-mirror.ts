@@ -18,10 +18,10 @@ import { isHidden, isSpecFileName } from "./file-names.ts";
 import { isTemporaryName, writeAtomically } from "./git-files.ts";
 import { type Marker, readMarker, writeMarker } from "./git-marker.ts";
 
-/** The same depth as in a scan of the watched folder. */
+/** The maximum depth, which is the same as in a scan of the watched folder. */
 const DEPTH_MAX = 32;
 
-/** Lists the spec files of a checkout by their path below `path`. Throws `git_not_found` if there are none. */
+/** Lists the spec files of a checkout by their paths below `path`. Throws `git_not_found` if there are none. */
 export async function readSpecFiles(
   checkout: string,
   path: string,
@@ -53,13 +53,14 @@ export async function readSpecFiles(
 }
 
 /**
- * Claims `folder` for one repository if it is missing or empty. Throws ConflictError `conflict` if the name belongs to
- * another folder, which is left as it is.
+ * Claims `folder` for one repository if it is missing or empty. If the folder has another owner, throws ConflictError
+ * `conflict` and does not change the folder.
  */
 export async function claimFolder(folder: string, marker: Marker): Promise<Marker> {
   const known = (await isRealFolder(folder)) ? await readMarker(folder) : undefined;
   if (known) return known;
-  // The folder is created elsewhere and renamed together with its marker, so that a crash leaves no unmarked folder.
+  // The folder is created under another name with its marker, and then renamed, so that a crash leaves no folder
+  // without a marker.
   const made = await mkdtemp(`${folder.replace(/[^/]+$/, "")}.berth-git.`);
   try {
     await chmod(made, 0o755);
@@ -103,8 +104,9 @@ export async function findDifferences(
 }
 
 /**
- * Makes the spec files of a claimed folder equal to `files`: first writes new and different ones, each atomically, then
- * removes the others. Can be interrupted and repeated. Removes links without following them, and keeps all other files.
+ * Makes the spec files of a claimed folder equal to `files`: first writes new and different files, each atomically,
+ * then removes the others. It can be interrupted and repeated. Removes links without following them, and keeps all
+ * files that are not spec files.
  */
 export async function mirrorFiles(
   folder: string,
@@ -134,7 +136,7 @@ export async function mirrorFiles(
   return { written: changed, removed };
 }
 
-/** Creates the folders of a path; removes a file or a link that is in the place of a folder. */
+/** Creates the folders of a path. If a file or a link is where a folder should be, removes it. */
 async function makeParents(folder: string, below: string): Promise<void> {
   let path = folder;
   for (const part of below.split("/").slice(0, -1)) {

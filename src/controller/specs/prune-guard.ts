@@ -24,8 +24,8 @@ export function decidePrune(input: PruneInput): PruneDecision {
   let recheckAt: number | null = null;
 
   const unwanted = missing.filter((declared) => !wanted.has(formatResourceKey(declared)));
-  // Deletions are counted before they are confirmed, so that a slow removal of many files is not taken for several
-  // small ones.
+  // Deletions are counted before they are confirmed, so that a slow removal of many files is not treated as several
+  // small removals.
   const open = unwanted.filter((declared) => !input.approved.has(formatDeclaredId(declared)));
   const isMass =
     open.length >= MASS_PRUNE_MIN && open.length > input.declared.length * MASS_PRUNE_SHARE;
@@ -58,7 +58,7 @@ export function decidePrune(input: PruneInput): PruneDecision {
  * again, is complete well within this time.
  */
 export const CONFIRM_AFTER_MS = 1000;
-/** Fewer deletions at once than this are considered intended. */
+/** If fewer resources than this are deleted at once, the deletion is assumed to be intended. */
 const MASS_PRUNE_MIN = 3;
 const MASS_PRUNE_SHARE = 0.3;
 
@@ -67,7 +67,7 @@ export interface ResourceKey {
   readonly name: string;
 }
 
-/** A resource, and the file (below the folder) that the store has as its declaration. */
+/** A resource, and the path (below the folder) of the file that declares it according to the store. */
 export interface DeclaredResource extends ResourceKey {
   readonly file: string;
 }
@@ -80,7 +80,7 @@ export interface HeldPrune extends DeclaredResource {
 export interface FileView {
   /** The resources in the file's text; undefined if the text cannot be read or parsed. */
   readonly keys: readonly ResourceKey[] | undefined;
-  /** Returns true if the text of an unparsable file contains this word. */
+  /** Returns true if the text of a file that cannot be parsed contains this word. */
   readonly mentions: (word: string) => boolean;
 }
 
@@ -89,11 +89,11 @@ export interface PruneInput {
   readonly files: ReadonlyMap<string, FileView>;
   /** Returns true if this file is in a part of the folder that cannot be read. */
   readonly isUnknown: (file: string) => boolean;
-  /** Returns true if the file system of this file has been replaced by another one. */
+  /** Returns true if another file system is now mounted where this file was. */
   readonly isUnmounted: (file: string) => boolean;
   /** True if there is no spec file at all, as in an unmounted folder. */
   readonly isEmpty: boolean;
-  /** The time when each missing resource (by its id) was first seen missing, in epoch milliseconds. */
+  /** The time, in epoch milliseconds, when each missing resource (by its id) was first found missing. */
   readonly missingSince: ReadonlyMap<string, number>;
   /** The ids of deletions that the user has confirmed. */
   readonly approved: ReadonlySet<string>;
@@ -104,7 +104,7 @@ export interface PruneDecision {
   readonly prune: readonly DeclaredResource[];
   readonly held: readonly HeldPrune[];
   readonly missingSince: ReadonlyMap<string, number>;
-  /** The time when the next scan is due, in epoch milliseconds; null if no deletion waits. */
+  /** The time, in epoch milliseconds, when the next scan is due; null if no deletion waits. */
   readonly recheckAt: number | null;
 }
 
@@ -126,7 +126,7 @@ function isMissing(file: FileView | undefined, isUnknown: boolean, key: Resource
 }
 
 /**
- * Collects the keys of all resources that the files list. Files that could not be applied yet count too, because a
+ * Collects the keys of all resources that the files list. Files that could not be applied yet are included, because a
  * deletion would interfere with their next attempt.
  */
 function collectListedKeys(files: ReadonlyMap<string, FileView>): ReadonlySet<string> {
@@ -136,7 +136,10 @@ function collectListedKeys(files: ReadonlyMap<string, FileView>): ReadonlySet<st
   return wanted;
 }
 
-/** Returns an unparsable file that mentions the resource: it may have been moved there. */
+/**
+ * Returns a file that cannot be parsed and that mentions the resource, because the resource may have been moved into
+ * it.
+ */
 function findBrokenMention(
   files: ReadonlyMap<string, FileView>,
   declared: DeclaredResource,

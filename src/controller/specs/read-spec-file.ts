@@ -10,12 +10,12 @@ export type FileContent =
   | { readonly problem: string };
 
 /**
- * Reads the bytes of a spec file, at most one more than may be parsed. Undefined if the file has been removed since it
+ * Reads the bytes of a spec file, up to one more than the parser accepts. Undefined if the file was removed after it
  * was listed.
  */
 export async function readSpecFile(path: string): Promise<FileContent | undefined> {
   try {
-    // Non-blocking, because a pipe in the place of the file would block the scan.
+    // The file is opened without blocking, because a pipe with the name of the file would block the scan.
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       if (!(await file.stat()).isFile()) return { problem: "it is not a file" };

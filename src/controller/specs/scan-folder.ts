@@ -16,22 +16,22 @@ export interface AbsentFolder {
 export interface FolderLocation {
   /** The real path of the folder, with every link resolved. */
   readonly realpath: string;
-  /** Distinguishes the folder from another one that was created in its place. */
+  /** Identifies the folder. A new folder with the same path has another identity. */
   readonly identity: string;
-  /** The number of the file system of each folder, by its path ("" is the folder itself). */
+  /** The number of the file system of each folder, by the path of the folder ("" is the watched folder). */
   readonly folders: ReadonlyMap<string, bigint>;
 }
 
 export interface PresentFolder extends FolderLocation {
   readonly state: "present";
-  /** Files by path below the folder, with `/`, in order. */
+  /** The files, sorted by their paths below the folder, with `/` as separator. */
   readonly files: ReadonlyMap<string, ScannedFile>;
-  /** Folders that cannot be read, with the reason: files below them do not count as gone. */
+  /** Folders that cannot be read, with the reason. Files below them do not count as removed. */
   readonly unknown: ReadonlyMap<string, string>;
 }
 
 export interface ScannedFile {
-  /** Equal stamps mean an unchanged file, as far as the file system can tell. */
+  /** If the stamp is equal, the file is unchanged, as far as the file system can tell. */
   readonly stamp: string;
   /** The reason why the file cannot be read; absent if it can. */
   readonly problem?: string;
@@ -39,7 +39,10 @@ export interface ScannedFile {
 
 /** The limit of entries, far more than any set of specs has. */
 const ENTRIES_MAX = 50_000;
-/** The limit of entries behind one link: a link to a disk or a home folder is not read, and the other files are. */
+/**
+ * The limit of entries behind one link. If a link leads to a disk or a home folder, it is not read, but the other
+ * files are.
+ */
 const LINKED_ENTRIES_MAX = 10_000;
 const DEPTH_MAX = 32;
 
@@ -68,7 +71,7 @@ export async function scanFolder(folder: string, signal: AbortSignal): Promise<F
   return {
     state: "present",
     realpath: root,
-    // Inode numbers of deleted folders are reused at once, so the time of birth is part of the identity.
+    // Inode numbers of deleted folders are reused immediately, so the creation time is part of the identity.
     identity: `${rootStats.dev}:${rootStats.ino}:${rootStats.birthtimeNs}:${root}`,
     files,
     folders: walk.folders,
@@ -81,7 +84,7 @@ class FolderWalk {
   readonly folders = new Map<string, bigint>();
   readonly unknown = new Map<string, string>();
   readonly #root: string;
-  /** The folders that contain the root. */
+  /** The folders above the watched folder. */
   readonly #parents: ReadonlySet<string>;
   readonly #signal: AbortSignal;
   /**
@@ -170,8 +173,8 @@ class FolderWalk {
   }
 
   /**
-   * Ignores a plain entry that has been deleted meanwhile. A link whose target is gone still exists, and the target may
-   * come back, so the resources of that target do not count as gone.
+   * Ignores a plain entry that has been deleted meanwhile. A link whose target is missing still exists, and the target
+   * may come back. The resources of the target therefore do not count as missing.
    */
   #recordUnreadable(path: string, entry: Dirent, error: unknown): void {
     if (getErrorCode(error) === "ENOENT" && !entry.isSymbolicLink()) return;
@@ -193,14 +196,17 @@ async function listParentIdentities(root: string): Promise<ReadonlySet<string>> 
   const parents = new Set<string>();
   for (let path = root; dirname(path) !== path; ) {
     path = dirname(path);
-    // A folder that this user may not examine cannot be entered through a link either.
+    // A folder that this user may not examine cannot be entered through a link.
     const stats = await readStats(path).catch(() => undefined);
     if (stats) parents.add(identify(stats));
   }
   return parents;
 }
 
-/** This function takes a third of the time of stat from node:fs/promises, and a folder may have a thousand files. */
+/**
+ * Reads the stats of a file. This takes a third of the time of stat from node:fs/promises, and a folder may have a
+ * thousand files.
+ */
 function readStats(path: string): Promise<BigIntStats> {
   return new Promise((resolve, reject) => {
     stat(path, { bigint: true }, (error, stats) => (error ? reject(error) : resolve(stats)));

@@ -23,7 +23,7 @@ export interface SpecFile extends FileView {
   /** sha256 of the text; empty if it cannot be read. */
   readonly hash: string;
   readonly state: SpecFileReport["state"];
-  /** The store has refused it for a reason that may pass without an edit. */
+  /** True if the store has refused the file for a reason that may pass without an edit. */
   readonly shouldRetry: boolean;
   readonly resources: SpecFileReport["resources"];
   readonly errors: readonly ParseProblem[];
@@ -98,16 +98,16 @@ export const MANAGER_PREFIX = "file:";
 const mentionsNothing = () => false;
 
 /**
- * Returns true if the text contains the word. Names contain no special characters of patterns except hyphens, which
- * count as part of a word here.
+ * Returns true if the text contains the word. The special characters of patterns need no escaping, because names
+ * contain only hyphens, which count as part of a word here.
  */
 function hasWord(text: string, word: string): boolean {
   return new RegExp(`(?<![a-z0-9-])${word}(?![a-z0-9-])`).test(text);
 }
 
 /**
- * Makes the folder of a local source, which a file names relative to itself, absolute for the store. `folder` is the
- * watched folder as configured, not its real path, because its links may change.
+ * Makes the folder of a local source absolute for the store, because a file names it relative to itself. `folder` is
+ * the watched folder as configured rather than its real path, because its links may change.
  */
 function withAbsoluteSource(
   document: ParsedDocument,

@@ -11,14 +11,15 @@ import { FolderWatcher } from "./folder-watcher.ts";
 import type { FolderLocation } from "./scan-folder.ts";
 
 /**
- * The interval of scans, which find changes without events, such as behind nested links and on network file systems.
+ * The interval of scans. They find changes for which no event arrives, such as those behind nested links and on
+ * network file systems.
  */
 const RESCAN_MS = 10_000;
-/** The interval of scans while the folder is missing, or the system gives no events. */
+/** The interval of scans while the folder is missing, or while the system sends no events. */
 const RESCAN_WITHOUT_EVENTS_MS = 2000;
 
 export interface SpecFolderOptions extends FolderSyncOptions {
-  /** Runs background work, so that a shutdown waits for it. Default: a group of its own. */
+  /** Runs background work, so that a shutdown waits for it. By default, the folder uses its own group. */
   readonly tasks?: TaskGroup;
 }
 
@@ -60,7 +61,7 @@ export class SpecFolder implements AsyncDisposable {
     this.#debouncer = new Debouncer(this.#clock, () => this.#trigger());
     this.#watcher = new FolderWatcher(options.folder, {
       onHint: (path) => this.#hint(path),
-      // The change is certain already, so debouncing it again would only add delay.
+      // The file has certainly changed already, so a second debounce would only add a delay.
       onDelayedHint: (path) => {
         if (path === undefined || !this.#suspects.has(path)) this.#hint(path);
       },
@@ -69,14 +70,14 @@ export class SpecFolder implements AsyncDisposable {
   }
 
   /**
-   * Applies the folder, then follows it until `signal` aborts. Resolves when the first scan has been applied. A missing
-   * folder is not an error: the scan waits for it.
+   * Applies the folder, then follows it until `signal` aborts. Resolves when the first scan has been applied. A
+   * missing folder is not an error: later scans find it when it is created.
    */
   async start(signal: AbortSignal): Promise<void> {
     this.#signal = AbortSignal.any([signal, this.#tasks.signal, this.#stop.signal]);
     await this.rescan();
     const unwatch = this.#store.watch(({ type, kind }) => {
-      // A name that was in use or being deleted, or a domain of an App that has changed, may be available now.
+      // A name that was in use, or a domain of an App, may have become available.
       const mayRelease = type === "deleted" || (type === "modified" && kind === "App");
       if (mayRelease && this.#sync.hasRetries) this.#debouncer.trigger();
     });
@@ -98,14 +99,16 @@ export class SpecFolder implements AsyncDisposable {
     return this.#sync.report();
   }
 
-  /** Confirms and returns the deletions that a guard holds; the next scan, which follows at once, executes them. */
+  /** Confirms and returns the deletions that wait for the user. The next scan executes them, and follows at once. */
   confirmPrune(): ReturnType<ControlPlane["confirmPrune"]> {
     const confirmed = this.#sync.confirmPrune();
     if (confirmed.length > 0 && this.#isFollowing) this.#trigger();
     return confirmed;
   }
 
-  /** Scans once, after a scan that is running. Does not need `start`: the simulation calls only this. */
+  /**
+   * Runs one scan, after a running scan has ended. It does not require `start`; the simulation calls only this method.
+   */
   rescan(): Promise<void> {
     const scan = this.#scanning.then(() => this.#scan());
     this.#scanning = scan.catch(() => {});

@@ -22,9 +22,12 @@ import {
 } from "./git-mirror.ts";
 import { MANAGER_PREFIX, parseFileManager } from "./spec-file.ts";
 
-/** The limits of a checkout, far above those of any specs: a larger repository is probably the wrong one. */
+/**
+ * The limits of a checkout. They are far above the size of any specs, so a larger repository is probably the wrong
+ * one.
+ */
 const CHECKOUT_LIMITS = { bytesMax: 64 * 1024 * 1024, filesMax: 20_000 } as const;
-/** The time limit of a round. A longer round is aborted, for example if a server sends one byte a minute. */
+/** The time limit of a round. A longer round is aborted, for example if a server sends only one byte a minute. */
 const ROUND_MS_MAX = 5 * 60_000;
 const RETRY_MS_MIN = 5_000;
 const RETRY_MS_MAX = 10 * 60_000;
@@ -32,9 +35,9 @@ const NAMES_SHOWN_MAX = 5;
 
 export interface SpecsGitFollowerOptions {
   readonly git: GitClient;
-  /** The watched folder: the files of the repository are written to a subfolder of it. */
+  /** The watched folder. The files of the repository are written to a subfolder of it. */
   readonly folder: string;
-  /** The folder for checkouts, which is created, and emptied at the start. It must contain nothing else. */
+  /** The folder for checkouts. It is created, and emptied at the start, so it must contain nothing else. */
   readonly tempDir: string;
   readonly config: SpecsGitSettings;
   readonly store: Store;
@@ -47,9 +50,9 @@ export interface SpecsGitFollowerOptions {
 }
 
 /**
- * Mirrors a repository into the watched folder, whose own rules apply to the files: an invalid file changes nothing,
- * and a missing one is pruned in two phases. Level-triggered: each round resolves the commit and compares the files, so
- * that a round can be interrupted anywhere.
+ * Mirrors a repository into the watched folder. The rules of that folder then apply to the files: an invalid file
+ * changes nothing, and a missing file is pruned in two phases. Level-triggered: each round resolves the commit and
+ * compares the files, so that a round can be interrupted at any point.
  */
 export class SpecsGitFollower implements AsyncDisposable {
   readonly #options: SpecsGitFollowerOptions;
@@ -79,13 +82,13 @@ export class SpecsGitFollower implements AsyncDisposable {
     this.#target = join(options.folder, this.#name);
   }
 
-  /** Starts the follower; the first round has begun when this returns. */
+  /** Starts the follower. The first round has begun when the method returns. */
   start(): void {
     this.#tasks.run("specs from git", (signal) => this.#follow(signal));
   }
 
   /**
-   * Requests a round. Resolves when a round that began after this call has ended, also if it failed; rejects when
+   * Requests a round. Resolves when a round that began after this call has ended, even if it failed. Rejects when
    * `signal` aborts.
    */
   async sync(signal: AbortSignal): Promise<SpecsGitReport> {
@@ -100,8 +103,8 @@ export class SpecsGitFollower implements AsyncDisposable {
   }
 
   /**
-   * Handles a push to a repository, named by any of its URLs. Returns true if it is the followed repository, and then
-   * requests a round.
+   * Handles a push to a repository, which may have several URLs. Returns true and requests a round if it is the
+   * followed repository.
    */
   handlePush(urls: readonly string[], ref: string | undefined): boolean {
     const { url, ref: own } = this.#options.config;
@@ -153,7 +156,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     return Math.round(waitMs * (0.8 + 0.2 * random()));
   }
 
-  /** Queues one round after the current one; callers that come meanwhile share it. */
+  /** Queues one round after the current one. Further callers share this round until it begins. */
   #requestRound(): Promise<void> {
     this.#nextRound ??= this.#round.then(() => {
       this.#nextRound = undefined;
@@ -251,8 +254,9 @@ export class SpecsGitFollower implements AsyncDisposable {
   }
 
   /**
-   * Refuses to write if the watched folder is missing or empty although its files declare resources, because it is
-   * probably not mounted: new files would make it look as if the others had been deleted.
+   * Refuses to write if the watched folder is missing or empty although files in it declare resources, because the
+   * folder is probably not mounted. With new files in it, the folder would look as if the other files had been
+   * deleted.
    */
   async #assertFolderMounted(): Promise<void> {
     const { folder, store } = this.#options;
@@ -294,7 +298,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     );
   }
 
-  /** Records each problem once: a lasting problem causes no further event. */
+  /** Records each problem once. If a problem lasts, no further event is recorded. */
   #noteFailure(message: string): void {
     const isNew = this.#state !== "failing" || this.#message !== message;
     this.#state = "failing";
