@@ -92,7 +92,7 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
     if (!values) {
       return {
         reason: "SecretNotFound",
-        message: `env ${variable} wants Secret "${value.secret}", which does not exist; create it with berth secrets set ${value.secret} ${value.key ?? "value"}=VALUE`,
+        message: `env ${variable} needs Secret "${value.secret}", which does not exist; create it with berth secrets set ${value.secret} ${value.key ?? "value"}=VALUE`,
       };
     }
     if (resolveSecretKey(values, value) === undefined) {

@@ -221,7 +221,7 @@ function findRepeatedFailure({ plan, health, desired, memory, resource }: Findin
       : describeContainerState(container);
   return {
     reason: "CrashLoop",
-    message: `${what}, again and again; Berth keeps restarting it at intervals of up to 5 minutes, since this version has worked: berth logs ${resource.metadata.name} may show why`,
+    message: `${what}; this has happened repeatedly. This version worked before, so Berth keeps restarting it, with up to 5 minutes in between. To find the cause: berth logs ${resource.metadata.name}`,
   };
 }
 

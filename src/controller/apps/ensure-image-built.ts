@@ -41,7 +41,7 @@ export function ensureImageBuilt(
     const { message, retryAtMs: nextRetryAtMs } = state;
     const outage = {
       reason: "DiskFull",
-      message: `the build waits for space: ${message}; it starts when there is room`,
+      message: `the build waits for space: ${message}; it starts when there is enough space`,
     };
     return { type: "waiting", progress: null, outage, nextRetryAtMs };
   }

@@ -234,7 +234,10 @@ export class HealthMonitor {
     try {
       const result = await this.#options.runtime.probe(target.id, probe, check.timeoutMs, signal);
       return toleratesSilence(target, result)
-        ? { healthy: true, message: "the port accepts connections, and answers no GET" }
+        ? {
+            healthy: true,
+            message: "the port accepts connections, but does not answer a GET request",
+          }
         : result;
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;

@@ -65,7 +65,7 @@ export function explainPendingModel(
   if (!model)
     return {
       reason: "ModelNotFound",
-      message: `wants model "${name}", which does not exist; declare it with kind: Model`,
+      message: `needs model "${name}", which does not exist; declare it with kind: Model`,
     };
   const { status, spec, metadata } = model;
   if (metadata.deletionTimestamp !== null) return notReady(name, "it is being deleted");

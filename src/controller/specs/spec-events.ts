@@ -13,7 +13,7 @@ import type { SpecFile } from "./spec-file.ts";
 
 const FIELDS_SHOWN_MAX = 5;
 
-/** Reports the changes of the folder as events and log lines, each of them once. */
+/** Reports changes of the folder as events and log lines. Each change is reported once. */
 export class SpecEvents {
   readonly #events: EventLog;
   readonly #logger: Logger;
@@ -35,7 +35,7 @@ export class SpecEvents {
     this.#logger.info({ ...key, file, created }, "spec applied");
   }
 
-  /** Records each problem once: a file that stays invalid causes no further event. */
+  /** Records each problem once. If a file stays invalid, no further event is recorded. */
   recordRefused(before: SpecFile | undefined, now: SpecFile): void {
     const [first] = now.errors;
     if (!first) return;
@@ -83,7 +83,7 @@ export class SpecEvents {
   }
 
   logFolderReturned(): void {
-    this.#logger.info({}, "the watched folder is back");
+    this.#logger.info({}, "the watched folder can be read again");
   }
 }
 

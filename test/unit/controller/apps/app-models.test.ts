@@ -189,7 +189,7 @@ describe("an App with models waits", () => {
   it("for a model that does not exist", () => {
     expect(pending(spec)).toMatchObject({
       reason: "ModelNotFound",
-      message: expect.stringContaining('wants model "chat", which does not exist'),
+      message: expect.stringContaining('needs model "chat", which does not exist'),
     });
   });
 

@@ -112,7 +112,7 @@ test("a build that lacks disk space is stalled at once, and starts when there is
   harness.builds.isDiskFull = true;
   harness.apply("web", sourceApp);
   await harness.clock.advance(10);
-  const message = "the build waits for space: 3 MiB are free; it starts when there is room";
+  const message = "the build waits for space: 3 MiB are free; it starts when there is enough space";
   expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "DiskFull", message });
   expect(harness.app("web")?.status).toMatchObject({ phase: "failed", nextRetryAt: null });
   expect(outcome(harness)).toEqual({ type: "failed", message });

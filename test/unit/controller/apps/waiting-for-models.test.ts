@@ -87,7 +87,7 @@ describe("an App with models", () => {
 
   test("has a plan that is blocked, with the reason", async () => {
     const plan = await harness.controlPlane.planApp("web", spec, signal);
-    expect(plan.blockedBy).toContain('wants model "chat", which does not exist');
+    expect(plan.blockedBy).toContain('needs model "chat", which does not exist');
     harness.applyModel("chat", { source, running: true });
     await harness.waitForModelPhase("chat", "downloading");
     const later = await harness.controlPlane.planApp("web", spec, signal);
