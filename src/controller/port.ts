@@ -16,9 +16,10 @@ export interface ControlPlane {
   /** Returns the last known state of the engine without asking it. */
   engine(): EngineState;
   /**
-   * Returns what a reconcile of this App would do now: with `spec` instead of the stored one if given, with
-   * `annotations` added to the stored ones, and as if `plannedResources`, which the same dry run would write, existed.
-   * The App need not exist if `spec` is given. Throws NotFoundError, `engine_unreachable`.
+   * Returns what a reconcile of this App would do now. With `spec`, the plan is made for this spec instead of the
+   * stored one. `annotations` are added to the stored ones. `plannedResources`, which the same dry run would write,
+   * are treated as if they existed. The App need not exist if `spec` is given. Throws NotFoundError,
+   * `engine_unreachable`.
    */
   planApp(
     name: string,
@@ -39,32 +40,40 @@ export interface ControlPlane {
    * be reached. Throws NotFoundError, `hub_denied`, `invalid_spec`.
    */
   checkSource(spec: ModelSpec, signal: AbortSignal): Promise<void>;
-  /** Returns the progress of the download or the check of a Model; undefined if none runs. */
+  /** Returns the progress of the download or the check of a Model; undefined if there is none in progress. */
   modelProgress(name: string): ModelProgress | undefined;
   /** Returns the state of the assistant's daemon. */
   assistant(): AssistantReport;
   /** Returns the state of the companion of the user who runs Berth. */
   companion(): CompanionReport;
-  /** Returns the assistant's other models as last observed: files in its own folder of models. */
+  /**
+   * Returns the assistant's other models as last observed. They are the files in the assistant's own folder of models.
+   */
   otherModels(): readonly AssistantModel[];
-  /** Returns why nothing can be written to the data directory, and what to do; null if it can. */
+  /** Returns why nothing can be written to the data directory, and what to do; null if it can be written. */
   diskProblem(): string | null;
-  /** Yields the log lines of all containers of an App, also kept lines of removed ones, oldest first. Throws NotFoundError. */
+  /**
+   * Yields the log lines of all containers of an App, oldest first, including the kept lines of removed containers.
+   * Throws NotFoundError.
+   */
   appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogEntry>;
   /** Queues a resource before all others and resets its back-off. */
   wake(kind: Kind, name: string): void;
   /** Returns the state of the watched folder. */
   specs(): SpecsReport;
   /**
-   * Fetches the repository that the watched folder follows. Resolves also if the fetch has failed, as the report says.
-   * Throws ConflictError `wrong_state` if the folder follows none.
+   * Fetches the repository that the watched folder follows. If the fetch fails, resolves to a report with the failure.
+   * Throws ConflictError `wrong_state` if the folder follows no repository.
    */
   syncSpecs(signal: AbortSignal): Promise<SpecsGitReport>;
   /** Confirms the deletions that wait for the user. Returns the resources that will be pruned. */
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
 }
 
-/** A resource that a dry run would write. A Secret has its values in addition, which a resource never contains. */
+/**
+ * A resource that a dry run would write. For a Secret, its values are included too, because a stored resource never
+ * contains them.
+ */
 export interface PlannedResource {
   readonly resource: Resource;
   readonly values?: Readonly<Record<string, string>>;
@@ -84,7 +93,7 @@ export interface PlanReport {
   readonly generation: number;
   readonly strategy: "recreate" | "rolling";
   readonly strategyReason: string;
-  /** In the order of execution; empty if nothing is to be done. */
+  /** The operations in the order of execution; empty if there is nothing to do. */
   readonly operations: readonly {
     readonly operation: string;
     readonly target: string;
@@ -92,22 +101,25 @@ export interface PlanReport {
   }[];
   /** Differences between the stored spec and the planned one. */
   readonly changes: readonly FieldChange[];
-  /** The reason why the plan cannot be executed, such as a dependency that is not Ready; null if it can. */
+  /** The reason why the plan cannot be executed, such as a dependency that is not Ready; null if it can be executed. */
   readonly blockedBy: string | null;
 }
 
 export interface ModelPlanReport {
   readonly model: string;
   readonly generation: number;
-  /** In the order of execution; empty if nothing is to be done. */
+  /** The operations in the order of execution; empty if there is nothing to do. */
   readonly operations: PlanReport["operations"];
   readonly changes: readonly FieldChange[];
-  /** The reason why the plan cannot be executed, such as memory that another model uses; null if it can. */
+  /** The reason why the plan cannot be executed, such as memory that another model uses; null if it can be executed. */
   readonly blockedBy: string | null;
 }
 
 export interface ModelProgress {
-  /** The current step; resolving: the source is being queried; waiting: the download is queued behind others. */
+  /**
+   * The current step. resolving: the source is being queried. waiting: the download is queued until other downloads
+   * have ended.
+   */
   readonly step: "resolving" | "waiting" | "downloading" | "verifying";
   readonly doneBytes: number;
   /** The total size; null if the source does not report it. */
@@ -129,7 +141,7 @@ export interface AppLogLine {
   readonly container: string;
 }
 
-/** A line, or the number of lines of a followed log that were skipped, because the reader was too slow. */
+/** A line of a log, or the number of lines of a followed log that were skipped because the reader was too slow. */
 export type AppLogEntry = AppLogLine | { readonly skipped: number; readonly container: string };
 
 export interface SpecFileReport {
@@ -142,8 +154,8 @@ export interface SpecFileReport {
     readonly kind: Kind;
     readonly name: string;
     /**
-     * Fields that another manager has taken over with force, as JSON Pointers. "" means that the whole resource was
-     * deleted with force: it is not created again until the file's text changes.
+     * Fields of the file that another manager now owns, because it wrote them with force, as JSON Pointers. "" means
+     * that the whole resource was deleted with force: it is not created again until the file's text changes.
      */
     readonly yielded: readonly string[];
   }[];
@@ -161,7 +173,7 @@ export interface SpecsReport {
   readonly state: "watching" | "missing" | "unreadable" | "empty" | "off";
   readonly message: string | null;
   readonly files: readonly SpecFileReport[];
-  /** The repository that a part of the folder comes from; absent if the folder follows none. */
+  /** The repository whose files are mirrored into the folder; absent if the folder follows no repository. */
   readonly git?: SpecsGitReport;
   /** Prunes that wait for `berth prune --confirm`. */
   readonly pendingPrune: readonly {
@@ -178,7 +190,7 @@ export interface SpecsGitReport {
   readonly ref: string | null;
   /** The folder of the repository. */
   readonly path: string;
-  /** The folder below the watched one that has the files of the repository. */
+  /** The subfolder of the watched folder that contains the files of the repository. */
   readonly folder: string;
   /** The commit of these files; null before the first checkout. */
   readonly commit: string | null;

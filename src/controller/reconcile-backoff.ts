@@ -1,8 +1,8 @@
 import { backoffMs } from "../base/backoff.ts";
 
-/** The first delay of a key that has failed, doubled each time: 250 ms, 500 ms, 1 s ... */
+/** The first delay for a key that has failed. It doubles with each further failure: 250 ms, 500 ms, 1 s ... */
 export const BACKOFF_BASE_MS = 250;
-/** The longest delay of a key that keeps failing, which is a common setting for controller-runtime. */
+/** The longest delay of a key that keeps failing. It is a common setting for controller-runtime. */
 export const BACKOFF_MAX_MS = 5 * 60_000;
 
 /** Returns the milliseconds to wait after the n-th failure in a row (n from 0), with a jitter of up to a fifth. */

@@ -9,9 +9,9 @@ import { RetryLaterError } from "./retry-later-error.ts";
 import { type ReconcilePriority, WorkQueue } from "./workqueue.ts";
 
 export interface ReconcileResult {
-  /** True if the resource matches its spec, or waits for a change: its back-off is reset. */
+  /** True if the resource matches its spec, or waits for a change. Its back-off is then reset. */
   readonly isSettled: boolean;
-  /** The milliseconds until the next reconcile without an event; null means at the next resync. */
+  /** The milliseconds until the next reconcile if no event arrives; null means that the next resync reconciles it. */
   readonly requeueAfterMs: number | null;
 }
 
@@ -24,11 +24,11 @@ export interface ReconcileLoopOptions {
   readonly logger: Logger;
   readonly metrics: ControllerMetrics;
   readonly tasks: TaskGroup;
-  /** Returns 0 to 1; spreads back-offs. */
+  /** Returns 0 to 1, to spread back-offs. */
   readonly random: () => number;
   /**
-   * Converges one resource to its spec, or removes what a deleted one has left. `retryAtMs` is when the next run
-   * follows if this one throws anything but a RetryLaterError, in epoch milliseconds.
+   * Converges one resource to its spec, or cleans up after a deleted one. `retryAtMs` is the time of the next run, in
+   * epoch milliseconds, if this one throws an error other than a RetryLaterError.
    */
   readonly reconcile: (
     name: string,
@@ -42,7 +42,7 @@ export class ReconcileLoop {
   readonly #options: ReconcileLoopOptions;
   readonly #queue: WorkQueue;
   readonly #failures = new Map<string, number>();
-  /** The number of replacement workers that have to end, because the runs that they replaced continue. */
+  /** The number of replacement workers that have to end, because the workers that they replaced have continued. */
   #surplusWorkers = 0;
 
   constructor(options: ReconcileLoopOptions) {
@@ -83,13 +83,16 @@ export class ReconcileLoop {
     this.#queue.close();
   }
 
-  /** True if no key waits and no reconcile runs. */
+  /** True if no key is queued and no reconcile runs. */
   get isIdle(): boolean {
     const { waiting, processing } = this.#queue.depth;
     return waiting === 0 && processing === 0;
   }
 
-  /** Starts another worker while `call` only waits: ten apps that stop for ten minutes do not delay other apps. */
+  /**
+   * Starts another worker while `call` only waits, so that ten apps that take ten minutes to stop do not delay other
+   * apps.
+   */
   async withReplacementWorker<T>(call: () => Promise<T>): Promise<T> {
     this.#options.tasks.run(`replacement ${this.#options.name} worker`, (signal) =>
       this.#work(signal),

@@ -1,6 +1,6 @@
 import { BerthError } from "../base/errors.ts";
 
-/** A failure whose next try has a time of its own: the loop waits for it instead of its usual back-off. */
+/** A failure that determines the time of its next try. The loop then uses this time instead of its usual back-off. */
 export class RetryLaterError extends BerthError {
   /** Epoch milliseconds. */
   readonly retryAtMs: number;
@@ -14,7 +14,10 @@ export class RetryLaterError extends BerthError {
     this.outageAtMs = outageAtMs;
   }
 
-  /** Returns when to reconcile again: to try, or before that to report the outage. In epoch milliseconds. */
+  /**
+   * Returns the time of the next reconcile, in epoch milliseconds: the time of the next try, or an earlier time at
+   * which the outage has to be reported.
+   */
   nextRunAtMs(nowMs: number): number {
     return this.outageAtMs > nowMs ? Math.min(this.outageAtMs, this.retryAtMs) : this.retryAtMs;
   }

@@ -5,14 +5,14 @@ export const priorities = { user: 0, spec: 1, event: 2, resync: 3 } as const;
 export type ReconcilePriority = keyof typeof priorities;
 
 /**
- * The waiting time that equals one step of priority: a resync that has waited 6 s comes before a new action of the
- * user, so that no key starves.
+ * The waiting time that equals one step of priority. A resync that has waited 6 s comes before a new action of the
+ * user, so that every key is processed at some time.
  */
 const PRIORITY_STEP_MS = 2_000;
 
 /**
- * A work queue as in client-go: a key is processed by one worker at a time, a key that is added while it is being
- * processed runs once more afterwards, and any number of additions before a run collapse into one.
+ * A work queue as in client-go. A key is processed by one worker at a time. A key that is added while it is being
+ * processed runs once more afterwards. Any number of additions before a run count as one.
  */
 export class WorkQueue {
   readonly #clock: Clock;
@@ -52,7 +52,10 @@ export class WorkQueue {
     this.#delayed.set(key, { at: this.#clock.now() + delayMs, cancel });
   }
 
-  /** Resolves to the next key, which the caller processes until `done`; to undefined when the queue is closed. */
+  /**
+   * Resolves to the next key, or to undefined when the queue is closed. The key counts as being processed until the
+   * caller calls `done`.
+   */
   take(): Promise<string | undefined> {
     return new Promise((resolve) => {
       if (this.#closed) {
@@ -75,7 +78,7 @@ export class WorkQueue {
     for (const waiter of this.#waiters.splice(0)) waiter(undefined);
   }
 
-  /** The number of keys that wait, are being processed, or are delayed. */
+  /** The number of keys that are waiting, being processed, or delayed. */
   get depth(): { readonly waiting: number; readonly processing: number; readonly delayed: number } {
     return {
       waiting: this.#dirty.size,
@@ -96,7 +99,7 @@ export class WorkQueue {
       const waiting = this.#dirty.get(next);
       this.#dirty.delete(next);
       this.#processing.add(next);
-      // The run reads everything and requeues the key if needed, so a delayed addition is superfluous.
+      // The run reads the whole state, and requeues the key if needed, so a delayed addition has become unnecessary.
       this.#cancelDelay(next);
       this.onTake(next, this.#clock.now() - (waiting?.addedAt ?? this.#clock.now()));
       this.#waiters.shift()?.(next);

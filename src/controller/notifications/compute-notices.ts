@@ -5,12 +5,13 @@ import type { WebhookEvent } from "../../resources/webhook-events.ts";
 import type { EventRecord } from "../../store/store.ts";
 
 /**
- * Computes the notices for receivers as pure functions of the store. For Apps they follow from the status and not from
- * events, so that a notice which a crash has prevented is found again; `ReportedState` prevents a notice from being
- * sent twice. Only a deletion, which leaves no status, is taken from its event.
+ * Computes the notices for receivers as pure functions of the store. The notices about Apps are computed from the
+ * status instead of from events, so that a notice that was lost in a crash is found again. `ReportedState` prevents
+ * that a notice is sent twice. Only the notice of a deletion is computed from its event, because a deleted App has no
+ * status.
  */
 export interface Notice {
-  /** The most specific event first: a webhook gets the first one that it subscribes to. */
+  /** The events of the notice, the most specific one first. A webhook gets the first one that it subscribes to. */
   readonly events: readonly WebhookEvent[];
   readonly message: string;
   readonly generation: number | null;
@@ -19,11 +20,11 @@ export interface Notice {
 /** The notices of one App that have been enqueued already. */
 export interface ReportedState {
   readonly uid: string;
-  /** The version whose deployment was reported last; null: none, or it has failed since. */
+  /** The version whose deployment was reported last; null if there is none, or if it has failed since. */
   readonly deployed: string | null;
-  /** Generation and reason of the failure that was reported last. */
+  /** The generation and the reason of the failure that was reported last. */
   readonly failed: string | null;
-  /** The generation whose revert was reported last. */
+  /** The generation of the revert that was reported last. */
   readonly reverted: number | null;
   readonly isUnhealthy: boolean;
 }
@@ -31,11 +32,14 @@ export interface ReportedState {
 export interface AppNotices {
   readonly notices: readonly Notice[];
   readonly reported: ReportedState;
-  /** The time to compute again without a change, in epoch milliseconds; null means never. */
+  /** The time, in epoch milliseconds, when the notices have to be computed again without a change; null means never. */
   readonly recheckAt: number | null;
 }
 
-/** Lost health is reported after this time. A container that ends and is restarted is healthy again well within it. */
+/**
+ * Lost health is reported after this time. A container that ends and is restarted is usually healthy again well
+ * before.
+ */
 export const HEALTH_LOST_AFTER_MS = 10_000;
 
 /** The reasons of a stalled App and of a revert that mean a failed build. */
@@ -81,7 +85,7 @@ export function computeAppNotices(
   if (stalled?.status === "True" && stalled.observedGeneration === generation) {
     const { reason, message } = stalled;
     const isBuild = buildFailureReasons.has(reason);
-    // Each commit of a branch is built for the same generation, so the message distinguishes their failures.
+    // Several commits of a branch are built for the same generation, so the message distinguishes their failures.
     const failed = isBuild
       ? `${generation} ${reason} ${digest(message)}`
       : `${generation} ${reason}`;
@@ -90,7 +94,8 @@ export function computeAppNotices(
     reported = { ...reported, failed };
   }
   if (isReady) reported = { ...reported, failed: null };
-  // Only a version that was Ready for long enough counts as deployed: some versions answer one probe and then crash.
+  // Only a version that was Ready for long enough counts as deployed, because some versions answer one probe and then
+  // crash.
   if (isReady && stable !== null && stable.hash !== reported.deployed) {
     const revision = status.revisions.applied ?? status.revisions.attempted;
     const which = revision === null ? "" : `, revision ${revision},`;
@@ -102,7 +107,7 @@ export function computeAppNotices(
     notices.push({ events: ["recovered"], message: "running and healthy again", generation });
     reported = { ...reported, isUnhealthy: false };
   }
-  // The user who stops or suspends an app needs no notice of it.
+  // A user who stops or suspends an app needs no notice of it.
   if (app.spec.running === false || app.spec.suspend === true)
     return { notices, reported: { ...reported, isUnhealthy: false }, recheckAt: null };
   const lostSince = findHealthLostSince(app);
@@ -115,8 +120,8 @@ export function computeAppNotices(
 }
 
 /**
- * Returns since when an App that had been Ready for long enough has fewer healthy containers than it had, in epoch
- * milliseconds. Undefined if it is healthy, has not been observed, or is being updated.
+ * Returns the time, in epoch milliseconds, since which an App has fewer healthy containers than before, if it had been
+ * Ready for long enough. Undefined if the App is healthy, has not been observed, or is being updated.
  */
 function findHealthLostSince({ status, spec }: Resource<"App">): number | undefined {
   const ready = findCondition(status?.conditions ?? [], "Ready");
@@ -125,7 +130,7 @@ function findHealthLostSince({ status, spec }: Resource<"App">): number | undefi
   const { stable, attempt, stalled } = status.memory;
   if (!stable || (attempt !== null && attempt.hash !== stable.hash)) return undefined;
   if (attempt === null && stalled === null) return undefined;
-  // An app that was stopped is not Ready from then on, so its start does not count as a loss of health.
+  // A stopped app is not Ready, so its next start does not count as a loss of health.
   const notReadySince = Date.parse(ready.lastTransitionTime);
   if (attempt !== null && notReadySince < (attempt.beganAt ?? 0)) return undefined;
   const wanted = Math.min(stable.replicas, spec.replicas ?? 1);

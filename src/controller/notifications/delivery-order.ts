@@ -1,9 +1,9 @@
 import type { DeliveryRecord } from "../../store/store.ts";
 
 /**
- * While a failed delivery has had fewer attempts than this, the deliveries behind it wait, so that a receiver that
- * restarts gets everything in order. After that they overtake it, because one body that a receiver cannot process must
- * not delay all others for hours.
+ * While a failed delivery has had fewer attempts than this, later deliveries wait for it, so that a receiver that
+ * restarts gets all deliveries in order. After that, later deliveries are sent first, because one body that a receiver
+ * cannot process must not delay all others for hours.
  */
 const BLOCKING_ATTEMPTS_MAX = 3;
 
@@ -13,7 +13,7 @@ export type NextDelivery =
   | { readonly type: "wait"; readonly untilMs: number }
   | { readonly type: "none" };
 
-/** Chooses the next one of a webhook's pending deliveries, which are ordered from old to new. Pure. */
+/** Chooses the next delivery from the pending deliveries of a webhook, which are sorted from old to new. Pure. */
 export function chooseNextDelivery(
   pending: readonly DeliveryRecord[],
   nowMs: number,

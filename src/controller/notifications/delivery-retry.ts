@@ -1,14 +1,14 @@
 /**
- * The waits between attempts: short at first, for a receiver that restarts, then hours, for one whose operator is
- * asleep. Six attempts in about two and a half hours, after which the user can request another.
+ * The waits between attempts. The first waits are short, for a receiver that restarts; later ones take hours, for a
+ * receiver whose operator is asleep. After the last attempt, the user can request another one.
  */
 const WAITS_MS = [10_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000] as const;
 /** The longest wait that a receiver can request with Retry-After. */
 export const RETRY_AFTER_MAX_MS = 2 * 3_600_000;
 
 /**
- * Returns the milliseconds until the next attempt after `attempts` failed ones; undefined if there is none. `random`
- * returns 0 to 1.
+ * Returns the milliseconds until the next attempt after `attempts` failed attempts; undefined if there is no further
+ * attempt. `random` returns 0 to 1.
  */
 export function retryWaitMs(
   attempts: number,

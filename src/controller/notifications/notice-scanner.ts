@@ -9,13 +9,13 @@ import {
   type ReportedState,
 } from "./compute-notices.ts";
 
-/** The key of the position: all changes of the store up to it have been processed. */
+/** The key of the cursor. All changes of the store up to the cursor have been processed. */
 const CURSOR = "webhooks.sequence";
-/** The position is written after this time even without a notice, because the store drops old changes. */
+/** The cursor is written after this time even if there was no notice, because the store drops old changes. */
 const CURSOR_STEP = 2_000;
 const PAGE = 500;
 
-/** A notice with the resource that it is about. */
+/** A notice, and the resource that the notice is about. */
 export interface ResourceNotice extends Notice {
   readonly kind: Kind;
   readonly name: string;
@@ -25,8 +25,8 @@ export interface ResourceNotice extends Notice {
 }
 
 /**
- * Finds due notices by processing the changes of the store from the last position on. A notice and the record of it are
- * committed together, so that a crash in between repeats the notice at the next start.
+ * Finds due notices by processing the changes of the store after the cursor. A notice and the record of it are
+ * committed together. If Berth crashes before that, the notice is found again at the next start.
  */
 export class NoticeScanner {
   readonly #store: Store;
@@ -35,7 +35,7 @@ export class NoticeScanner {
   readonly #onNotice: (occurrence: ResourceNotice) => void;
   #cursor: number;
   #savedCursor: number;
-  /** The time to compute the notices of each App again, in epoch milliseconds. */
+  /** The time, in epoch milliseconds, when the notices of each App have to be computed again. */
   readonly #rechecks = new Map<string, number>();
 
   /** `onNotice` is called inside the transaction. */
@@ -55,7 +55,7 @@ export class NoticeScanner {
     for (const app of parts.store.list("App")) this.#rechecks.set(app.metadata.name, 0);
   }
 
-  /** Reports all due notices. Throws if the store fails; nothing is lost then. */
+  /** Reports all due notices. If the store fails, throws, and the notices are reported by a later scan. */
   scan(): void {
     for (;;) {
       const changes = this.#store.changesSince(this.#cursor, PAGE);
@@ -79,7 +79,7 @@ export class NoticeScanner {
     }
   }
 
-  /** The time to scan again without a change, in epoch milliseconds; Infinity means never. */
+  /** The time, in epoch milliseconds, when a scan is due without a change; Infinity means never. */
   get recheckAt(): number {
     return Math.min(Number.POSITIVE_INFINITY, ...this.#rechecks.values());
   }
@@ -129,7 +129,7 @@ export class NoticeScanner {
     for (const notice of notices) {
       emit({ ...notice, kind: "App", name, time, url });
       const { message } = notice;
-      // The user sees the notice among the events too.
+      // The notice is also recorded as an event, so that the user sees it there.
       if (notice.events[0] === "unhealthy")
         events.record({ kind: "App", name, type: "Warning", reason: "HealthLost", message });
       if (notice.events[0] === "recovered")

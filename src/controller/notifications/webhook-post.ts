@@ -14,7 +14,7 @@ const BODY_BYTES_MAX = 4 * 1024;
 export interface PostResponse {
   readonly status: number;
   readonly retryAfter: string | undefined;
-  /** The beginning of the body, as far as it arrived. */
+  /** The beginning of the body; shorter if the connection ended early. */
   readonly text: string;
 }
 
@@ -59,7 +59,7 @@ export function postWebhook(
     };
     const onAbort = () => end(() => reject(signal.reason));
     const cancelTimer = clock.setTimer(POST_MS_MAX, () => {
-      // The status decides: a body that never ends does not change it.
+      // The status decides about success, so a body that never ends does not matter.
       if (finish) finish();
       else end(() => reject(new BerthError("timeout", `no answer within ${POST_MS_MAX / 1000} s`)));
     });
@@ -88,7 +88,8 @@ export function postWebhook(
 }
 
 /**
- * Checks the addresses of the name at the time of the call, since they may have changed after the webhook was created.
+ * Checks the addresses of the host name at the time of the call, because they may have changed after the webhook was
+ * created.
  */
 const guardedLookup: LookupFunction = (hostname, options, callback) => {
   lookup(hostname, options, (error, address, family) => {

@@ -12,7 +12,7 @@ import { NoticeScanner, type ResourceNotice } from "./notice-scanner.ts";
 import type { Webhooks } from "./port.ts";
 import { type PostResponse, postWebhook } from "./webhook-post.ts";
 
-/** The pause of all deliveries after the store has failed, such as with a full disk. */
+/** The pause of all deliveries after the store has failed, for example because of a full disk. */
 const STORE_RETRY_MS = 30_000;
 const ANSWER_LENGTH_MAX = 200;
 const NEVER = Number.POSITIVE_INFINITY;
@@ -23,14 +23,14 @@ export interface WebhookSenderOptions {
   readonly logger: Logger;
   /** The version of Berth, for the User-Agent. */
   readonly version: string;
-  /** Returns 0 to 1; spreads attempts. */
+  /** Returns 0 to 1, to spread attempts. */
   readonly random: () => number;
 }
 
 /**
  * Sends notices to webhooks. A delivery is written to the store before it is sent, so that it is sent at least once
- * even if Berth crashes. Each webhook gets one delivery at a time, and one test, independent of the others: a slow
- * receiver delays only itself.
+ * even if Berth crashes. Each webhook gets only one delivery at a time, and independently of it one test. A slow
+ * receiver therefore delays only its own deliveries.
  */
 export class WebhookSender implements Webhooks, AsyncDisposable {
   readonly #options: WebhookSenderOptions;
@@ -113,7 +113,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
   }
 
   /**
-   * Schedules one check for all changes of this turn of the event loop, so that writers of the store are not delayed.
+   * Schedules one check for all changes of this turn of the event loop, so that writes to the store are not delayed.
    */
   #scheduleCheck(): void {
     if (this.#isCheckScheduled || !this.#isStarted) return;
@@ -143,7 +143,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     if (waitMs !== NEVER) this.#cancelTimer = clock.setTimer(waitMs, () => this.#scheduleCheck());
   }
 
-  /** Starts due deliveries; returns when the next one will be due, in epoch milliseconds. */
+  /** Starts due deliveries. Returns the time when the next one is due, in epoch milliseconds. */
   #sendDue(nowMs: number): number {
     const { webhooks } = this.#options.store;
     const queues = new Map<string, DeliveryRecord[]>();
@@ -239,7 +239,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
   #enqueue({ events, kind, name, message, generation, time, url }: ResourceNotice): void {
     const app = kind === "App" ? name : null;
     for (const webhook of this.#options.store.webhooks.list()) {
-      // A webhook gets no notices of the time before it was created.
+      // A webhook gets no notices about events from before its creation.
       if (webhook.createdAt > time) continue;
       if (webhook.apps.length > 0 && (app === null || !webhook.apps.includes(app))) continue;
       const event =
@@ -281,8 +281,8 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
 }
 
 /**
- * Returns the lane of a delivery. Deliveries of one lane are sent one after the other. A test has a lane of its own, so
- * that it is sent at once, whatever other deliveries are pending.
+ * Returns the lane of a delivery. Deliveries of one lane are sent one after the other. A test has its own lane, so
+ * that it is sent at once, regardless of pending deliveries.
  */
 function getLane({ webhook, event }: DeliveryRecord): string {
   return event === "test" ? `${webhook} test` : webhook;

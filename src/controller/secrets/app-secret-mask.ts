@@ -27,7 +27,8 @@ export function createSecretMask(
 }
 
 /**
- * Returns a mask for these values, and for each line of those with several lines, because logs are read line by line.
+ * Returns a mask for these values. For a value with several lines, each line is masked too, because logs are read line
+ * by line.
  */
 export function createValueMask(values: readonly string[]): SecretMask {
   const hidden = new Set<string>();

@@ -24,8 +24,8 @@ export function findRegistryAuth(
 }
 
 /**
- * Returns the credentials of all Secrets of type registry: which ones the base images of a build need is not known
- * before.
+ * Returns the credentials of all Secrets of type registry, because it is not known in advance which of them the base
+ * images of a build need.
  */
 export function listRegistryAuths(store: Store): RegistryAuth[] {
   return store
