@@ -56,8 +56,8 @@ export async function openFdTransport(
 }
 
 /**
- * A connected socket. Its states are open, failing and closed. A write error may make it failing: nothing can be
- * written any more, but received data is still read.
+ * A connected socket. Its states are open, failing and closed. After a write error the state may be failing: nothing
+ * can be written any more, but received data is still read.
  */
 export class FdTransport implements BusTransport {
   readonly canPassFds = true;

@@ -63,5 +63,5 @@ export interface SocketEvents {
 /** Largest number of bytes that one call receives; a socket buffers about 200 KiB. */
 export const RECEIVED_BYTES_MAX = 64 * 1024;
 
-/** SCM_MAX_FD of Linux: the most descriptors in one socket message. */
+/** SCM_MAX_FD of Linux: the maximum number of descriptors in one socket message. */
 export const DESCRIPTORS_MAX = 253;

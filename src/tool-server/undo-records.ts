@@ -40,7 +40,8 @@ const idPattern = /^[0-9a-f]{32}$/;
 
 /**
  * Stores the states of apps before and after calls, for undo, in one file per call that only this user can read.
- * Results of tools contain only a record's id: a tool that restored a spec from its caller could write any spec.
+ * Results of tools contain only a record's id: a tool that restored a spec that its caller provides could write any
+ * spec.
  */
 export class UndoRecords {
   readonly #folder: string;

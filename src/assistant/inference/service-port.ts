@@ -182,7 +182,7 @@ export interface ModelInfo {
   /** Modification time of the model's file, in seconds since the Unix epoch. */
   readonly createdSeconds: number;
   readonly kind: "chat" | "completion" | "embedding";
-  /** idle: known, and loaded on the next request. failed: loading failed; it is tried again later. */
+  /** idle: known, and loaded on the next request. failed: loading failed, and is tried again later. */
   readonly state: "resident" | "loading" | "idle" | "failed";
   /** The reason of a failed model, and what to do about it. */
   readonly failure?: string | undefined;

@@ -9,7 +9,7 @@ import type { CallJournal } from "./call-journal.ts";
 import { type CallRefusal, deniedRefusal, failedRefusal } from "./planned-call.ts";
 
 /**
- * Compares the definition that a running app reports for a tool with its manifest. The user has agreed to the
+ * Compares the definition that a running app reports for a tool with the app's manifest. The user has agreed to the
  * manifest; a tool whose definition differs can be called only after the user has approved that definition.
  */
 export class LiveDefinitions {

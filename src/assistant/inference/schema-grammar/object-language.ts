@@ -191,7 +191,7 @@ class MemberRules {
     const rules: (Expression | undefined)[] = [];
     for (let so = this.#max - 1; so >= 0; so -= 1) {
       // No minimum is checked between additional members: the one additional member that counts has already met the
-      // minimum if it can be met.
+      // minimum if the minimum can be met at all.
       const next = rules[so + 1];
       const rest = choice([next && sequence(comma, next), this.#close]);
       rules[so] = rest && this.#nameRule(sequence(extra, rest));

@@ -34,7 +34,7 @@ export class UpstreamHttpClient implements Disposable {
   constructor(options: { readonly url: URL; readonly clock: Clock }) {
     this.#url = options.url;
     this.#clock = options.clock;
-    // Each call in progress adds a listener; many of them are not a leak.
+    // Each call in progress adds a listener, so a large number of listeners is not a leak.
     setMaxListeners(0, this.#closing.signal);
   }
 

@@ -45,7 +45,7 @@ export interface UpstreamOptions {
   readonly url: string;
   /** The companion's own ledger. */
   readonly ledger: Ledger;
-  /** Returns false while the ledger cannot be written; if absent, true is assumed. */
+  /** Returns false while the ledger cannot be written. If this function is absent, the ledger is assumed to work. */
   readonly ledgerOk?: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
