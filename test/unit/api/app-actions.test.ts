@@ -253,7 +253,7 @@ describe("deploy", () => {
 });
 
 describe("rollback", () => {
-  it("returns to the newest other stable revision, and keeps `running` and `replicas`", async () => {
+  it("returns to the newest stable revision except the present one, and keeps `running` and `replicas`", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80, replicas: 3, running: false });
     revision(1, "bb:1", "stable");
     revision(2, "bb:2", "quarantined");

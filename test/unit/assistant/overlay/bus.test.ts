@@ -49,7 +49,7 @@ test("signals of a query are held back until its id was sent, and keep their ord
   });
 });
 
-test("the overlay watches the disconnection of a client once, and then cancels the client's queries", async () => {
+test("the overlay watches each client once, and cancels the client's queries when the client disconnects", async () => {
   await using all = await serveTestOverlay();
   const { harness, bus } = all;
   harness.inference.script = async function* (_, signal) {

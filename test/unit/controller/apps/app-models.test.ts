@@ -67,7 +67,7 @@ describe("the environment variables that containers get for models", () => {
     ]);
   });
 
-  it("come after the PORT variable of an image that was built from source", () => {
+  it("are listed after the variable PORT if the image was built from source", () => {
     const spec: AppSpec = { source: { archive: "0".repeat(64) }, port: 80, models: ["chat"] };
     expect(envOf(spec)?.[0]).toBe("PORT=80");
   });

@@ -83,7 +83,7 @@ test("after a revert, probes of the failed version do not restart the version th
 });
 
 test.each([310, 1_700, 4_260])(
-  "a container whose port opens %i ms after its start is noticed within a probe of 50 ms",
+  "a port that opens %i ms after the start of its container is noticed by a probe within 60 ms",
   async (readyAfterMs) => {
     await using harness = new ControlPlaneHarness({
       images: { "web:1": { readyAfterMs } },

@@ -19,7 +19,7 @@ beforeEach(() => {
 afterEach(() => bench[Symbol.asyncDispose]());
 
 describe("an app's source that is replaced and then restored", () => {
-  test("is resolved again after the app had an image", async () => {
+  test("is resolved again if the app ran an image in between", async () => {
     const before = await bench.waitUntilResolved(bench.apply("web"));
     bench.apply("web", { image: "web:1" });
     bench.git.refs.set("main", createCommitId("b"));
@@ -27,7 +27,7 @@ describe("an app's source that is replaced and then restored", () => {
     expect([before.revision, after.revision]).toEqual([createCommitId("a"), createCommitId("b")]);
   });
 
-  test("is resolved again after a source that could not be resolved", async () => {
+  test("is resolved again if the source in between could not be resolved", async () => {
     await bench.waitUntilResolved(bench.apply("web"));
     const lost = bench.apply("web", other);
     await vi.waitFor(

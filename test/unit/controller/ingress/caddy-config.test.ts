@@ -188,7 +188,7 @@ function propose(...sites: Site[]) {
 }
 
 describe("direct routes", () => {
-  it("exist for Apps without options whose targets are known, on hosts that no other App shares", async () => {
+  it("exist for Apps without options if their targets are known and no other App shares the host", async () => {
     const { routes } = await propose(
       site("plain", { domains: ["plain.localhost", "shared.localhost", "127.0.0.1"] }),
       site("api", { domains: ["shared.localhost"], pathPrefix: "/api" }),

@@ -100,7 +100,7 @@ describe("entries of the route table", () => {
     expect(readdirSync(join(folder, "new"))).toEqual([]);
   });
 
-  it("that were created before a crash, and that Caddy does not use, are not reported", async () => {
+  it("are not reported if they were created before a crash and Caddy does not use them", async () => {
     await write("v1", "a:1");
     mkdirSync(join(folder, "apps", "web", "000000000001~v2~0~one"));
     writeFileSync(join(folder, "apps", "web", "000000000001~v2~0~one", "b:1"), "");

@@ -120,7 +120,7 @@ describe("the language", () => {
     expect((await generated(files)).language).toBe(language);
   });
 
-  test("of an unknown source is an error that names the expected files and has a hint", async () => {
+  test("cannot be detected in a source without known files: the error names the expected files and has a hint", async () => {
     await expect(
       chooseDockerfile(createMemorySource({ "README.md": "", "lib/a.rb": "" }), {}),
     ).rejects.toMatchObject({
@@ -291,7 +291,7 @@ CMD ["node", "dist/server.js"]
     expect(port).toBe(8080);
   });
 
-  test("with a server that a static site generator builds starts that server", async () => {
+  test("with a static site generator that builds a server starts that server", async () => {
     const scripts = { start: "node build", build: "vite build" };
     expect(await lineOf(node({ scripts, devDependencies: { vite: "7" } }), "CMD")).toBe(
       'CMD ["node", "build"]',

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { GenerationReader } from "../../../../support/generation-reader.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** The amount of text that a stalled reader leaves unread in addition to its queue: four tokens of this text. */
+/** The text of one token. A stalled reader leaves four such tokens unread in addition to its queue. */
 const SLOW_TEXT = ".".repeat(20_000);
 const SHARED = "This is what all of the prompts begin with. ";
 

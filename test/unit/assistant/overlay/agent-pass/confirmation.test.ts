@@ -226,7 +226,7 @@ describe("a turn that ends while the user is asked", () => {
     expect(entryNames(harness)).toEqual(["call.requested", "call.dispatch", "call.result:ok"]);
   });
 
-  it("lets a call run that was already approved", async () => {
+  it("lets a call run to its end if the user has already approved it", async () => {
     const harness = await AgentPassHarness.open([create]);
     const leaving = new AbortController();
     harness.agentHarness.ledger.onAppend = ({ name }) => {

@@ -230,7 +230,7 @@ describe("the metadata of a hostile provider", () => {
     expect(harness.ends).toEqual([]);
   });
 
-  it("with a token endpoint without https lead to no request with the code", async () => {
+  it("with a token endpoint without https cause no request that contains the code", async () => {
     provider.metadata = (usual) => ({ ...usual, token_endpoint: "http://example.org/token" });
     expect(await ends()).toBe("exchange_failed");
     expect(harness.log).toContain('"reason":"bad_response"');

@@ -259,7 +259,7 @@ describe("a gated repository", () => {
     });
   });
 
-  it("with a token whose account has no access has an error that states this", async () => {
+  it("causes an error if the account of the token has no access, and the error states this", async () => {
     await hub.addRepository({ id: "org/name", files, gated: "manual" });
     expect(await createResolverHarness(hub.url).refusal({ token: hub.token })).toMatchObject({
       code: "hub_denied",
@@ -332,7 +332,7 @@ describe("a list of files without sizes and digests, as some mirrors return it",
 });
 
 describe("a missing repository, revision or file", () => {
-  it("without a token is an error that mentions that the repository may be private", async () => {
+  it("is an error; without a token the error mentions that the repository may be private", async () => {
     expect(await createResolverHarness(hub.url).refusal({ source: "org/none" })).toMatchObject({
       code: "hub_not_found",
       message:
@@ -340,7 +340,7 @@ describe("a missing repository, revision or file", () => {
     });
   });
 
-  it("with a token is an error that states that the repository does not exist", async () => {
+  it("is an error; with a token the error states that the repository does not exist", async () => {
     expect(
       await createResolverHarness(hub.url).refusal({ source: "org/none", token: hub.token }),
     ).toMatchObject({
