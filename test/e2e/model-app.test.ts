@@ -7,7 +7,7 @@ import { NODE_WEB } from "../support/images.ts";
 
 const server = join(import.meta.dirname, "../../examples/model-app/server.mjs");
 
-test("an app in a container waits for its model, uses it, and keeps running at restarts of Berth and of the assistant", async () => {
+test("an app in a container waits for its model, uses it, and keeps running during restarts of Berth and of the assistant", async () => {
   const program = await readFile(server, "utf8");
   const app = {
     apiVersion: "berth.dev/v1",

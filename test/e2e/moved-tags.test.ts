@@ -15,7 +15,7 @@ async function makeImage(docker: Docker, name: string, body: string): Promise<vo
   await container.remove();
 }
 
-test("a deploy uses the new image of a moved tag, but a crash or a removed container does not lead to it", async () => {
+test("the new image of a moved tag is used at a deploy, and not after a crash or the removal of a container", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   await using registry = await startRegistry();

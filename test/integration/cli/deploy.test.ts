@@ -363,7 +363,7 @@ const spec = (name: string) =>
   `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: { local: ../src } }\n`;
 
 describe("berth apply and diff of a folder to build", () => {
-  it("upload the folder and refer to its archive, and equal content is the same archive", async () => {
+  it("upload the folder and refer to its archive, which is the same for equal content", async () => {
     files({ "specs/shop.yaml": spec("shop"), "src/app.js": "hello" });
     const different = await run("diff", "-f", "specs/shop.yaml");
     expect(different).toMatchObject({ code: 1, errors: "" });

@@ -207,7 +207,7 @@ describe("secrecy", () => {
     expect(new Set(modes.map((mode) => mode & 0o777))).toEqual(new Set([0o600]));
   });
 
-  it("removes every byte of a credential among others that remain", async () => {
+  it("removes every byte of a credential, while the other credentials remain", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const dice = new Dice(seed);
     // With this durability the vault writes the same files, but does not wait for the disk.
