@@ -1,28 +1,42 @@
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { serveAgent } from "../../src/assistant/agent/bus.ts";
+import { type OpenBus, openBus } from "../../src/assistant/bus/open-bus.ts";
+import { serveContext } from "../../src/assistant/context/bus.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { AgentHarness, NOTES, userCaller } from "../support/agent-harness.ts";
+import { createFakeContextService } from "../support/bus-harness.ts";
+import { MemoryHarness } from "../support/memory-harness.ts";
+import { searchHit } from "../support/overlay-harness.ts";
 import { Screen } from "../support/screen.ts";
-import { ScriptedAgent } from "../support/scripted-agent.ts";
-import { serveScripted } from "../support/scripted-companion.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 
-const NOTES = "org.example.Notes";
 const program = join(import.meta.dirname, "../../bin/berth");
 const interrupt = "\u0003";
 
 let bus: TestSessionBus;
-let agent: ScriptedAgent;
-let companion: AsyncDisposable | undefined;
+let agent: AgentHarness;
+let companion: OpenBus;
 beforeAll(async () => {
   bus = await TestSessionBus.start();
 });
-afterAll(async () => {
-  await companion?.[Symbol.asyncDispose]();
-  await bus[Symbol.asyncDispose]();
-});
+afterAll(() => bus[Symbol.asyncDispose]());
 beforeEach(async () => {
-  await companion?.[Symbol.asyncDispose]();
-  agent = new ScriptedAgent();
-  companion = await serveScripted(agent, bus.address);
+  agent = await AgentHarness.open();
+  companion = await openBus({ address: bus.address, logger: silentLogger, clock: systemClock });
+  const daemon = "berth test";
+  serveAgent({ bus: companion, service: agent.agent, daemon });
+  const context = createFakeContextService({
+    search: async () => [searchHit()],
+    memory: new MemoryHarness().memory,
+  });
+  serveContext({ bus: companion, service: context, daemon });
+  for (const name of ["Agent1", "Context1"]) await companion.requestName(`dev.assistant.${name}`);
+});
+afterEach(async () => {
+  await companion[Symbol.asyncDispose]();
+  await agent.agent[Symbol.asyncDispose]();
 });
 
 const berth = (words: readonly string[], input = "") =>
@@ -33,30 +47,28 @@ describe("the built command line on a real bus", () => {
   it("lists tools, and calls, parks, confirms and undoes calls", async () => {
     const listed = await berth(["tools"]);
     expect(listed).toMatchObject({ code: 0, stderr: "" });
-    expect(listed.stdout).toMatch(/^org\.example\.Notes +add_note +write +yes +Keeps a note\.$/m);
+    expect(listed.stdout).toMatch(/^org\.example\.notes +create +write +yes +Does create\.$/m);
 
-    const parked = await berth(["call", NOTES, "add_note", "-", "--json"], '{"title": "Milk"}');
+    const parked = await berth(["call", NOTES, "create", "-", "--json"], '{"title": "Milk"}');
     expect(parked.code).toBe(6);
-    expect(JSON.parse(parked.stdout)).toMatchObject({ call_id: 17, status: "parked" });
-    expect(parked.stderr).toContain('TITLE  "Milk"');
+    expect(JSON.parse(parked.stdout)).toMatchObject({ call_id: 1, status: "parked" });
+    expect(parked.stderr).toContain('Title  "Milk"');
     // A call without a terminal has no provenance.
-    expect(agent.requests[0]?.options).toEqual({});
+    expect(parked.stderr).toContain("Because of:  unknown");
 
-    const confirmed = await berth(["confirm", "17", "--yes"]);
-    expect([confirmed.code, confirmed.stdout]).toEqual([0, expect.stringMatching(/^added note 1/)]);
-    expect((await berth(["undo"])).stdout).toMatch(/^undone: call 17, /);
+    const confirmed = await berth(["confirm", "1", "--yes"]);
+    expect([confirmed.code, confirmed.stdout]).toEqual([0, "id: n1\n"]);
+    expect((await berth(["undo"])).stdout).toMatch(/^undone: call 1, /);
     expect(agent.notes.size).toBe(0);
   });
 
   it("passes the provenance to the companion, and exits with a code for the outcome of the call", async () => {
-    const words = ["call", NOTES, "add_note", "title=Milk", "--yes", "--provenance", "file:a"];
-    expect((await berth(words)).code).toBe(0);
-    expect(agent.requests[0]?.options).toEqual({
-      provenance: { signature: "as", value: ["file:a"] },
-    });
-    const failed = await berth(["call", NOTES, "delete_note", "id:=1", "--yes"]);
+    const words = ["call", NOTES, "create", "title=Milk", "--yes", "--provenance", "file:a"];
+    const done = await berth(words);
+    expect([done.code, agent.confirmationRequests[0]?.spec.chain]).toEqual([0, ["file:a"]]);
+    const failed = await berth(["call", NOTES, "delete", "id=1", "--yes"]);
     expect([failed.code, failed.stdout]).toEqual([4, ""]);
-    expect(failed.stderr).toContain("call 18 failed (tool_error)");
+    expect(failed.stderr).toContain("call 2 failed (tool_error)");
   });
 
   it("searches the user's data and stores memory", async () => {
@@ -69,8 +81,8 @@ describe("the built command line on a real bus", () => {
       "--scope",
       "a",
     ]);
-    expect(stdout).toMatch(/^House\n {2}file:\/\/\/home\/me\/Notes\/house\.md \(notes\)\n/);
-    expect((await berth(["search", "--state"])).stdout).toMatch(/^degraded: 12 documents/);
+    expect(stdout).toMatch(/^Boiler\n {2}file:\/\/\/notes\/boiler\.md \(notes\)\n/);
+    expect((await berth(["search", "--state"])).stdout).toMatch(/^empty: 0 documents/);
     expect((await berth(["memory", "set", NOTES, "sort", "-"], "newest\n")).code).toBe(0);
     expect((await berth(["memory", "get", NOTES, "sort"])).stdout).toBe("newest\n");
     expect((await berth(["memory", "ls", NOTES, "--json"])).stdout).toBe(
@@ -80,19 +92,18 @@ describe("the built command line on a real bus", () => {
     const missing = await berth(["memory", "get", NOTES, "sort"]);
     expect([missing.code, missing.stderr]).toEqual([
       1,
-      "error: org.example.Notes has no such key\n",
+      "error: the memory of org.example.notes has no such key\n",
     ]);
   });
 
   it("completes app ids and tool names", async () => {
-    const { stdout } = await berth(["__complete", "--current", "add", "--", "call", NOTES]);
-    expect(stdout).toBe("add_note\twrite: Keeps a note.\n:none\n");
+    const { stdout } = await berth(["__complete", "--current", "cr", "--", "call", NOTES]);
+    expect(stdout).toBe("create\twrite: Does create.\n:none\n");
   });
 
   it("reports that no companion or no session bus is running", async () => {
-    await companion?.[Symbol.asyncDispose]();
-    companion = undefined;
-    const absent = await berth(["call", NOTES, "list_notes"]);
+    await companion[Symbol.asyncDispose]();
+    const absent = await berth(["call", NOTES, "list"]);
     expect([absent.code, absent.stderr]).toEqual([
       1,
       "error: the companion does not run on this session bus\ntry:   start it with `berth assistant --user`\n",
@@ -112,29 +123,28 @@ describe("the built command line on a real bus", () => {
 
 describe("at a real terminal", () => {
   it("asks for y if the disposition is confirm-chip, and runs the call", async () => {
-    using person = screen("call", NOTES, "add_note", "title=Milk");
+    using person = screen("call", NOTES, "create", "title=Milk");
     const shown = await person.until(/Run it\? \[y\/N\] /);
     expect(shown).toMatch(/Because of: {2}user\r\n/);
     person.type("y\r");
-    await person.until(/added note 1/);
+    await person.until(/id: n1/);
     expect(await person.ended).toBe(0);
-    expect([...agent.notes.values()]).toEqual(["Milk"]);
+    expect([...agent.notes.values()]).toEqual([{ title: "Milk" }]);
   });
 
   it("asks for the tool's name if the disposition is confirm-modal, after the hold time", async () => {
-    agent.holdMs = 500;
-    using person = screen("call", NOTES, "delete_note", "id:=1");
-    await person.until(/the question follows in 0\.5 s/);
-    person.type("delete_note\r");
+    using person = screen("call", NOTES, "delete", "id=1", "--provenance=file:a");
+    await person.until(/the question follows in 1\.5 s/);
+    person.type("delete\r");
     await person.until(/or press Enter to decline: /);
-    person.type("delete_note\r");
-    await person.until(/call 17 failed/);
+    person.type("delete\r");
+    await person.until(/call 1 failed/);
     expect(await person.ended).toBe(4);
   });
 
   it("Ctrl-C declines the call, during the question and before it", async () => {
     for (const wait of [/Run it\? \[y\/N\] /, /Arguments:/]) {
-      using person = screen("call", NOTES, "add_note", "title=Milk");
+      using person = screen("call", NOTES, "create", "title=Milk");
       await person.until(wait);
       person.type(interrupt);
       await person.until(/is declined; nothing was done/);
@@ -144,9 +154,9 @@ describe("at a real terminal", () => {
   });
 
   it("stops asking when another frontend decides", async () => {
-    using person = screen("call", NOTES, "add_note", "title=Milk");
+    using person = screen("call", NOTES, "create", "title=Milk");
     await person.until(/Run it\? \[y\/N\] /);
-    agent.confirm(17n, false);
+    await agent.agent.confirm(1, false, userCaller());
     await person.until(/Another client has decided: denied\./);
     expect(await person.ended).toBe(5);
   });
@@ -154,11 +164,11 @@ describe("at a real terminal", () => {
   it("shows calls of other programs, and decides about them", async () => {
     using person = screen("confirm");
     await person.until(/Press Ctrl-C to quit/);
-    expect((await berth(["call", NOTES, "add_note", "title=Milk"])).code).toBe(6);
-    await person.until(/TITLE {2}"Milk"/);
+    expect((await berth(["call", NOTES, "create", "title=Milk"])).code).toBe(6);
+    await person.until(/Title {2}"Milk"/);
     await person.until(/or press Enter to decline: /);
-    person.type("add_note\r");
-    await person.until(/added note 1/);
+    person.type("create\r");
+    await person.until(/id: n1/);
     person.type(interrupt);
     expect(await person.ended).toBe(130);
   });

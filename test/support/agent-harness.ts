@@ -47,6 +47,7 @@ const title = {
   properties: {
     title: { type: "string", maxLength: 120, title: "Title" },
     body: { type: "string" },
+    stars: { type: "integer" },
   },
   required: ["title"],
   additionalProperties: false,
@@ -190,8 +191,8 @@ export class AgentHarness {
     return copy;
   }
 
-  startNotes(): FakeApp {
-    const tools = notesTools.map(({ name, description, inputSchema }) => ({
+  startNotes(declarations: readonly ToolDeclaration[] = notesTools): FakeApp {
+    const tools = declarations.map(({ name, description, inputSchema }) => ({
       name,
       description,
       inputSchema,

@@ -2,7 +2,6 @@ import dbus from "dbus-next";
 import { readInterfaces } from "../../src/assistant/bus/read-interfaces.ts";
 import { BusCallError, type BusValue, type BusVariant } from "../../src/dbus/port.ts";
 import type { BusAnswer } from "./fake-companion.ts";
-import type { ScriptedAgent } from "./scripted-agent.ts";
 import type { Emit } from "./scripted-overlay.ts";
 
 /** The answers to some methods of an interface, and a function that emits its signals. */
@@ -10,23 +9,6 @@ export interface ScriptedInterface {
   readonly interface: string;
   readonly name: string;
   readonly scripted: { readonly methods: Readonly<Record<string, BusAnswer>>; emit: Emit };
-}
-
-/** Exports a scripted agent on a real bus. */
-export function serveScripted(agent: ScriptedAgent, busAddress: string): Promise<AsyncDisposable> {
-  return serveInterfaces(busAddress, [
-    {
-      interface: "dev.assistant.Agent1",
-      name: "dev.assistant.Agent1",
-      scripted: agent,
-    },
-    {
-      interface: "dev.assistant.Context1",
-      name: "dev.assistant.Context1",
-      // The agent emits its signals itself.
-      scripted: { methods: agent.methods, emit: () => {} },
-    },
-  ]);
 }
 
 /**

@@ -152,7 +152,7 @@ export function consentSpec(more: object = {}): object {
     model: "openai/gpt-4o",
     scopes: ["prompt", "files"],
     sources: [],
-    expires_at: "2026-11-20T20:05:00.000Z",
+    expires_at: "2030-01-01T00:05:00.000Z",
     ...more,
   };
 }
@@ -174,7 +174,7 @@ export function callSpec(more: object = {}): object {
     diff: [{ path: "/title", label: "Title", type: "string", value: "Milk" }],
     undo: null,
     caller: { app: null, verified: false, actor: null },
-    expires_at: "2026-11-20T20:05:00.000Z",
+    expires_at: "2030-01-01T00:05:00.000Z",
     hold_ms: 0,
     digest: "d".repeat(64),
     ...more,

@@ -6,7 +6,6 @@ import { AgentHarness, NOTES } from "../../support/agent-harness.ts";
 import { FakeBus } from "../../support/fake-bus.ts";
 import { OverlayHarness, REMOTE_MODEL, streamForever } from "../../support/overlay-harness.ts";
 import { RemoteHarness } from "../../support/remote-harness.ts";
-import { ScriptedAgent } from "../../support/scripted-agent.ts";
 import { consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
 import { servedMethods } from "../../support/served-methods.ts";
 import { agentBusContract } from "./agent-bus-contract.ts";
@@ -44,18 +43,6 @@ agentBusContract("the agent", async () => {
     tools: { read: "list", write: "create", destructive: "delete" },
     countNotes: () => harness.notes.size,
     [Symbol.asyncDispose]: () => harness.agent[Symbol.asyncDispose](),
-  };
-});
-
-agentBusContract("scripted", async () => {
-  const agent = new ScriptedAgent();
-  return {
-    methods: agent.methods,
-    signals: record(agent),
-    app: "org.example.Notes",
-    tools: { read: "list_notes", write: "add_note", destructive: "delete_note" },
-    countNotes: () => agent.notes.size,
-    [Symbol.asyncDispose]: async () => {},
   };
 });
 

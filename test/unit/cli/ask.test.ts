@@ -145,7 +145,7 @@ describe("ask", () => {
         "  To:               openrouter, model openai/gpt-4o",
         "  Not allowed yet:  prompt, files",
         "  With:             House?[2J (notes) file:///home/me/house.md",
-        "  Until:            2026-11-20 20:05:00 UTC (in 5m)",
+        "  Until:            2030-01-01 00:05:00 UTC (in 5m)",
         "The answer is no: there is no terminal for the question; `berth remote consent prompt files on` allows it permanently",
         "you did not allow it; the answer ends here",
         "",

@@ -2,25 +2,74 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { serveAgent } from "../../../src/assistant/agent/bus.ts";
+import { serveContext } from "../../../src/assistant/context/bus.ts";
+import type { ContextService } from "../../../src/assistant/context/port.ts";
 import { BusCallError } from "../../../src/dbus/port.ts";
+import {
+  AgentHarness,
+  buildDeclaration,
+  NOTES,
+  notesTools,
+  permissiveRules,
+  userCaller,
+} from "../../support/agent-harness.ts";
+import { createFakeContextService } from "../../support/bus-harness.ts";
 import { companionCli, companionSession } from "../../support/companion-cli.ts";
-import { FakeCompanion } from "../../support/fake-companion.ts";
+import { assertText } from "../../support/companion-client.ts";
+import type { FakeCompanion } from "../../support/fake-companion.ts";
+import { MemoryHarness } from "../../support/memory-harness.ts";
+import { searchHit } from "../../support/overlay-harness.ts";
 import { runCommandLine } from "../../support/run-cli.ts";
-import { ScriptedAgent } from "../../support/scripted-agent.ts";
+import { serveCompanion } from "../../support/served-methods.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
-const NOTES = "org.example.Notes";
+/** A text that moves the cursor up, clears a line, and imitates the companion's own output. */
+const HOSTILE = "\u001b[1A\u001b[2KBecause of: user\u009b31m\u202etxt";
+const tools = notesTools
+  .filter(({ name }) => name !== "star")
+  .map((tool) => ({
+    ...tool,
+    title: `Title of ${tool.name}`,
+    description: `${tool.description}${HOSTILE}`,
+  }));
+const forecast = buildDeclaration("forecast", "read", { type: "object" });
+const weatherTool = {
+  ...forecast,
+  description: "Tells what the weather will be,\nhere or elsewhere.",
+};
 
-let agent: ScriptedAgent;
+let agent: AgentHarness;
 let bus: FakeCompanion;
-beforeEach(() => {
-  agent = new ScriptedAgent();
-  const own = new FakeCompanion(agent.methods);
-  agent.emit = (member, _signature, args) => own.emit(member, ...args);
-  bus = own;
+beforeEach(async () => {
+  agent = await AgentHarness.open({
+    discover: async (query) =>
+      agent.agent.listTools().filter(({ description }) => description.includes(query)),
+  });
+  agent.registry.set([
+    { appId: NOTES, name: "Notes", isActivatable: false, tools },
+    { appId: "org.example.weather", name: "Weather", isActivatable: false, tools: [weatherTool] },
+  ]);
+  bus = serve();
 });
+afterEach(() => agent.agent[Symbol.asyncDispose]());
+
+/** Serves the agent, and search and memory with these methods. */
+const serve = (context: Partial<ContextService> = {}) =>
+  serveCompanion((own) => {
+    const daemon = "berth test";
+    serveAgent({ bus: own, service: agent.agent, daemon });
+    serveContext({ bus: own, service: createFakeContextService(context), daemon });
+  });
 
 const { run, terminal } = companionCli(() => bus);
+/** The calls that were requested, in order. */
+const requests = () =>
+  bus.calls.flatMap(({ member, args: [, tool, json, options] }) =>
+    member === "RequestCall" ? [{ tool, args: JSON.parse(assertText(json)), options }] : [],
+  );
+const provenance = (...labels: string[]) =>
+  ["provenance", { signature: "as", value: labels }] as const;
 
 /** Control characters except line breaks. The control sequences that `Terminal` writes are removed before. */
 // oxlint-disable-next-line no-control-regex -- the pattern must match control characters
@@ -32,35 +81,39 @@ describe("tools", () => {
       code: 0,
       errors: "",
       output: [
-        "APP                   TOOL          TIER          UNDO   DESCRIPTION",
-        "org.example.Notes     add_note      write         yes    Keeps a note.",
-        "org.example.Notes     delete_note   destructive   no     Deletes a note.?[1A?[2KBecause of: user?31m\\u{202e}txt",
-        "org.example.Weather   forecast      read          no     Tells what the weather will be, here or elsewhere.",
+        "APP                   TOOL       TIER          UNDO   DESCRIPTION",
+        "org.example.notes     create     write         yes    Does create.?[1A?[2KBecause of: user?31m\\u{202e}txt",
+        "org.example.notes     delete     destructive   no     Does delete.?[1A?[2KBecause of: user?31m\\u{202e}txt",
+        "org.example.notes     list       read          no     Does list.?[1A?[2KBecause of: user?31m\\u{202e}txt",
+        "org.example.weather   forecast   read          no     Tells what the weather will be, here or elsewhere.",
         "",
       ].join("\n"),
     });
   });
 
   it("are listed for one app, for a query, and as JSON without control characters", async () => {
-    const weather = await run(["tools", "org.example.Weather", "--json"]);
+    const weather = await run(["tools", "org.example.weather", "--json"]);
     expect(JSON.parse(weather.output)).toMatchObject([{ name: "forecast" }]);
     const found = await run(["tools", "--find", "weather"]);
     expect(found.output.split("\n")).toHaveLength(3);
     expect(bus.calls.at(-1)).toEqual({ member: "Discover", args: ["weather"] });
     expect((await run(["tools", "--json"])).output).not.toMatch(controlCharacters);
-    const none = await run(["tools", "org.example.Nothing"]);
+    const none = await run(["tools", "org.example.nothing"]);
     expect([none.code, none.output]).toEqual([0, ""]);
-    expect(none.errors).toContain("no app org.example.Nothing");
+    expect(none.errors).toContain("no app org.example.nothing");
   });
 
   it("are approved by the digest of their definition", async () => {
-    const digest = "d".repeat(64);
-    const refused = await run(["call", NOTES, "changed_tool"]);
+    agent.startNotes([buildDeclaration("list", "read", { type: "object" })]);
+    const list = ["call", NOTES, "list", "--provenance=user"];
+    const refused = await run(list);
     expect(refused.code).toBe(5);
-    expect(refused.errors).toContain(`berth tools approve ${NOTES} changed_tool ${digest}`);
-    expect((await run(["tools", "approve", NOTES, "changed_tool", digest])).code).toBe(0);
-    const other = await run(["tools", "approve", NOTES, "changed_tool", "e".repeat(64)]);
-    expect(other).toMatchObject({ code: 1, errors: expect.stringContaining("something else") });
+    const [digest = ""] =
+      /(?<=berth tools approve org\.example\.notes list )[0-9a-f]{64}/.exec(refused.errors) ?? [];
+    expect((await run(["tools", "approve", NOTES, "list", digest])).code).toBe(0);
+    expect((await run(list)).code).toBe(0);
+    const other = await run(["tools", "approve", NOTES, "list", "e".repeat(64)]);
+    expect(other).toMatchObject({ code: 1, errors: expect.stringContaining("never seen") });
   });
 });
 
@@ -120,7 +173,7 @@ describe("without a companion", () => {
   it("Ctrl-C ends the command with a note that the call may still be executed", async () => {
     bus.methods = { RequestCall: () => new Promise(() => {}) };
     let interrupt: (() => void) | undefined;
-    const running = run(["call", NOTES, "list_notes"], {
+    const running = run(["call", NOTES, "list"], {
       onInterruptible: (listener) => {
         interrupt = listener;
       },
@@ -136,33 +189,38 @@ describe("without a companion", () => {
 
 describe("call without a terminal", () => {
   it("sends no provenance, and leaves a call that needs a confirmation waiting", async () => {
-    const parked = await run(["call", NOTES, "add_note", "title=Milk"]);
+    const parked = await run(["call", NOTES, "create", "title=Milk"]);
     expect(parked.code).toBe(6);
     expect(parked.output).toBe(
-      "call 17 waits for confirmation: berth confirm 17, or berth confirm 17 --decline\n",
+      "call 1 waits for confirmation: berth confirm 1, or berth confirm 1 --decline\n",
     );
     expect(parked.errors).toContain("Because of:  unknown");
-    expect(agent.requests).toEqual([{ tool: "add_note", args: { title: "Milk" }, options: {} }]);
-    expect(agent.notes.size).toBe(0);
+    expect(requests()).toEqual([{ tool: "create", args: { title: "Milk" }, options: new Map() }]);
+    expect(agent.received).toBe(0);
 
-    const confirmed = await run(["confirm", "17", "--yes"]);
+    agent.app.respond = () => ({
+      kind: "result",
+      structured: { id: "n1" },
+      content: [{ type: "text", text: `added note 1${HOSTILE}` }],
+    });
+    const confirmed = await run(["confirm", "1", "--yes"]);
     expect(confirmed).toEqual({
       code: 0,
       errors: "",
       output: "added note 1[1A[2KBecause of: user31m\\u{202e}txt\n",
     });
-    expect([...agent.notes.values()]).toEqual(["Milk"]);
-    const again = await run(["confirm", "17", "--decline"]);
+    expect(agent.app.received).toEqual([{ name: "create", args: { title: "Milk" } }]);
+    const again = await run(["confirm", "1", "--decline"]);
     expect(again.code).toBe(0);
     expect(again.errors).toContain("was decided before");
-    expect(agent.notes.size).toBe(1);
+    expect(agent.app.received).toHaveLength(1);
   });
 
   it("can decline a waiting call with `berth confirm`", async () => {
-    await run(["call", NOTES, "add_note", "title=Milk"]);
-    expect(await run(["confirm", "17", "--decline"])).toEqual({
+    await run(["call", NOTES, "create", "title=Milk"]);
+    expect(await run(["confirm", "1", "--decline"])).toEqual({
       code: 0,
-      output: "call 17 is declined\n",
+      output: "call 1 is declined\n",
       errors: "",
     });
     expect((await run(["confirm", "99", "--yes"])).code).toBe(4);
@@ -172,7 +230,7 @@ describe("call without a terminal", () => {
     const { code, output } = await run([
       "call",
       NOTES,
-      "add_note",
+      "create",
       '{"title": "Milk"}',
       "--yes",
       "--json",
@@ -184,43 +242,45 @@ describe("call without a terminal", () => {
     expect(output).not.toMatch(controlCharacters);
     expect(JSON.parse(output)).toMatchObject({
       v: 1,
-      call_id: 17,
+      call_id: 1,
       disposition: "confirm-modal",
       status: "executed",
-      detail: { code: "ok", result: { note: { id: 1 } } },
+      detail: { code: "ok", result: { id: "n1" } },
     });
-    expect(agent.requests[0]?.options).toEqual({
-      provenance: { signature: "as", value: ["user", "file:list"] },
-      actor: { signature: "s", value: "cron" },
-    });
-    const parked = await run(["call", NOTES, "add_note", "title=Milk", "--json"]);
+    expect(requests()[0]?.options).toEqual(
+      new Map<string, unknown>([
+        provenance("user", "file:list"),
+        ["actor", { signature: "s", value: "cron" }],
+      ]),
+    );
+    const parked = await run(["call", NOTES, "create", "title=Milk", "--json"]);
     expect([parked.code, JSON.parse(parked.output)]).toMatchObject([
       6,
-      { call_id: 18, status: "parked", disposition: "confirm-modal" },
+      { call_id: 2, status: "parked", disposition: "confirm-modal" },
     ]);
   });
 
   it("reports that the call still waits if this client may not confirm it", async () => {
-    agent.isStrict = true;
-    const { code, errors } = await run(["call", NOTES, "add_note", "title=Milk", "--yes"]);
+    agent.rules = { ...permissiveRules, confirm: "strict" };
+    const { code, errors } = await run(["call", NOTES, "create", "title=Milk", "--yes"]);
     expect(code).toBe(1);
     expect(errors).toBe(
-      "call 17 still waits for a client that may confirm it\nerror: whoever asked may not\n",
+      "call 1 still waits for a client that may confirm it\nerror: the program that requested a call may not confirm it\n",
     );
   });
 
   it("reports why a call failed, and which arguments are invalid", async () => {
-    expect(await run(["call", NOTES, "add_note"])).toEqual({
+    expect(await run(["call", NOTES, "create", "body:=1"])).toEqual({
       code: 4,
       output: "",
       errors:
-        "error: call 17 failed (invalid_args): the arguments do not fit\n  /title: is missing\n",
+        "error: call 1 failed (invalid_args): /title: is missing, and 1 more\n  /title: is missing\n  /body: must be string\n",
     });
-    const unknown = await run(["call", "org.example.Nothing", "x"]);
+    const unknown = await run(["call", "org.example.nothing", "x"]);
     expect(unknown).toMatchObject({ code: 4, errors: expect.stringContaining("`berth tools`") });
-    const broken = await run(["call", NOTES, "add_note", "{title}"]);
+    const broken = await run(["call", NOTES, "create", "{title}"]);
     expect(broken).toMatchObject({ code: 4, errors: expect.stringContaining("bad_json") });
-    const failed = await run(["call", NOTES, "delete_note", "id:=1", "--yes"]);
+    const failed = await run(["call", NOTES, "delete", "id=1", "--yes"]);
     expect([failed.code, failed.output]).toEqual([4, ""]);
     expect(failed.errors).not.toMatch(controlCharacters);
   });
@@ -245,17 +305,17 @@ describe("call without a terminal", () => {
       [["@note.json"], { title: "from a file" }],
     ])("%j", async (words, args) => {
       const input = '{"title": "from input"}\n';
-      await run(["call", NOTES, "add_note", ...words], { input, workingDirectory: folder });
-      expect(agent.requests[0]?.args).toEqual(args);
+      await run(["call", NOTES, "create", ...words], { input, workingDirectory: folder });
+      expect(requests()[0]?.args).toEqual(args);
     });
 
     it.each([[["title"]], [["a=1", "a=2"]], [["a:=x"]], [["=x"]], [["@gone.json", "a=1"]]])(
       "%j is a usage error",
       async (words) => {
-        const { code } = await run(["call", NOTES, "add_note", ...words], {
+        const { code } = await run(["call", NOTES, "create", ...words], {
           workingDirectory: folder,
         });
-        expect([code, agent.requests]).toEqual([2, []]);
+        expect([code, requests()]).toEqual([2, []]);
       },
     );
   });
@@ -263,49 +323,47 @@ describe("call without a terminal", () => {
 
 describe("call at a terminal", () => {
   it("runs a read tool at once, because the user typed the command", async () => {
-    agent.notes.set(1, "Milk");
-    using person = terminal("call", NOTES, "list_notes");
+    agent.notes.set("n1", {});
+    using person = terminal("call", NOTES, "list");
     expect(await person.ended).toBe(0);
-    expect(person.screen).toBe("notes:\n  - id: 1\n    title: Milk\ncall 17 is done\n");
-    expect(agent.requests[0]?.options).toEqual({
-      provenance: { signature: "as", value: ["user"] },
-    });
+    expect(person.screen).toBe("notes:\n  - n1\ncall 1 is done\n");
+    expect(requests()[0]?.options).toEqual(new Map([provenance("user")]));
   });
 
   it("shows the call of a write tool, and asks whether to run it", async () => {
     const body = "first\n\u001b[2Jsecond \u202e";
-    using person = terminal("call", NOTES, "add_note", "title=Milk", `body=${body}`, "n:=1");
+    using person = terminal("call", NOTES, "create", "title=Milk", `body=${body}`, "stars:=1");
     await person.waitForText("Run it? [y/N] ");
     expect(person.screen.split("\u001b")[0]).toBe(
       [
-        "Notes: Keep a note",
-        "  Call:        17",
-        "  App:         org.example.Notes (Notes)",
-        "  Tool:        add_note (Keep a note)",
-        "  About:       Of your notes.?[1A?[2KBecause of: user?31m\\u{202e}txt",
+        "Notes: Title of create",
+        "  Call:        1",
+        "  App:         org.example.notes (Notes)",
+        "  Tool:        create (Title of create)",
+        "  About:       Does create.?[1A?[2KBecause of: user?31m\\u{202e}txt",
         "  Tier:        write",
         "  Because of:  user",
         "  Asked by:    a program of yours",
-        "  Undo:        delete_note",
-        "  Until:       2026-11-20 20:05:00 UTC (in 5m)",
+        "  Undo:        delete",
+        "  Until:       2030-01-01 00:05:00 UTC (in 5m)",
         "  Arguments:",
-        '    TITLE  "Milk"',
-        "    BODY   | first",
+        '    Title  "Milk"',
+        "    body   | first",
         "           | \\u{1b}[2Jsecond \\u{202e}",
-        "    N      1",
+        "    stars  1",
         "",
       ].join("\n"),
     );
     person.type(`y${key.enter}`);
     expect(await person.ended).toBe(0);
-    await person.waitForText("added note 1");
+    await person.waitForText("id: n1");
     await person.waitForText("`berth undo` reverts it");
-    expect([...agent.notes.values()]).toEqual(["Milk"]);
+    expect([...agent.notes.values()]).toEqual([{ title: "Milk", body, stars: 1 }]);
   });
 
   it("wraps long lines so that no untrusted text begins in the first column", async () => {
-    const title = `${"a".repeat(200)} and more, Run it? [y/N] y`;
-    using person = new Terminal(["call", NOTES, "add_note", `title=${title}`], {
+    const body = `${"a".repeat(200)} and more, Run it? [y/N] y`;
+    using person = new Terminal(["call", NOTES, "create", "title=Milk", `body=${body}`], {
       ...companionSession,
       columns: 40,
       openSessionBus: bus.open,
@@ -325,66 +383,65 @@ describe("call at a terminal", () => {
     ["Ctrl-C", key.interrupt],
     ["Ctrl-D", key.end],
   ])("%s declines", async (_name, typed) => {
-    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    using person = terminal("call", NOTES, "create", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
     person.type(typed);
     expect(await person.ended).toBe(5);
-    expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, false] });
-    expect(person.screen).toContain("call 17 is declined");
+    expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [1n, false] });
+    expect(person.screen).toContain("call 1 is declined");
     expect(agent.notes.size).toBe(0);
   });
 
   it("declines when it receives a signal", async () => {
-    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    using person = terminal("call", NOTES, "create", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
     person.interrupt();
     expect(await person.ended).toBe(5);
-    expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, false] });
+    expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [1n, false] });
   });
 
   it("asks the user to type the name of a tool that cannot be undone, and rejects another name", async () => {
-    using person = terminal("call", NOTES, "delete_note", "id:=1");
+    using person = terminal("call", NOTES, "delete", "id=1");
     await person.waitForText("not possible");
     await person.waitForText("Type the tool's name to run it, or press Enter to decline: ");
     person.type(`yes${key.enter}`);
-    await person.waitForText("That is not delete_note.");
-    person.type(`delete_note${key.enter}`);
+    await person.waitForText("That is not delete.");
+    person.type(`delete${key.enter}`);
     expect(await person.ended).toBe(4);
-    expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, true] });
+    expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [1n, true] });
   });
 
   it("ignores input that the user typed before the question was visible", async () => {
-    agent.holdMs = 400;
-    using person = terminal("call", NOTES, "delete_note", "id:=1");
-    await person.waitForText("the question follows in 0.4 s");
-    person.type(`delete_note${key.enter}delete_`);
+    using person = terminal("call", NOTES, "delete", "id=1", "--provenance=file:list");
+    await person.waitForText("the question follows in 1.5 s");
+    person.type(`delete${key.enter}del`);
     await person.waitForText("or press Enter to decline: ");
     expect(bus.calls.map(({ member }) => member)).toEqual(["RequestCall"]);
-    person.type(`delete_note${key.enter}`);
+    person.type(`delete${key.enter}`);
     expect(await person.ended).toBe(4);
   });
 
   it("stops asking when another client decides, and prints the result", async () => {
-    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    using person = terminal("call", NOTES, "create", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
-    agent.confirm(17n, true);
+    await agent.agent.confirm(1, true, userCaller());
     expect(await person.ended).toBe(0);
     await person.waitForText("Another client has decided: executed.");
-    await person.waitForText("added note 1");
+    await person.waitForText("id: n1");
     expect(agent.notes.size).toBe(1);
   });
 
   it("stops asking when the call expires", async () => {
-    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    using person = terminal("call", NOTES, "create", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
-    agent.expire(17n);
+    await agent.clock.advance(5 * 60_000);
     expect(await person.ended).toBe(5);
     await person.waitForText("The call has expired.");
     await person.waitForText("denied (expired)");
   });
 
   it("stops asking when the connection to the bus is lost", async () => {
-    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    using person = terminal("call", NOTES, "create", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
     bus.disconnect();
     expect(await person.ended).toBe(1);
@@ -392,7 +449,7 @@ describe("call at a terminal", () => {
   });
 
   it("leaves the call waiting if standard input has ended", async () => {
-    using person = terminal("call", NOTES, "add_note", "-");
+    using person = terminal("call", NOTES, "create", "-");
     person.type('{"title": "Milk"}');
     person[Symbol.dispose]();
     expect(await person.ended).toBe(6);
@@ -402,22 +459,22 @@ describe("call at a terminal", () => {
 describe("undo", () => {
   it("reports the undone call, and the number of calls that can still be undone", async () => {
     for (const title of ["Milk", "Eggs", "Salt"])
-      await run(["call", NOTES, "add_note", `title=${title}`, "--yes"]);
+      await run(["call", NOTES, "create", `title=${title}`, "--yes"]);
     expect(await run(["undo"])).toEqual({
       code: 0,
       errors: "",
       output:
-        'undone: call 19, org.example.Notes add_note by delete_note {"id":3}; 2 more can be undone\n',
+        'undone: call 3, org.example.notes create by delete {"id":"n3"}; 2 more can be undone\n',
     });
-    agent.notes.delete(2);
+    agent.notes.delete("n2");
     expect(await run(["undo"])).toEqual({
       code: 4,
       output: "",
       errors:
-        "error: call 18, org.example.Notes add_note, could not be undone, after 2 attempts (tool_error): the note is gone\ntry:   `berth undo` again, or `berth undo --skip 18` to never undo it\n",
+        "error: call 2, org.example.notes create, could not be undone (tool_error): no such note\ntry:   `berth undo` again, or `berth undo --skip 2` to never undo it\n",
     });
-    expect((await run(["undo", "--skip", "18"])).output).toBe(
-      "skipped: call 18, org.example.Notes add_note; 1 more can be undone\n",
+    expect((await run(["undo", "--skip", "2"])).output).toBe(
+      "skipped: call 2, org.example.notes create; 1 more can be undone\n",
     );
     expect(JSON.parse((await run(["undo", "--json"])).output)).toMatchObject({ status: "undone" });
     expect(await run(["undo"])).toEqual({
@@ -430,6 +487,25 @@ describe("undo", () => {
 });
 
 describe("search", () => {
+  beforeEach(() => {
+    const snippet = `The boiler was serviced in May.\nBoilers need${HOSTILE} it every year.`;
+    const source = { documents: 2, skipped: 0, state: "ready", message: null } as const;
+    const hit = searchHit({ title: "House", uri: "file:///home/me/Notes/house.md", snippet });
+    bus = serve({
+      search: async ({ query }) => (query.includes("boiler") ? [hit] : []),
+      indexState: () => ({
+        v: 1,
+        state: "degraded",
+        documents: 12,
+        chunks: 30,
+        sources: [
+          { ...source, name: "notes", documents: 10 },
+          { ...source, name: "work", state: "degraded", message: "too many folders to watch" },
+        ],
+      }),
+    });
+  });
+
   it("prints passages without control characters", async () => {
     const { code, output } = await run(["search", "the", "boiler"]);
     expect(code).toBe(0);
@@ -500,13 +576,19 @@ describe("search", () => {
 });
 
 describe("memory", () => {
+  let memory: MemoryHarness;
+  beforeEach(() => {
+    memory = new MemoryHarness();
+    bus = serve({ memory: memory.memory });
+  });
+
   it("sets, shows, lists and wipes values", async () => {
     expect((await run(["memory", "set", NOTES, "sort", "newest"])).output).toBe(
-      "org.example.Notes sort is set\n",
+      "org.example.notes sort is set\n",
     );
     const draft = "one\n\u001b[31mtwo";
     await run(["memory", "set", NOTES, "draft", "-"], { input: `${draft}\n` });
-    expect(agent.memory.get(NOTES)?.get("draft")).toBe(draft);
+    expect(bus.calls.at(-1)?.args).toEqual([NOTES, "draft", draft]);
     expect((await run(["memory", "get", NOTES, "draft"])).output).toBe(`${draft}\n`);
     expect((await run(["memory", "get", NOTES, "draft"], { columns: 80 })).output).toBe(
       "one\ntwo\n",
@@ -525,9 +607,9 @@ describe("memory", () => {
       errors: expect.stringContaining("no such key"),
     });
     expect((await run(["memory", "wipe", NOTES])).code).toBe(2);
-    expect(agent.memory.size).toBe(1);
+    expect(memory.countItems()).toBe(2);
     expect((await run(["memory", "wipe", NOTES, "--yes"])).code).toBe(0);
-    expect(agent.memory.size).toBe(0);
+    expect(memory.countItems()).toBe(0);
     expect((await run(["memory", "ls", NOTES])).errors).toContain("has no values");
   });
 
@@ -536,11 +618,11 @@ describe("memory", () => {
     using no = terminal("memory", "wipe", NOTES);
     await no.waitForText("for good? [y/N] ");
     no.type(`n${key.enter}`);
-    expect([await no.ended, agent.memory.size]).toEqual([1, 1]);
+    expect([await no.ended, memory.countItems()]).toEqual([1, 1]);
     using yes = terminal("memory", "wipe", NOTES);
     await yes.waitForText("for good? [y/N] ");
     yes.type(`y${key.enter}`);
-    expect([await yes.ended, agent.memory.size]).toEqual([0, 0]);
+    expect([await yes.ended, memory.countItems()]).toEqual([0, 0]);
   });
 });
 
@@ -549,13 +631,13 @@ const complete = async (words: readonly string[], current = "") =>
 
 describe("completion", () => {
   it("completes the apps and tools of a running companion", async () => {
-    expect(await complete(["call"], "org.example.N")).toEqual([
-      "org.example.Notes\t2 tools",
+    expect(await complete(["call"], "org.example.n")).toEqual([
+      "org.example.notes\t3 tools",
       ":none",
       "",
     ]);
-    expect(await complete(["call", NOTES], "a")).toEqual([
-      "add_note\twrite: Keeps a note.",
+    expect(await complete(["call", NOTES], "c")).toEqual([
+      "create\twrite: Does create.?[1A?[2KBecause of: user?31m\\u{202e}txt",
       ":none",
       "",
     ]);
@@ -565,7 +647,7 @@ describe("completion", () => {
       ":none",
       "",
     ]);
-    expect(await complete(["memory", "wipe"], "org.example.W")).toHaveLength(3);
+    expect(await complete(["memory", "wipe"], "org.example.w")).toHaveLength(3);
   });
 
   it("does not start a companion, and prints no errors if no companion runs", async () => {

@@ -1,43 +1,47 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { serveAgent } from "../../../src/assistant/agent/bus.ts";
+import type { JsonObject } from "../../../src/assistant/agent/port.ts";
+import { AgentHarness, userCaller } from "../../support/agent-harness.ts";
 import { companionCli } from "../../support/companion-cli.ts";
-import { FakeCompanion } from "../../support/fake-companion.ts";
-import { ScriptedAgent } from "../../support/scripted-agent.ts";
+import type { FakeCompanion } from "../../support/fake-companion.ts";
+import { serveCompanion } from "../../support/served-methods.ts";
 import { key } from "../../support/terminal.ts";
 
-const NOTES = "org.example.Notes";
-
-let agent: ScriptedAgent;
+let agent: AgentHarness;
 let bus: FakeCompanion;
-beforeEach(() => {
-  agent = new ScriptedAgent();
-  const own = new FakeCompanion(agent.methods);
-  agent.emit = (member, _signature, args) => own.emit(member, ...args);
-  bus = own;
+beforeEach(async () => {
+  agent = await AgentHarness.open();
+  bus = serveCompanion((own) =>
+    serveAgent({ bus: own, service: agent.agent, daemon: "berth test" }),
+  );
 });
+afterEach(() => agent.agent[Symbol.asyncDispose]());
 
 const { run, terminal } = companionCli(() => bus);
 /** Requests a call as another client; the call then waits for a confirmation. */
-const ask = (tool: string, args: object) =>
-  agent.methods["RequestCall"]?.(NOTES, tool, JSON.stringify(args), new Map());
+const ask = (tool: string, args: JsonObject) =>
+  agent.request(tool, args, { provenance: undefined });
+/** Declines a call as another client. */
+const decline = (callId: number) => agent.agent.confirm(callId, false, userCaller());
 
 describe("the list of waiting calls", () => {
   it("is printed as text or as JSON", async () => {
-    await ask("add_note", { title: "Milk\u001b[2K" });
-    await ask("delete_note", { id: 1 });
+    await ask("create", { title: "Milk\u001b[2K" });
+    await ask("delete", { id: "1" });
     expect(await run(["confirm", "--list"])).toEqual({
       code: 0,
       errors: "",
       output: [
-        "CALL   APP                 TOOL          TIER          ENDS IN   ARGUMENTS",
-        '  17   org.example.Notes   add_note      destructive   5m        TITLE="Milk\\u001b[2K"',
-        "  18   org.example.Notes   delete_note   destructive   5m        ID=1",
+        "CALL   APP                 TOOL     TIER          ENDS IN   ARGUMENTS",
+        '   1   org.example.notes   create   destructive   5m        Title="Milk\\u001b[2K"',
+        '   2   org.example.notes   delete   destructive   5m        id="1"',
         "",
       ].join("\n"),
     });
     const { output } = await run(["confirm", "--list", "--json"]);
-    expect(JSON.parse(output)).toMatchObject([{ call_id: 17 }, { call_id: 18, args: { id: 1 } }]);
-    agent.confirm(17n, false);
-    agent.confirm(18n, false);
+    expect(JSON.parse(output)).toMatchObject([{ call_id: 1 }, { call_id: 2, args: { id: "1" } }]);
+    await decline(1);
+    await decline(2);
     expect(await run(["confirm", "--list"])).toEqual({
       code: 0,
       output: "",
@@ -47,9 +51,9 @@ describe("the list of waiting calls", () => {
   });
 
   it("completes the numbers of calls", async () => {
-    await ask("add_note", { title: "Milk" });
+    await ask("create", { title: "Milk" });
     const { output } = await run(["__complete", "--current", "", "--", "confirm"]);
-    expect(output).toBe("17\tNotes: Keep a note\n:none\n");
+    expect(output).toBe("1\tNotes: create\n:none\n");
   });
 
   it("causes an error if the companion's answer has the form of another version", async () => {
@@ -79,74 +83,74 @@ describe("an invalid command line", () => {
 
 describe("confirm with a number, at a terminal", () => {
   it("shows the call before it asks, and runs the call if the user agrees", async () => {
-    await ask("add_note", { title: "Milk" });
-    using person = terminal("confirm", "17");
-    await person.waitForText('TITLE  "Milk"');
+    await ask("create", { title: "Milk" });
+    using person = terminal("confirm", "1");
+    await person.waitForText('Title  "Milk"');
     await person.waitForText("or press Enter to decline: ");
     expect(agent.notes.size).toBe(0);
-    person.type(`add_note${key.enter}`);
-    await person.waitForText("added note 1");
+    person.type(`create${key.enter}`);
+    await person.waitForText("id: n1");
     expect(await person.ended).toBe(0);
   });
 
   it("declines if the user refuses", async () => {
-    await ask("delete_note", { id: 1 });
-    using person = terminal("confirm", "17");
+    await ask("delete", { id: "1" });
+    using person = terminal("confirm", "1");
     await person.waitForText("or press Enter to decline: ");
     person.type(key.enter);
-    await person.waitForText("call 17 is declined; nothing was done");
+    await person.waitForText("call 1 is declined; nothing was done");
     expect(await person.ended).toBe(5);
     expect(await run(["confirm", "--list"])).toMatchObject({ errors: "no call waits\n" });
   });
 
   it("runs the call without a question with --yes", async () => {
-    await ask("add_note", { title: "Milk" });
-    using person = terminal("confirm", "17", "--yes");
+    await ask("create", { title: "Milk" });
+    using person = terminal("confirm", "1", "--yes");
     expect(await person.ended).toBe(0);
-    expect(person.screen).not.toContain("TITLE");
-    expect([...agent.notes.values()]).toEqual(["Milk"]);
+    expect(person.screen).not.toContain("Title");
+    expect([...agent.notes.values()]).toEqual([{ title: "Milk" }]);
   });
 
   it("prints the result of a call that is already decided, and never runs that call", async () => {
-    await ask("add_note", { title: "Milk" });
-    agent.confirm(17n, false);
-    using person = terminal("confirm", "17");
+    await ask("create", { title: "Milk" });
+    await decline(1);
+    using person = terminal("confirm", "1");
     await person.waitForText("was decided before");
-    await person.waitForText("call 17 is declined; nothing was done");
+    await person.waitForText("call 1 is declined; nothing was done");
     expect(await person.ended).toBe(5);
     using nothing = terminal("confirm", "99");
-    await nothing.waitForText("there is no such call");
+    await nothing.waitForText("(unknown_call)");
     expect(await nothing.ended).toBe(4);
     expect(agent.notes.size).toBe(0);
   });
 });
 
 it("berth confirm runs no call whose details it could not show", async () => {
-  bus.methods = { ...agent.methods, ListParked: () => ["[]"] };
-  await ask("add_note", { title: "Milk" });
-  using person = terminal("confirm", "17");
+  bus.methods = { ...bus.methods, ListParked: () => ["[]"] };
+  await ask("create", { title: "Milk" });
+  using person = terminal("confirm", "1");
   expect(await person.ended).toBe(5);
   expect(agent.notes.size).toBe(0);
 });
 
 describe("confirm without a number, at a terminal", () => {
   it("shows the waiting calls, the oldest first, and then new ones, until Ctrl-C", async () => {
-    await ask("add_note", { title: "Milk" });
-    await ask("add_note", { title: "Eggs" });
+    await ask("create", { title: "Milk" });
+    await ask("create", { title: "Eggs" });
     using person = terminal("confirm");
     await person.waitForText("2 calls wait now");
     await person.waitForText('"Milk"');
     await person.waitForText("or press Enter to decline: ");
-    await ask("add_note", { title: "Salt" });
-    agent.confirm(17n, false);
+    await ask("create", { title: "Salt" });
+    await decline(1);
     await person.waitForText("Another client has decided: denied.");
     for (const title of ["Eggs", "Salt"]) {
       await person.waitForText(`"${title}"`);
       await person.waitForText("or press Enter to decline: ");
-      person.type(`add_note${key.enter}`);
-      await person.waitForText("added note");
+      person.type(`create${key.enter}`);
+      await person.waitForText("id: n");
     }
-    expect([...agent.notes.values()]).toEqual(["Eggs", "Salt"]);
+    expect([...agent.notes.values()]).toEqual([{ title: "Eggs" }, { title: "Salt" }]);
     person.interrupt();
     expect(await person.ended).toBe(130);
   });
@@ -154,7 +158,7 @@ describe("confirm without a number, at a terminal", () => {
   it("can register as the only client that confirms calls", async () => {
     using person = terminal("confirm", "--only");
     await person.waitForText("No call waits now");
-    expect(agent.hasConfirmer).toBe(true);
+    expect(() => agent.agent.registerConfirmer(userCaller())).toThrow("has already registered");
     person.interrupt();
     expect(await person.ended).toBe(130);
   });
