@@ -72,7 +72,7 @@ describe("a previously chosen process", () => {
     here.store.settings.set("ingress.ran", "process");
     await here.boot();
     expect(here.ingress.mode).toBe("process");
-    await expectReason(here, "caddy is no longer installed on this machine; install it");
+    await expectReason(here, "caddy is no longer installed on this machine; install Caddy");
   });
 });
 
