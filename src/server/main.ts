@@ -223,8 +223,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
 
 /**
  * Returns the folders that tokens of scope `write` may mount. With a remote engine, no folder may be mounted, because
- * the links below a folder can only be checked on the engine's machine. Folders whose content Berth trusts or keeps
- * secret are reserved: such tokens can never mount them.
+ * the links below a folder can only be checked on the engine's machine. No token of scope `write` may mount a folder
+ * whose content Berth trusts or keeps secret.
  */
 function readHostPaths(config: Config) {
   const { specsDir, assistant, templatesDir, files } = config;

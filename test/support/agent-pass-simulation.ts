@@ -88,7 +88,7 @@ export const simulatedTurns: fc.Arbitrary<SimulatedTurn> = fc.record({
   leavesAfter: fc.option(fc.nat(12), { nil: undefined, freq: 3 }),
 });
 
-/** Runs turns on one companion, and checks after each turn that no call ran without permission. */
+/** Simulates the turns of a chat with one companion, and checks after each turn that no tool ran without permission. */
 export class AgentPassSimulation {
   readonly #harness: AgentPassHarness;
   /** The calls that a caller has approved, whether in the turn or through another frontend. */

@@ -50,7 +50,8 @@ export interface OverlayLimits {
   readonly running: number;
   readonly waiting: number;
   /**
-   * Additional queries that only connections without a query may ask, so that one client cannot use up all capacity.
+   * The number of additional queries that are reserved for clients of which no query is running, so that one client
+   * cannot use up all capacity.
    */
   readonly reservedForNew: number;
   /** Milliseconds to wait for the user's answer to a question. */

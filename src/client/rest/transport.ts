@@ -81,8 +81,8 @@ export async function readJson<T>(response: Response): Promise<T> {
 }
 
 /**
- * Parses JSON from the server, whose type both sides import from `resources/wire`. The JSON is not validated, so that
- * an older client accepts new fields of a newer server.
+ * Parses JSON from the server. Client and server import its type from `resources/wire`. The JSON is not validated, so
+ * that an older client accepts new fields of a newer server.
  */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the shape
 export function decodeJson<T>(text: string): T {

@@ -50,7 +50,7 @@ export class LocalFiles {
     const stamp = await readFileStamp(path);
     if (!stamp)
       throw new BerthError("hub_not_found", `there is no file ${file.name} on this machine`, {
-        hint: "create the file, make it readable for Berth's user, or correct source",
+        hint: "create the file, make it readable for Berth's user, or correct the field `source`",
       });
     if (file.sizeBytes !== null && file.sizeBytes !== stamp.sizeBytes)
       throw sizeMismatchError(file.name, file.sizeBytes, stamp.sizeBytes);
