@@ -50,6 +50,25 @@ describe("hosts", () => {
     expect(answer.body).toContain("There is no app at this address");
   });
 
+  it("of an App with `domain: none` are not served, also if it had a domain before", async () => {
+    const host = await addApp("private");
+    expect((await harness.get(host)).body).toBe("one");
+    harness.apply("private", { domain: "none" });
+    await harness.waitForVerdict("private", "NoDomain");
+    // The verdict does not wait for the table and Caddy.
+    const statusOf = async () => (await harness.get(host)).status;
+    await harness.waitUntil(
+      async () => (await statusOf()) === 404,
+      () => "it is still served",
+    );
+    expect((await harness.get("none")).status).toBe(404);
+    // Its targets stay in the table for other apps and the next change.
+    expect(await harness.ingress.table.read("private")).toMatchObject({ targets: [one.target] });
+    harness.apply("private");
+    await harness.waitForVerdict("private");
+    expect((await harness.get(host)).body).toBe("one");
+  });
+
   it("of a stopped App are answered with 503 and Retry-After", async () => {
     const host = await addApp("stopped");
     await harness.ingress.table.write("stopped", { version: "v1", targets: [] });

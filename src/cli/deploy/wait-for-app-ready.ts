@@ -28,6 +28,7 @@ export async function waitForAppReady(
     readonly onFailure?: () => Promise<string | undefined>;
   },
 ): Promise<AppDetails> {
+  if (options.silentWhile !== "always") await noteMissingEngine(cli, client, name);
   const abort = new AbortController();
   const progress =
     cli.io.errorIsTerminal && options.silentWhile !== "always"
@@ -47,6 +48,15 @@ export async function waitForAppReady(
     abort.abort();
     await progress;
   }
+}
+
+/** Says what the wait is for while no engine answers: without a terminal nothing else is shown until it does. */
+async function noteMissingEngine(cli: Cli, client: Client, name: string): Promise<void> {
+  const { runtime } = await client.health();
+  if (runtime === "connected") return;
+  cli.note(
+    `app/${name} waits for the container engine, which does not answer; \`berth doctor\` on the server shows why`,
+  );
 }
 
 /** Throws BerthError `timeout` if the app still exists after `timeoutMs`. */

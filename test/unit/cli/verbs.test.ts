@@ -320,6 +320,19 @@ describe("apply, diff and validate", () => {
     }
   });
 
+  it("say in a pipe, too, that no container engine answers", async () => {
+    const connected = api.control.engineState;
+    const create = "create web --image bb:1 --timeout 50ms";
+    expect((await run(create)).errors).not.toContain("container engine");
+    api.control.engineState = { connected: false, message: "connection refused" };
+    const late = await run("deploy web --image bb:2 --timeout 50ms");
+    expect([late.code, late.errors]).toEqual([
+      3,
+      expect.stringContaining("app/web waits for the container engine, which does not answer"),
+    ]);
+    api.control.engineState = connected;
+  });
+
   it("exit with 3 after a timeout", async () => {
     const late = await run("apply -f - --wait --timeout 50ms", { input: manifest("a") });
     expect(late.code).toBe(3);
