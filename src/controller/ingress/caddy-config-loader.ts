@@ -83,11 +83,11 @@ export class CaddyConfigLoader {
     await direct.read();
     this.#version ??= await host.version(signal);
     let running = await this.#admin.readConfig(signal);
+    if (running === undefined && (await this.#waitForRecovery(signal)))
+      running = await this.#admin.readConfig(signal);
     if (running === undefined || !(await this.#isUpToDate(signal))) {
-      if (running !== undefined || !(await this.#waitForRecovery(signal))) {
-        await direct.prepare(sites);
-        await this.#start(sites, signal);
-      }
+      await direct.prepare(sites);
+      await this.#start(sites, signal);
       running = await this.#admin.readConfig(signal);
     }
     this.#checkedAtMs ??= this.#options.clock.now();
