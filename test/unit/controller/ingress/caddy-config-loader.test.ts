@@ -26,7 +26,8 @@ test("a Caddy with other settings that answers only after the first request is r
     isUpToDate: () => Promise.resolve(starts.length > 0),
     isRunning: async () => {
       // Caddy opens its admin socket after Berth has asked for the configuration in vain.
-      if (!admin.listening) await new Promise<void>((done) => admin.listen(paths.adminSocket, done));
+      if (!admin.listening)
+        await new Promise<void>((done) => admin.listen(paths.adminSocket, done));
       return true;
     },
     start: () => {
