@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { which } from "../../scripts/engine.mjs";
 import { BerthProcess } from "../support/berth-process.ts";
+import { findCurrentGo } from "../support/current-go.ts";
 import { WEB } from "../support/images.ts";
 import { rawTar } from "../support/raw-tar.ts";
 
@@ -54,8 +54,7 @@ async function programArguments(): Promise<string[]> {
 test(
   "a Go client of oapi-codegen creates, deploys, follows and deletes an app",
   async () => {
-    const go = which("go");
-    if (!go) throw new Error("this test compiles a client and needs Go: apt-get install golang-go");
+    const go = await findCurrentGo();
     const folder = await mkdtemp(join(dir, "go-"));
     const runGo = (...args: string[]) => run(go, args, folder);
     await runGo("mod", "init", "client");

@@ -3,13 +3,13 @@ import { access, mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { which } from "../../scripts/engine.mjs";
+import { findCurrentGo } from "./current-go.ts";
 
 export const NEWER_CADDY = "2.11.2";
 const MODULE = "github.com/caddyserver/caddy/v2";
 
 /**
- * Builds a Caddy that is newer than Debian's, with the machine's Go. Returns the folder of the program `caddy`. The
+ * Builds a Caddy that is newer than Debian's, with Go. Returns the folder of the program `caddy`. The
  * first build takes minutes, and later runs use its result.
  */
 export async function buildNewerCaddy(): Promise<string> {
@@ -19,8 +19,7 @@ export async function buildNewerCaddy(): Promise<string> {
     () => false,
   );
   if (isBuilt) return folder;
-  const go = which("go");
-  if (!go) throw new Error("this test builds a Caddy and needs Go: apt-get install golang-go");
+  const go = await findCurrentGo();
   await mkdir(folder, { recursive: true });
   // Caddy reports no version if it is built from its own module.
   const flags = `-X ${MODULE}.CustomVersion=v${NEWER_CADDY}`;
