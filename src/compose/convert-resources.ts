@@ -142,7 +142,7 @@ export function convertRestart(conversion: ServiceConversion): void {
 }
 
 const withinBudgetMessage =
-  "Berth restarts a version that has been stable for ever, and a new one at most 5 times in 10 minutes; change the numbers with restart";
+  "Berth restarts a new version at most 5 times in 10 minutes, and one that has been stable without a limit; change the numbers with restart";
 const alsoAfterSuccessMessage =
   "Berth also restarts a container that exits without an error, within restart.attempts and restart.interval";
 

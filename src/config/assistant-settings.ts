@@ -104,7 +104,7 @@ export const assistantSettings = {
   keepAlive: setting({
     name: "KEEP_ALIVE",
     argument: "<duration>",
-    help: "how long an idle model that was loaded on demand stays loaded, -1 for ever (BERTH_ASSISTANT_KEEP_ALIVE); default: 5m",
+    help: "how long an idle model that was loaded on demand stays loaded, -1: without a time limit (BERTH_ASSISTANT_KEEP_ALIVE); default: 5m",
     default: "5m",
     parse: withOrigin(parseKeepAlive),
   }),

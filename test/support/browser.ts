@@ -43,6 +43,6 @@ export class Browser {
       url = next;
       response = await this.open(url);
     }
-    throw new Error(`${address} redirects in circles`);
+    throw new Error(`${String(address)} redirects in circles`);
   }
 }

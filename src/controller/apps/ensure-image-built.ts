@@ -6,7 +6,7 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 
 export type ImageBuildResult =
   | { readonly type: "waiting"; readonly progress: Reason }
-  /** The build waits for disk space, and may wait for ever. */
+  /** The build waits for disk space, without a time limit. */
   | {
       readonly type: "waiting";
       readonly progress: null;

@@ -1,8 +1,8 @@
 /**
  * The rules for restarting a container that ended. The first restart is immediate; the next one follows after
  * `backoffMs`, which doubles each time. A version that was never stable is given up after `attempts` in `intervalMs`.
- * A version that was stable is restarted for ever, with a delay of up to RESTART_DELAY_MAX_MS, because the cause of
- * its failure is outside of it and may disappear.
+ * A version that was stable is restarted without a limit, with a delay of up to RESTART_DELAY_MAX_MS, because the cause
+ * of its failure is outside of it and may disappear.
  */
 export interface RestartPolicy {
   readonly attempts: number;

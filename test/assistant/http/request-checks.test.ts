@@ -242,7 +242,7 @@ describe("a body", () => {
       headers: { "content-type": "application/json" },
       body: new Blob([askOf(5 * MIB)]).stream(),
       duplex: "half",
-    } as RequestInit);
+    });
     expect(response.status).toBe(413);
   });
 

@@ -114,7 +114,7 @@ describe("a request to the system instance arrives unchanged", () => {
   const requests: Readonly<Record<string, GenerateRequest>> = {
     "a chat with a minimum of fields": chat,
     "a chat with all fields": whole,
-    "a chat that keeps the model in memory for ever, and asks for a JSON object": {
+    "a chat that keeps the model in memory without a time limit, and asks for a JSON object": {
       ...chat,
       keepAliveMs: Number.POSITIVE_INFINITY,
       guide: { kind: "json_object" },

@@ -231,8 +231,9 @@ it("no resource remains after 200 streams that were cancelled, cut off, too slow
     () => harness.open({ path: "/compressed" }),
     () => harness.text({ path: "/long", limits: { bytesMax: 1_000 } }),
   ];
-  const started = Array.from({ length: 200 }, (_, number) => kinds[number % kinds.length]?.());
-  const outcomes = await Promise.allSettled(started);
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 200 }, async (_, number) => kinds[number % kinds.length]?.()),
+  );
 
   expect(outcomes.filter(({ status }) => status === "fulfilled")).toEqual([]);
   await harness.http.closeIdle("acme");
