@@ -1,7 +1,6 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
-import { type Duplex, PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { Header, Pax } from "tar";
@@ -27,22 +26,25 @@ const CHUNK_BYTES = 64 * 1024;
 const BLOCK_BYTES = 512;
 
 /**
- * Packs a listed folder into a tar archive. Folders with equal content give equal bytes. The stream fails if a file
- * cannot be read (`invalid_request`), if the file's size has changed since it was listed (`conflict`), or if `signal`
- * aborts.
+ * Packs a listed folder into a tar archive. Folders with equal content give equal bytes. Reading starts with the first
+ * request for bytes, and fails if a file cannot be read (`invalid_request`), if a file's size has changed since it was
+ * listed (`conflict`), or with the reason of `signal` after an abort.
  */
-export function packSource(tree: SourceTree, options: PackOptions, signal: AbortSignal): Readable {
-  const archive = Readable.from(createArchive(tree, options, signal), {
-    objectMode: false,
-    highWaterMark: CHUNK_BYTES,
-    signal,
-  });
-  if (options.gzip !== true) return archive;
-  const packed: Duplex = createGzip();
-  const output = new PassThrough();
-  // A failure destroys all streams with its error, so that the reader of `output` receives it.
-  pipeline(archive, packed, output, { signal }).catch(() => {});
-  return output;
+export function packSource(
+  tree: SourceTree,
+  options: PackOptions,
+  signal: AbortSignal,
+): AsyncIterable<Buffer> {
+  const archive = createArchive(tree, options, signal);
+  return options.gzip === true ? compress(archive) : archive;
+}
+
+async function* compress(archive: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const packed = createGzip();
+  // A failure of the archive destroys `packed` with the same error, which the loop below throws.
+  const written = pipeline(archive, packed).catch(() => {});
+  yield* packed;
+  await written;
 }
 
 async function* createArchive(

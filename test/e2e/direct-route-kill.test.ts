@@ -29,7 +29,11 @@ test("a kill after the write of the route table and before the removal of the ma
     readdirSync(direct, { recursive: true, encoding: "utf8" }).find((path) => path.endsWith(HOST));
   await berth.client.apps.create({ name: "web", ...web, env: { BODY: "one" } }, { wait: true });
   // The options of another app change Caddy's configuration, which then contains a direct route to the first app.
-  await berth.client.apps.create({ name: "other", ...web, ingress: { pathPrefix: "/in" } });
+  // The load of this configuration must be over before the first visitor: Caddy closes kept connections then.
+  await berth.client.apps.create(
+    { name: "other", ...web, ingress: { pathPrefix: "/in" } },
+    { wait: true },
+  );
   const marker = join(direct, await berth.until("there is a direct route", findMarker));
   const at = { port: berth.ingressPort, host: HOST };
   await using load = new TrafficLoad(at, { visitors: 2, restMs: 5 });

@@ -1,4 +1,3 @@
-import type { Readable } from "node:stream";
 import { formatBytes } from "../../base/units.ts";
 import type { BuildOptions } from "../../resources/app-spec.ts";
 import { needsBuildKit } from "../../resources/recipe/buildkit-features.ts";
@@ -12,7 +11,7 @@ import { TreeReader } from "../../source-tree/tree-reader.ts";
 import type { SourceLimits } from "../git/port.ts";
 
 export interface BuildContext {
-  readonly tar: Readable;
+  readonly tar: AsyncIterable<Buffer>;
   /** The path of the Dockerfile in the build context. */
   readonly dockerfile: string;
   /** True if the Dockerfile uses syntax that the classic builder does not support. */

@@ -1,7 +1,6 @@
 import { createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { BerthError } from "../../base/errors.ts";
@@ -76,27 +75,30 @@ async function readTree(
   onEntry: (entry: ArchiveEntry) => Promise<void> | void,
   signal: AbortSignal,
 ): Promise<void> {
-  const unpacked = await openTar(file, signal);
+  const content = limitBytes(readTar(file), tree.limits, signal);
   try {
-    for await (const entry of readArchiveEntries(limitBytes(unpacked, tree.limits))) {
+    for await (const entry of readArchiveEntries(content)) {
       signal.throwIfAborted();
       await onEntry(entry);
     }
   } finally {
-    unpacked.destroy();
+    // Closes the file after a failure.
+    await content.return(undefined);
   }
   tree.checkLinks();
   if (tree.files === 0) throw damagedArchiveError("it is empty");
 }
 
-/** Returns the bytes of the tar, decompressed if necessary. */
-async function openTar(file: string, signal: AbortSignal): Promise<Readable> {
+/** Yields the bytes of the tar, decompressed if necessary. */
+async function* readTar(file: string): AsyncGenerator<unknown> {
   const start = await readFirstBytes(file);
-  if (start[0] !== 0x1f || start[1] !== 0x8b) return createReadStream(file, { signal });
+  const source = createReadStream(file);
+  if (start[0] !== 0x1f || start[1] !== 0x8b) return yield* source;
   const output = createGunzip();
-  // Destroys `output` with the error of either stream, so that its reader gets the error.
-  pipeline(createReadStream(file), output, { signal }).catch(() => {});
-  return output;
+  // A failure of the file destroys `output` with the same error, which the loop below throws.
+  const read = pipeline(source, output).catch(() => {});
+  yield* output;
+  await read;
 }
 
 async function readFirstBytes(file: string): Promise<Buffer> {
@@ -110,10 +112,15 @@ async function readFirstBytes(file: string): Promise<Buffer> {
 }
 
 /** Limits the decompressed bytes, whatever the headers claim. */
-async function* limitBytes(source: Readable, limits: ExtractLimits): AsyncGenerator<Buffer> {
+async function* limitBytes(
+  source: AsyncIterable<unknown>,
+  limits: ExtractLimits,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
   const bytesMax = limits.bytesMax + limits.filesMax * OVERHEAD_BYTES_EACH + OVERHEAD_BYTES;
   let bytes = 0;
   for await (const chunk of source) {
+    signal.throwIfAborted();
     if (!Buffer.isBuffer(chunk))
       throw new TypeError("a byte stream returned a chunk of another type");
     bytes += chunk.length;

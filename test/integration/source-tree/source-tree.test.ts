@@ -14,6 +14,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { buffer } from "node:stream/consumers";
+import { setImmediate } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { digestSource } from "../../../src/source-tree/digest-source.ts";
@@ -257,6 +258,21 @@ describe("a packed folder", () => {
     const stream = packSource(await list(), { onBytes: () => abort.abort() }, abort.signal);
     await expect(buffer(stream)).rejects.toMatchObject({ name: "AbortError" });
   });
+
+  test.each([false, true])(
+    "reports an abort before the first read to the reader only, gzip: %s",
+    async (gzip) => {
+      await write({ a: "x" });
+      const uncaught: unknown[] = [];
+      const record = (error: unknown) => uncaught.push(error);
+      process.prependListener("uncaughtException", record);
+      const stream = packSource(await list(), { gzip }, AbortSignal.abort());
+      await setImmediate();
+      process.off("uncaughtException", record);
+      expect(uncaught).toEqual([]);
+      await expect(buffer(stream)).rejects.toMatchObject({ name: "AbortError" });
+    },
+  );
 });
 
 test.each<[what: string, change: () => Promise<void>]>([
