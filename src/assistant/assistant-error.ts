@@ -32,7 +32,7 @@ export const assistantErrorCodes = [
   "unsupported_schema",
   "context_length_exceeded",
   "model_not_found",
-  /** No model is loaded, and none is known that could be loaded. */
+  /** No model is loaded, and no model is known that could be loaded. */
   "no_model",
   /** A model exists but cannot be loaded: its file is damaged or too large, or its architecture is unknown. */
   "model_unusable",

@@ -14,9 +14,9 @@ export interface Caller {
 export interface CallerApp {
   readonly id: string;
   /**
-   * flatpak, snap: the system confines the app to this identity. unit: the identity comes from the app's systemd
-   * unit, which any program of the same user can choose, so it may be shown to a person but must not decide about
-   * access.
+   * `flatpak` and `snap` mean that the system confines the app to this identity. `unit` means that the identity comes
+   * from the app's systemd unit, which any program of the same user can choose: it may be shown to a person but must
+   * not decide about access.
    */
   readonly kind: "flatpak" | "snap" | "unit";
 }

@@ -2,7 +2,10 @@
 export interface BusTransport {
   readonly canPassFds: boolean;
 
-  /** Starts reading. Call this method once. Data that arrives earlier is not lost, because it is not read before. */
+  /**
+   * Starts reading. Call this method once. Data that arrives earlier is not lost, because reading begins only with this
+   * call.
+   */
   start(receiver: TransportReceiver): void;
 
   /**

@@ -111,13 +111,13 @@ function toDictionary(entry: TypeTree, read: readonly unknown[]): BusDictionary 
 export function toWireValues(signature: string, values: readonly BusValue[]): unknown[] {
   const trees = parseSignature(signature);
   if (trees.length !== values.length) {
-    throw new TypeError(`${values.length} values for the signature "${signature}"`);
+    throw new TypeError(`there are ${values.length} values for the signature "${signature}"`);
   }
   return trees.map((tree, index) => toWireValue(tree, values[index]));
 }
 
 function toWireValue(tree: TypeTree, value: BusValue | undefined): unknown {
-  if (value === undefined) throw new TypeError(`no value for ${formatSignature(tree)}`);
+  if (value === undefined) throw new TypeError(`there is no value for ${formatSignature(tree)}`);
   if (tree.type === "v") {
     if (!isVariant(value)) throw new TypeError("a variant needs its signature");
     const [inner, more] = parseSignature(value.signature);
@@ -198,6 +198,7 @@ function getOnlyChild(tree: TypeTree): TypeTree {
 
 function getChild(tree: TypeTree, index: number): TypeTree {
   const child = tree.child[index];
-  if (!child) throw new TypeError(`no type for the value ${index} of ${formatSignature(tree)}`);
+  if (!child)
+    throw new TypeError(`there is no type for the value ${index} of ${formatSignature(tree)}`);
   return child;
 }

@@ -17,7 +17,8 @@ import {
 
 type Koffi = Pick<typeof import("koffi"), "load" | "address" | "errno" | "node" | "sizeof">;
 
-// These values are the same on every 64-bit little-endian Linux that Node.js supports, with glibc and with musl.
+// The following constants are the same on every 64-bit little-endian Linux that Node.js supports, with glibc and with
+// musl.
 const AF_UNIX = 1;
 const SOCK_STREAM = 1;
 const SOCK_NONBLOCK = 0o4000;
@@ -51,7 +52,9 @@ export async function socketCallsFrom(importKoffi: () => Promise<Koffi>): Promis
   try {
     const koffi = await importKoffi();
     if (process.platform !== "linux" || os.endianness() !== "LE" || koffi.sizeof("void *") !== 8) {
-      throw new Error(`not a 64-bit little-endian Linux: ${process.platform} ${process.arch}`);
+      throw new Error(
+        `this is not a 64-bit little-endian Linux: ${process.platform} ${process.arch}`,
+      );
     }
     return socketCalls(koffi, CONTROL_BYTES);
   } catch (error) {
@@ -67,7 +70,7 @@ export async function socketCallsFrom(importKoffi: () => Promise<Koffi>): Promis
 
 /** Binds the system calls. `controlBytes` is the space for received control data. */
 export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
-  // null loads the functions of the C library that the process already uses.
+  // The library name null selects the functions of the C library that the process already uses.
   const libc = koffi.load(null);
   const socket: (domain: number, type: number, protocol: number) => number = libc.func(
     "int socket(int domain, int type, int protocol)",

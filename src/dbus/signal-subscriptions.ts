@@ -35,7 +35,7 @@ export class SignalSubscriptions {
 
   async add(rule: BusSignalRule, listener: (signal: ReceivedSignal) => void): Promise<() => void> {
     const subscription: Subscription = { rule, listener };
-    // The bus counts equal rules, so each subscription can add its own.
+    // The bus counts equal rules, so each subscription can add its own rule.
     const rules = isWellKnown(rule.sender)
       ? [buildOwnerMatchRule(rule.sender), buildMatchRule(rule)]
       : [buildMatchRule(rule)];

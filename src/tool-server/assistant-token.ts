@@ -31,9 +31,9 @@ const keptTokensValidator = new LazyValidator<KeptTokens>(KeptTokens);
 
 /**
  * The assistant's own token for a server, of scope `write`, the smallest scope that can deploy. The first use creates
- * it with the user's credential, if that has a larger scope, and stores it in a file that only this user can read
- * (0600). After the token was revoked, no new one is created until `forget` is called, so that a revocation locks the
- * assistant out.
+ * it with the user's credential, if that credential has a larger scope, and stores it in a file that only this user can
+ * read (0600). After the token was revoked, no new one is created until `forget` is called, so that a revocation locks
+ * the assistant out.
  */
 export class AssistantToken {
   readonly #file: string;

@@ -39,8 +39,8 @@ async function runAction(
 }
 
 /**
- * Returns the app from the result of a write. These tools never make a dry run, so the result always contains
- * the app.
+ * Returns the app from the result of a write. The tools of this file never make a dry run, so the result always
+ * contains the app.
  */
 export function requireWrittenApp(write: AppWriteResult): AppDetails {
   if (write.dryRun) throw new Error("a write was a dry run");

@@ -30,7 +30,7 @@ const handlers: Readonly<Record<BerthToolName, Handler>> = {
 
 const ERROR_CHARS_MAX = 2_000;
 
-/** The members of an MCP result that these tools use. */
+/** The members of an MCP result that Berth's tools use. */
 export interface CallResult {
   readonly content: { readonly type: "text"; readonly text: string }[];
   readonly structuredContent: Record<string, unknown>;

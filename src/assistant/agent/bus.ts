@@ -36,8 +36,8 @@ export function serveAgent(options: ServeAgentOptions): () => void {
 }
 
 /**
- * Emits a signal to all listeners, not only to one: every frontend may show a prompt for the call, and must close the
- * prompt when another frontend has answered.
+ * Emits a signal to all listeners, because every frontend may show a prompt for the call, and must close the prompt
+ * when another frontend has answered.
  */
 function emit(bus: Bus, name: string, args: readonly BusValue[]): void {
   bus.emit({ path: PATH, interface: INTERFACE, name, args }, undefined);

@@ -70,8 +70,8 @@ function isTrustedLabel(label: string): boolean {
 }
 
 /**
- * Returns the chain that the policy applies to: the claimed labels plus what the bus observed. It is never
- * shortened. A sandboxed program cannot act as the user, whatever it claims.
+ * Returns the chain that the policy applies to: the claimed labels plus what the bus observed. The claimed chain is
+ * never shortened. A sandboxed program cannot act as the user, whatever it claims.
  */
 export function extendChain(
   claimed: readonly string[] | undefined,

@@ -171,7 +171,7 @@ export interface CallDetail {
   readonly ledger?: LedgerReference;
   /** Milliseconds from the dispatch to the result. */
   readonly ms?: number;
-  /** True if the same answer was already given before. */
+  /** True if an earlier answer to the confirmation had already produced this result. */
   readonly replayed?: true;
 }
 

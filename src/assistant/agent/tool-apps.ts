@@ -14,8 +14,8 @@ export interface ToolApps {
   getDefinition(app: AppAddress, name: string, signal: AbortSignal): Promise<LiveTool | undefined>;
 
   /**
-   * Calls the tool; `getDefinition` must have been called before. A call is never sent twice: if the connection is
-   * lost meanwhile, the error is `transport_closed`, and it is unknown whether the tool ran. Rejects with
+   * Calls the tool; `getDefinition` must have been called before. A call is never sent twice: if the connection is lost
+   * during the call, the error is `transport_closed`, and it is unknown whether the tool ran. Rejects with
    * ToolAppError; an abort sends a cancellation and rejects with the signal's reason.
    */
   call(app: AppAddress, name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult>;

@@ -27,7 +27,7 @@ export interface ToolDeclaration {
 }
 
 export interface UndoDeclaration {
-  /** A tool of the same app. */
+  /** The tool of the same app that reverts the call. */
   readonly tool: string;
   /** Maps each argument of the compensation to the expression that computes it. */
   readonly map: ReadonlyMap<string, UndoExpression>;
@@ -43,7 +43,7 @@ export interface UndoExpression {
 export interface ManifestFault {
   readonly pointer: string;
   readonly message: string;
-  /** error: the whole manifest is rejected. warning: it is accepted. */
+  /** `error` rejects the whole manifest; a manifest that has only faults of severity `warning` is accepted. */
   readonly severity: "error" | "warning";
 }
 

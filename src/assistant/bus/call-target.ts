@@ -162,8 +162,8 @@ function readVariant({ description, served }: ServedObject, name: string): BusVa
 }
 
 /**
- * Returns the implementation of one interface, or of all interfaces for an empty name, as D-Bus defines. The standard
- * interfaces have no properties.
+ * Returns the implementation of one interface, or of all interfaces if the name is empty, as D-Bus defines. The
+ * standard interfaces have no properties.
  */
 function findObjects(node: ObjectNode, interfaceName: string): ServedObject[] {
   if (interfaceName === "") return [...node.interfaces.values()];

@@ -283,8 +283,8 @@ class ServingBus implements OpenBus {
   }
 
   /**
-   * Checks if a connection that never called is still on the bus, because it may have disconnected before the
-   * callback was registered.
+   * Checks if a connection that never called is still on the bus, because it may have disconnected before its
+   * disconnection was watched.
    */
   async #checkPresence(connection: string): Promise<void> {
     try {
@@ -297,7 +297,7 @@ class ServingBus implements OpenBus {
       );
       if (isThere === false) this.#handleDisconnect(connection);
     } catch {
-      // The bus connection is lost or closed, which ends all connections anyway.
+      // The call fails only if the bus connection ends, and that ends all connections of callers anyway.
     }
   }
 

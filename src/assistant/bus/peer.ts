@@ -34,7 +34,7 @@ export class Peer {
     this.#limits = options.limits;
     this.#bucket = new TokenBucket(options.limits.calls, options.clock);
     this.#identify = () => options.identify(this.#disconnected.signal);
-    // Each running call adds a listener, so the default warning at ten listeners does not apply.
+    // Each running call adds a listener to the signal, so the default warning at ten listeners does not apply.
     setMaxListeners(0, this.#disconnected.signal);
   }
 

@@ -23,7 +23,10 @@ export interface ContextSource {
   /** The name of the source, such as `notes`. Each search hit from this source contains the name. */
   readonly name: string;
   readonly path: string;
-  /** The scope in which a search finds the source. A sandboxed app searches the scope `app:<id>`. Default: the name. */
+  /**
+   * The scope in which a search finds the source. A sandboxed app searches the scope `app:<id>`. Defaults to the
+   * source's name.
+   */
   readonly scope?: string | undefined;
 }
 

@@ -58,7 +58,7 @@ export interface SearchHit {
 /** The JSON document that the method IndexState returns. */
 export interface IndexState {
   readonly v: 1;
-  /** degraded: at least one source is not up to date, and its message gives the reason. */
+  /** The value `degraded` means that at least one source is not up to date; the source's message gives the reason. */
   readonly state: "empty" | "indexing" | "ready" | "degraded";
   readonly documents: number;
   readonly chunks: number;

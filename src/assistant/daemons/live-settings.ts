@@ -53,7 +53,7 @@ export class LiveSettings {
     try {
       const found = statSync(this.#options.file, { bigint: true, throwIfNoEntry: false });
       // Many editors empty a file before they write it. An empty file therefore counts as unchanged, so that the
-      // defaults do not apply in that moment.
+      // defaults do not apply while an editor writes.
       if (found?.size === 0n) return this.#lastStamp;
       return found ? `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}` : "absent";
     } catch {

@@ -15,7 +15,7 @@ export interface InferenceEngine extends AsyncDisposable {
   inspect(file: ModelFile, signal: AbortSignal): Promise<ModelFacts>;
   /**
    * Loads a model and resolves when it can answer. Rejects with `model_unusable`, or with `insufficient_memory`, whose
-   * message contains the needed and the allowed memory. An abort stops the processes that it started.
+   * message contains the needed and the allowed memory. An abort stops the processes that the load has started.
    */
   load(request: LoadRequest, signal: AbortSignal): Promise<LoadedModel>;
 }
@@ -37,7 +37,10 @@ export interface ModelFacts {
   /** Context length that the model was trained with, in tokens. */
   readonly trainedContextTokens: number;
   readonly embeddingLength: number;
-  /** chat: generates and has a chat template; completion: generates without a template; embedding: only embeds. */
+  /**
+   * Models of kind `chat` generate and have a chat template, those of kind `completion` generate without a template,
+   * and those of kind `embedding` only embed.
+   */
   readonly kind: "chat" | "completion" | "embedding";
   /** The file's Jinja template, unchanged. */
   readonly chatTemplate: string | undefined;
@@ -137,7 +140,10 @@ export type GenerateEvent =
   /** The last event. */
   | {
       readonly type: "end";
-      /** stop: the model ended its answer, or a stop text occurred; length: a limit was reached. */
+      /**
+       * The value `stop` means that the model ended its answer or that a stop text occurred; `length` means that a
+       * limit was reached.
+       */
       readonly reason: "stop" | "length";
       readonly completionTokens: number;
     };

@@ -179,7 +179,7 @@ export interface Sampling {
   readonly logprobs: number | undefined;
   /** GBNF grammar that the answer must follow; undefined means free text. */
   readonly grammar: string | undefined;
-  /** A shortest text of that grammar, for engines that do not sample. */
+  /** One of the shortest texts that `grammar` accepts, for engines that do not sample. */
   readonly grammarExample: string | undefined;
   /** True if control tokens, such as the markers of tool calls, are to be shown as text. */
   readonly showControlTokens: boolean;

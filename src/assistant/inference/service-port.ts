@@ -60,7 +60,7 @@ export interface GenerateRequest {
   readonly guide: Guide;
   /** Has an effect only if the chat prompt has tools. */
   readonly toolChoice: ToolChoice;
-  /** Allows one answer to contain several tool calls. */
+  /** If true, one answer may contain several tool calls. */
   readonly parallelToolCalls: boolean;
   /**
    * True if the caller forwards events as they arrive. If false, an answer with a schema is held back until it has been
@@ -114,10 +114,10 @@ export type ToolChoice =
   | { readonly kind: "function"; readonly name: string };
 
 export type AnswerEvent =
-  /** This event comes first, exactly once. */
+  /** `accepted` is the first event and occurs exactly once. */
   | { readonly type: "accepted"; readonly model: string; readonly ledgerSeq: number }
   /**
-   * This event comes once for each prompt, when the prompt has been read; `cachedTokens` of its tokens were still
+   * `started` occurs once for each prompt, when the prompt has been read; `cachedTokens` of its tokens were still
    * cached from an earlier prompt.
    */
   | {
@@ -182,7 +182,10 @@ export interface ModelInfo {
   /** Modification time of the model's file, in seconds since the Unix epoch. */
   readonly createdSeconds: number;
   readonly kind: "chat" | "completion" | "embedding";
-  /** idle: known, and loaded on the next request. failed: loading failed, and is tried again later. */
+  /**
+   * A model in the state `idle` is loaded on the next request. For a model in the state `failed`, loading failed and is
+   * tried again later.
+   */
   readonly state: "resident" | "loading" | "idle" | "failed";
   /** The reason of a failed model, and what to do about it. */
   readonly failure?: string | undefined;

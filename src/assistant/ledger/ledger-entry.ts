@@ -133,7 +133,7 @@ function assertCanonical(value: unknown, where: string): void {
       return;
     case "number":
       if (Number.isSafeInteger(value)) return;
-      throw new TypeError(`${where} of a ledger entry is a number that is no safe integer`);
+      throw new TypeError(`${where} of a ledger entry is a number that is not a safe integer`);
     case "object":
       if (value === null) return;
       for (const [name, item] of Object.entries(value)) {
@@ -141,6 +141,8 @@ function assertCanonical(value: unknown, where: string): void {
       }
       return;
     default:
-      throw new TypeError(`${where} of a ledger entry is a ${typeof value}`);
+      throw new TypeError(
+        `${where} of a ledger entry has the type ${typeof value}, which JSON lacks`,
+      );
   }
 }

@@ -12,7 +12,10 @@ export interface LedgerPaths {
   readonly checkpoint: string;
   /** The file with the public key, for verification. */
   readonly verifierKey: string;
-  /** The reserve file. Its disk space is released when the disk is full, so that the ledger can record this. */
+  /**
+   * The reserve file. Its disk space is released when the disk is full, so that the ledger can record that the disk is
+   * full.
+   */
   readonly reserve: string;
   readonly lock: string;
   /**

@@ -83,7 +83,8 @@ class ThreadedLedger implements OpenLedger {
   #commits = 0;
   #isFull = false;
   /**
-   * True after a commit failed because the disk is full. The ledger must record this before it accepts entries again.
+   * True after a commit failed because the disk is full. The ledger must record the full disk before it accepts entries
+   * again.
    */
   #mustRecordFull = false;
   #lastError: LedgerState["lastError"];

@@ -225,7 +225,7 @@ function openForReading(files: LedgerPaths): SqliteDatabase {
     timeout: BUSY_TIMEOUT_MS,
   });
   try {
-    // This is the first read of the database, which may fail on a full disk.
+    // The first read of the database may fail on a full disk.
     const version = readSchemaVersion(db);
     if (version === ledgerMigrations.length) return db;
     throw new LedgerFailure("io", `the ledger has schema ${version}, which this Berth cannot read`);

@@ -5,12 +5,12 @@
 export interface Ledger {
   /**
    * Resolves when the entry is on the disk: COMMIT has returned, with synchronous=FULL. Rejects with AssistantError
-   * `ledger_unavailable`; then the caller must not perform the action. Entries that arrive during a commit are written by
-   * the next one. An append cannot be aborted.
+   * `ledger_unavailable`; then the caller must not perform the action. Entries that arrive during a commit are written
+   * by the next one. An append cannot be aborted.
    *
    * `mayWait` means that no action depends on the entry. Such an entry is written, in its order, by the next commit for
-   * another entry, or by a commit of its own 50 ms later. This is meant for results of calls: their dispatch entry is
-   * in the ledger already, and shows the call even if a crash loses the result.
+   * another entry, or by a separate commit 50 ms later. `mayWait` is meant for results of calls: their dispatch entry
+   * is in the ledger already, and shows the call even if a crash loses the result.
    */
   append(entry: NewEntry, options?: { readonly mayWait?: boolean }): Promise<Receipt>;
 }
@@ -71,7 +71,8 @@ export const entryNames = [
   "remote.consent",
   "remote.login",
   /**
-   * These entries are about the ledger itself. `ledger.indeterminate` records that the result of a dispatch is unknown.
+   * These names belong to entries about the ledger itself. `ledger.indeterminate` records that the result of a dispatch
+   * is unknown.
    */
   "ledger.opened",
   "ledger.disk_full",

@@ -105,7 +105,8 @@ export function signNote(text: string, signer: NoteSigner): string {
 }
 
 /**
- * malformed: not a note. unknown: not signed by this key. forged: a signature has the id of this key, but does not match.
+ * `malformed` means that the text is not a note, `unknown` that this key has not signed the note, and `forged` that a
+ * signature has the id of this key but does not match.
  */
 export type NoteFault = "malformed" | "unknown" | "forged";
 

@@ -3,7 +3,7 @@ import { type Checkpoint, faultDescriptions, openCheckpoint } from "./checkpoint
 import { EntryScan, type LedgerProblem } from "./entry-scan.ts";
 import type { NoteVerifier } from "./signed-note.ts";
 
-/** The result of a verification; whole means that all entries are unchanged, and that all known checkpoints match. */
+/** The result of a verification; `whole` means that all entries are unchanged, and that all known checkpoints match. */
 export type LedgerStatus = "whole" | "tampered" | "rolled_back" | "key";
 
 export interface LedgerVerdict {

@@ -21,7 +21,10 @@ export type WriterAnswer =
   | { readonly type: "append"; readonly receipts: readonly Receipt[] }
   /** The receipt is undefined if the entry has no sealed text. */
   | { readonly type: "erase"; readonly receipt: Receipt | undefined }
-  /** `needsMaintenance`: a reader keeps an erased text in the write-ahead log; the request must be repeated soon. */
+  /**
+   * If `needsMaintenance` is true, a reader still keeps an erased text in the write-ahead log, so the request must be
+   * repeated soon.
+   */
   | { readonly type: "save_checkpoint"; readonly note: string; readonly needsMaintenance: boolean }
   | { readonly type: "close" }
   | FailedAnswer;

@@ -1,8 +1,8 @@
 /** Thrown to end the turn, because the user did not allow something that it needs. */
 export class DeniedError extends Error {
   /**
-   * declined: the user declined. expired: the user did not answer in time. Any other value is the code of a denied
-   * call.
+   * `declined` means that the user declined, `expired` that the user did not answer in time. Any other value is the
+   * code of a denied call.
    */
   readonly code: string;
 

@@ -48,7 +48,10 @@ export interface AskRequest {
   readonly history: readonly HistoryTurn[];
 }
 
-/** agent: one turn with context and tools. chat: a conversation without tools. */
+/**
+ * A query in the lane `agent` is one turn with context and tools. A query in the lane `chat` belongs to a conversation
+ * without tools.
+ */
 export type Lane = "agent" | "chat";
 
 export interface HistoryTurn {
@@ -75,7 +78,7 @@ export interface TurnMeta {
   /** The requested model, null for the default model. The model that answered is in the detail of Finished. */
   readonly model: string | null;
   readonly route: "local" | "remote";
-  /** The requested options that are used: `my_stuff`. */
+  /** The requested options that take effect. The only possible one is `my_stuff`. */
   readonly options: readonly string[];
   /**
    * The requested options that are not available: `window` and `selection`; also `tools` if no local model can choose
@@ -153,7 +156,7 @@ export interface TurnCall {
 /** The answer to GetStatus; each key is sent as a variant. */
 export interface OverlayStatus {
   readonly version: string;
-  /** idle: no query runs. busy: a query runs. waiting: a query waits for the user. */
+  /** `idle` means that no query runs, `busy` that a query runs, and `waiting` that a query waits for the user. */
   readonly state: "idle" | "busy" | "waiting";
   readonly active: number;
   readonly pending_confirmations: number;

@@ -26,7 +26,7 @@ const PROMPT_CHARS_SHOWN = 400;
 
 /**
  * The note of an answer if the local model could not choose tools, because the model does not fit into memory or the
- * tools do not fit into the model's context. This is known only after the signal Started was sent.
+ * tools do not fit into the model's context. The lack of tools is known only after the signal Started was sent.
  */
 const NO_TOOLS = "answered without tools: the local model could not choose any";
 

@@ -11,7 +11,9 @@ import type { SignInSink, SignIns } from "./sign-in/port.ts";
 import type { OAuthSession } from "./vault/port.ts";
 
 export interface LoginsOptions {
-  /** Creates the sign-ins. Called once with this object, which receives the results of sign-ins. */
+  /**
+   * Creates the implementation of SignIns. Called once with the Logins object, which receives the results of sign-ins.
+   */
   readonly open: (sink: SignInSink) => SignIns;
   readonly ledger: Ledger;
 }

@@ -124,10 +124,11 @@ export interface ProviderState {
   readonly credential: CredentialState;
   readonly address_class: AddressClass;
   /**
-   * The provider's status after its last answer. It is `unknown` after a start and after a change of the credential.
+   * The provider's status after its last answer. It is `unknown` after Berth has started and after the credential has
+   * changed.
    */
   readonly status: ProviderStatus;
-  /** The time of the last use in RFC 3339 format. */
+  /** The time of the last request to the provider, in RFC 3339 format. */
   readonly last_used: string | null;
 }
 
@@ -157,7 +158,10 @@ export interface PendingLogin {
 export interface Protection {
   /** The location of the master key that encrypts the credentials. */
   readonly source: "systemd-credential" | "secret-service" | "file";
-  /** locked: the source does not provide the key now, so credentials can neither be read nor stored. */
+  /**
+   * The state `locked` means that the source does not provide the key now, so credentials can neither be read nor
+   * stored.
+   */
   readonly state: "ready" | "locked";
   /** The reason why the credentials are locked, and what the user can do about it. */
   readonly message: string | null;

@@ -3,7 +3,7 @@ import { BusCallError } from "../../dbus/port.ts";
 
 interface ErrorMapping {
   readonly code: ErrorCode;
-  /** The message that replaces the one of the bus, which mentions services that users do not know. */
+  /** The message that replaces the message of the bus, which mentions services that users do not know. */
   readonly message?: string;
   readonly hint?: string;
 }
@@ -59,7 +59,7 @@ const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   },
   "dev.assistant.Error.Unauthorized": {
     code: "provider_denied",
-    hint: "`berth remote key ID` sets another key, `berth remote login ID` signs in; `berth remote` lists both",
+    hint: "`berth remote key ID` sets another key, `berth remote login ID` signs in; `berth remote` lists the ids",
   },
   "dev.assistant.Error.Unreachable": {
     code: "provider_unreachable",

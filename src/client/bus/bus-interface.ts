@@ -39,7 +39,7 @@ export class BusInterface {
     }
   }
 
-  /** Calls a method whose only result is JSON, and parses that. Rejects like `call`. */
+  /** Calls a method whose only result is JSON text, and returns the parsed JSON. Rejects like `call`. */
   async callJson(
     member: string,
     signature: string,

@@ -27,14 +27,15 @@ import {
 
 export interface WriteOptions {
   /**
-   * True: the server responds once the app is Ready with this write. If the app fails, the call throws ApiError 409.
+   * If true, the server responds only when the app is Ready with this write. If the app fails, the call throws ApiError
+   * 409.
    */
   readonly wait?: boolean;
   /** The longest time that the server waits, such as 60s (the default); at most 4m. */
   readonly timeout?: string;
-  /** Compute the changes without making them. */
+  /** If true, the server computes the changes without making them. */
   readonly dryRun?: boolean;
-  /** Change fields that spec files own. */
+  /** If true, the write may change fields that spec files own. */
   readonly force?: boolean;
   readonly signal?: AbortSignal;
 }
@@ -44,7 +45,7 @@ export type AppWriteResult =
   | {
       readonly dryRun: false;
       readonly app: AppDetails;
-      /** With `wait`: true if the time limit expired before the app was Ready or had failed. */
+      /** True if `wait` was set, and the time limit expired before the app was Ready or had failed. */
       readonly timedOut: boolean;
       /** False if the app already had this state and nothing was written. */
       readonly accepted: boolean;

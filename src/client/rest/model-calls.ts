@@ -23,7 +23,10 @@ export type ModelWriteResult =
   | {
       readonly dryRun: false;
       readonly model: ModelView;
-      /** With `wait`: true if the time limit expired before the model had reached the state or had failed. */
+      /**
+       * True if `wait` was set, and the time limit expired before the model had reached the requested state or had
+       * failed.
+       */
       readonly timedOut: boolean;
       /** False if the model already had this state and nothing was written. */
       readonly accepted: boolean;
@@ -161,7 +164,8 @@ export function modelCalls(transport: Transport) {
 
     /**
      * Yields the download's progress at most four times a second. Returns the model when its state is settled (ready,
-     * running, failed), or undefined if the server ended first. Throws ApiError if the model is deleted meanwhile.
+     * running, failed), or undefined if the server ended the stream first. Throws ApiError if the model is deleted
+     * meanwhile.
      */
     async *progress(
       id: string,

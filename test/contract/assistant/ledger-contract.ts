@@ -58,7 +58,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     });
 
     test.each([
-      ["a number that is no safe integer", { number: 0.5 }, "no safe integer"],
+      ["a number that is not a safe integer", { number: 0.5 }, "not a safe integer"],
       ["an entry above the limit", { text: "x".repeat(200_000) }, "cannot store this entry"],
     ])("refuses %s, and accepts the next entry", async (_, fields, reason) => {
       const { ledger, entries } = await open();

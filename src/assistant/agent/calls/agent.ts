@@ -159,7 +159,7 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   /**
-   * Opens the journal and ends the calls that the last daemon left open. If the journal cannot be used, rejects
+   * Opens the journal and ends the calls that the previous daemon left open. If the journal cannot be used, rejects
    * with AssistantError `ledger_unavailable` or with the BerthErrors of `openDatabase`.
    */
   static async open(options: AgentOptions): Promise<Agent> {
@@ -194,7 +194,7 @@ export class Agent implements AgentService, AsyncDisposable {
     return this.#options.discover(query, signal);
   }
 
-  /** If the signal is aborted before this method starts, the request is rejected; a later abort has no effect. */
+  /** Rejects the request if `signal` is already aborted; an abort after the start has no effect. */
   requestCall(request: CallRequest, caller: Caller, signal: AbortSignal): Promise<CallAnswer> {
     return this.#track(async () => {
       signal.throwIfAborted();
@@ -220,8 +220,8 @@ export class Agent implements AgentService, AsyncDisposable {
 
   withdraw(callId: number, caller: Caller): Promise<CallResult> {
     return this.#track(async () => {
-      // The loop usually runs once. It runs again if another caller was answering but the ledger failed, because the
-      // call is then still parked.
+      // The loop usually runs once. It runs again if another caller was answering the confirmation but the ledger
+      // failed, because the call is then still parked.
       let requester = this.#pendingConfirmations.findRequester(callId);
       while (requester) {
         if (!isRequester(caller, requester))

@@ -174,7 +174,10 @@ export class CallCompletionRecorder {
           queuedEntries,
         })
       )
-        logger.error({ call: call.callId, from }, "the journal already had the end of a call");
+        logger.error(
+          { call: call.callId, from },
+          "the journal already contained the end of a call",
+        );
     } catch (err) {
       logger.error({ err, call: call.callId }, "the journal could not record the end of a call");
       if (this.#unsaved.size >= UNSAVED_MAX) {

@@ -5,8 +5,8 @@ import type { CallStatus, Tier } from "../port.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
 /**
- * The ledger entries of one call, found by their field `call`. They have one of the following orders. The last
- * entry is the end of the call, and a `result` without a `dispatch` means that nothing was sent to the app.
+ * The ledger entries of one call, found by their field `call`. They have one of the following orders. The last entry is
+ * the end of the call, and a `result` without a `dispatch` means that nothing was sent to the app.
  *
  *   requested result                               refused
  *   requested dispatch result                      run at once
@@ -14,10 +14,10 @@ import type { PlannedCall } from "./planned-call.ts";
  *   requested parked confirmed result              confirmed, but no longer allowed
  *   requested parked confirmed dispatch result     confirmed and run
  *
- * The daemon may die, or the ledger may fail, after any of them. A call with only `requested` never began.
- * `confirmed` and `dispatch` appear twice if the ledger accepted them and then failed: the call was confirmed
- * again, and the ledger itself ended the first dispatch as `indeterminate`. A call that was running when the daemon
- * died ends with a result of the code `interrupted`.
+ * The daemon may die, or the ledger may fail, after any of these entries. A call with only `requested` never began.
+ * `confirmed` and `dispatch` appear twice if the ledger accepted them and then failed: the call was confirmed again,
+ * and the ledger itself ended the first dispatch as `indeterminate`. A call that was running when the daemon died ends
+ * with a result of the code `interrupted`.
  *
  * Ids, names, tiers and labels are plain fields. Arguments and results are sealed as canonical JSON text, because
  * entries cannot hold fractions.
@@ -97,7 +97,10 @@ export function resultEntry(call: CallReference, result: ResultFields): NewEntry
   return buildResultEntry("agent.call.result", call, result);
 }
 
-/** Builds the entry that precedes a compensation. `call.tool` is the compensation, not the tool that it reverts. */
+/**
+ * Builds the entry that precedes a compensation. `call.tool` names the compensation, not the tool whose call it
+ * reverts.
+ */
 export function undoDispatchEntry(
   call: CallReference,
   details: { readonly attempt: number; readonly by: Caller; readonly argsText: string },

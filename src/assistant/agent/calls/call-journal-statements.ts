@@ -35,7 +35,7 @@ export interface CallJournalStatements {
   readonly setNextId: Database.Statement<[number]>;
   /** Parameters: id, state, app, tool, requester, arguments. */
   readonly add: Database.Statement<[number, string, string, string, string | null, string]>;
-  /** Parameters: new state, id, required state. */
+  /** Parameters: new state, id, the state in which the call must be. */
   readonly move: Database.Statement<[string, number, string]>;
   readonly forget: Database.Statement<[number]>;
   readonly lastExecuted: Database.Statement<[], number | null>;
@@ -54,7 +54,7 @@ export interface CallJournalStatements {
 
   /**
    * Returns the ids of the calls that can be undone, the last executed call first. The rows leave out the arguments,
-   * because those of one call can take up to a megabyte.
+   * because the arguments of one call can take up to a megabyte.
    */
   readonly undoables: Database.Statement<[{ readonly requester: string | null }], number>;
   readonly undoable: Database.Statement<[number], UndoRow>;

@@ -15,8 +15,8 @@ import { type CallJournalStatements, prepareStatements } from "./call-journal-st
 import type { Compensation } from "./compensation.ts";
 
 /**
- * Ended calls are kept this long, and at most RETAINED_CALLS_MAX of them, so that a repeated confirmation gets the
- * same answer.
+ * Ended calls are kept this long, and at most RETAINED_CALLS_MAX of them, so that a repeated confirmation gets the same
+ * answer as the first one.
  */
 const RETENTION_MS = 24 * 60 * 60 * 1_000;
 const RETAINED_CALLS_MAX = 10_000;
@@ -67,7 +67,7 @@ export class CallJournal implements Disposable {
     this.#sql = prepareStatements(this.#db);
   }
 
-  /** Reserves `count` ids and returns the first. No later call returns any of them again. */
+  /** Reserves `count` ids and returns the first. No id is ever reserved twice. */
   reserveIds(count: number): number {
     return this.#transact(() => {
       const next = Number(this.#sql.nextId.get());
@@ -152,10 +152,7 @@ export class CallJournal implements Disposable {
     });
   }
 
-  /**
-   * Returns the last executed call that can be undone; with `requester`, the last one that this sandboxed app
-   * requested.
-   */
+  /** Returns the last executed call that can be undone. If `requester` is given, calls of other callers are ignored. */
   findLastUndoable(
     requester: string | undefined,
     except: ReadonlySet<number>,

@@ -33,7 +33,7 @@ interface CallRequestDependencies {
   readonly ids: CallIds;
   readonly pendingConfirmations: PendingConfirmations;
   readonly definitions: LiveDefinitions;
-  /** Aborts when the daemon stops. */
+  /** A signal that aborts when the daemon stops. */
   readonly lifetime: AbortSignal;
   readonly logger: Logger;
 }
@@ -115,7 +115,7 @@ export class CallRequestHandler {
     try {
       journal.forget(callId);
     } catch (err) {
-      // If the row stays, the next start reports the call as interrupted, although it did not run.
+      // If the row stays in the journal, the next daemon reports the call as interrupted, although it did not run.
       logger.warn({ err, call: callId }, "the journal could not delete a call that did not run");
     }
   }

@@ -5,8 +5,8 @@ import { type CallRefusal, deniedRefusal } from "./planned-call.ts";
 /** Limits per caller. Programs outside a sandbox have limits that only a runaway program reaches. */
 export interface CallLimits {
   /**
-   * Rate limit as a token bucket: `perSecond` is the sustained rate, `burst` the number of calls that may come at
-   * once after a pause.
+   * The rate limit of a sandboxed app, as a token bucket: `perSecond` is the sustained rate, `burst` the number of
+   * calls that may come at once after a pause.
    */
   readonly sandboxed: { readonly perSecond: number; readonly burst: number };
   readonly unsandboxed: { readonly perSecond: number; readonly burst: number };

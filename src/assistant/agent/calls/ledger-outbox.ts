@@ -33,7 +33,7 @@ export class LedgerOutbox {
     this.#dependencies = dependencies;
   }
 
-  /** Queues one entry in a transaction of its own. */
+  /** Queues one entry in a separate transaction. */
   enqueue(entry: NewEntry): void {
     const { journal, logger } = this.#dependencies;
     try {
@@ -44,7 +44,7 @@ export class LedgerOutbox {
     }
   }
 
-  /** Flushes soon, and repeats with a growing delay until the outbox is empty. */
+  /** Schedules a flush, which is repeated with a growing delay until the outbox is empty. */
   scheduleFlush(): void {
     const { tasks, clock } = this.#dependencies;
     if (this.#cancelTimer || this.#isFlushing || tasks.signal.aborted) return;

@@ -76,7 +76,7 @@ export class LiveDefinitions {
         `${app.name} is not running, and nothing can start it`,
       );
     if (!this.#apps.isConnected(app.appId)) return undefined;
-    // An error at this point is not final, because the dispatch checks again.
+    // An error at this point is not final, because the definition is checked again when the call is dispatched.
     return this.check(app, tool, signal).catch(() => undefined);
   }
 

@@ -39,8 +39,8 @@ interface ParkedCall {
   readonly spec: ConfirmationSpec;
   readonly expiresBootMs: number;
   /**
-   * The result of the answer that is being processed, or of the expiry. Later answers wait for it. Undefined at all
-   * other times.
+   * The result of the answer or expiry that is being processed, for which later answers wait; undefined at all other
+   * times.
    */
   pendingResult: Promise<CallResult> | undefined;
 }
@@ -72,14 +72,14 @@ interface PendingConfirmationsDependencies {
   readonly logger: Logger;
 }
 
-/** Keeps the calls that wait for confirmation and carries out the answers. The agent decides who may answer. */
+/**
+ * Keeps the calls that wait for confirmation, and runs or declines them when they are answered. The agent decides which
+ * callers may answer.
+ */
 export class PendingConfirmations {
   readonly #dependencies: PendingConfirmationsDependencies;
   readonly #parked = new Map<number, ParkedCall>();
-  /**
-   * Calls that are still `dispatching` in the journal, because a write failed that should have recorded that they did
-   * not run.
-   */
+  /** Calls that did not run but are still `dispatching` in the journal, because the write that releases them failed. */
   readonly #unreleased = new Set<number>();
   #cancelTimer: (() => void) | undefined;
 
@@ -92,7 +92,7 @@ export class PendingConfirmations {
     return this.#parked.get(callId)?.plan.caller;
   }
 
-  /** Returns the unanswered calls, oldest first; with `requester`, only the calls of that sandboxed app. */
+  /** Returns the unanswered calls, oldest first. If `requester` is given, calls of other callers are left out. */
   list(requester: string | undefined): readonly ConfirmationSpec[] {
     const specs: ConfirmationSpec[] = [];
     let bytes = 0;
@@ -199,7 +199,7 @@ export class PendingConfirmations {
         return end;
       },
       (error: unknown) => {
-        // The user can answer the call again. If the call was already dispatched, the journal prevents a second
+        // After this error the user can answer again. If the call was already dispatched, the journal prevents a second
         // dispatch.
         this.#resumeWaiting(parked);
         throw error;

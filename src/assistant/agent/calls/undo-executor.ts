@@ -118,7 +118,7 @@ export class UndoExecutor {
     }
   }
 
-  /** Returns the compensation that the manifest declares now, or the reason why it may not be called. */
+  /** Returns the compensation that the current manifest declares, or the reason why it may not be called. */
   #findCompensation(top: UndoableCall): ToolInvocation | CallRefusal {
     const { planner } = this.#dependencies;
     const found = planner.findTool(top.app, top.compensation.tool);

@@ -22,8 +22,8 @@ const FUSION_K = 3;
  */
 const SEMANTIC_WEIGHT = 0.3;
 /**
- * The longest wait for the embedder in milliseconds. A program waits for the answer, and the lexical ranking alone is
- * already good.
+ * The longest time in milliseconds that a query waits for the embedder. A program waits for the tools, and the lexical
+ * ranking alone is already good.
  */
 const EMBEDDER_DEADLINE_MS = 400;
 /** The number of decimals to which a score is rounded. */

@@ -26,8 +26,8 @@ export function createArgumentValidator(schema: JsonObject): ArgumentValidator {
     try {
       if (validate(args)) return [];
     } catch {
-      // The error comes from fast-deep-equal, which calls the member `valueOf` of a value that it compares with an
-      // enum or a const.
+      // fast-deep-equal throws if a value that it compares with an enum or a const has a member `valueOf` that is not a
+      // function.
       return [
         { path: "", message: 'holds a member "valueOf" or "toString", which is not allowed' },
       ];

@@ -5,8 +5,8 @@ import { pointerBelow, resolvePointer } from "./json-pointer.ts";
 import { type FaultCollector, quoteValue } from "./manifest-faults.ts";
 
 /**
- * Largest number of schemas after all references are expanded, so that a schema counts once per reference. It bounds
- * the time to validate one value and the size of the code that Ajv generates.
+ * Largest number of schemas after all references are expanded, so that a schema counts once per reference. This limit
+ * bounds the time to validate one value and the size of the code that Ajv generates.
  */
 const EXPANDED_MAX = 5000;
 

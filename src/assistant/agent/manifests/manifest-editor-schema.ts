@@ -27,7 +27,7 @@ const undo = {
   properties: {
     tool: { type: "string", pattern: toolNamePattern.source },
     map: {
-      description: "Maps each argument of that tool to $input.<field> or $result.<field>.",
+      description: "Maps each argument of the reverting tool to $input.<field> or $result.<field>.",
       type: "object",
       additionalProperties: { type: "string", pattern: undoExpressionPattern.source },
     },

@@ -3,7 +3,7 @@ import type { JsonObject } from "../port.ts";
 import type { ManifestFault } from "../tool-manifest.ts";
 import { pointerBelow } from "./json-pointer.ts";
 
-/** Further faults are dropped, so that a manifest that is wrong everywhere does not fill the log. */
+/** Faults beyond this number are dropped, so that a manifest that is wrong everywhere does not fill the log. */
 const FAULTS_MAX = 50;
 
 /** Collects all faults of one manifest, not only the first. */

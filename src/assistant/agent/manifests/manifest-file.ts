@@ -8,7 +8,10 @@ import { MANIFEST_BYTES_MAX } from "./manifest-format.ts";
 import { type ParsedManifest, parseManifest } from "./parse-manifest.ts";
 
 const EXTENSION = ".json";
-/** Only this number of files is read. No desktop has more apps; the limit protects against a link to a huge folder. */
+/**
+ * At most this number of files in a folder is read. No desktop has more apps; the limit protects against a link to a
+ * huge folder.
+ */
 const FILES_MAX = 5000;
 
 export interface ManifestListing {

@@ -100,8 +100,8 @@ export class ManifestFolder {
   }
 
   /**
-   * Returns the new state of the file, `next`, with the last valid manifest from `known`; undefined if that manifest
-   * may no longer stay in use.
+   * Returns `next`, the new state of the file, but with the last valid manifest, which is in `known`; undefined if that
+   * manifest may no longer stay in use.
    */
   #hold(
     known: ManifestFileState,

@@ -85,7 +85,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
   /** Scans all folders now and resolves afterwards. Never rejects. */
   async rescan(): Promise<void> {
     this.#requestScan();
-    // A running scan may have read a file before its last change, so another scan follows.
+    // A running scan may have read a file before the file's last change, so another scan follows.
     while (this.#scanning) await this.#scanning;
   }
 

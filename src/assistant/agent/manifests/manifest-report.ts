@@ -7,7 +7,7 @@ export interface ManifestReport {
   readonly file: string | undefined;
   /** App id, derived from the file name. */
   readonly appId: string;
-  /** shadowed: another manifest of the same app has a higher priority. */
+  /** The value `shadowed` means that another manifest of the same app has a higher priority. */
   readonly status: "taken" | "rejected" | "shadowed";
   /** The manifest that shadows this one. */
   readonly shadowedBy: string | undefined;

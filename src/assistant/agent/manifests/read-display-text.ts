@@ -2,7 +2,7 @@ import { describeValue, type FaultCollector } from "./manifest-faults.ts";
 
 export interface DisplayTextRules {
   readonly charsMax: number;
-  /** Allows line breaks and tabs. */
+  /** If true, line breaks and tabs are allowed. */
   readonly isMultiline: boolean;
 }
 
@@ -35,7 +35,7 @@ function findTextProblem(
   if (text.length > charsMax) return `is longer than ${charsMax} characters`;
   const plain = isMultiline ? text.replaceAll(/[\t\n\r]/g, "") : text;
   if (/\p{Cc}/u.test(plain)) return "contains a control character";
-  // Bidirectional marks, zero-width spaces and joiners, except those that scripts and emoji need. Also tag
+  // Matches bidirectional marks, zero-width spaces and joiners, except those that scripts and emoji need, and tag
   // characters, which can hide text for models inside text for people.
   if (
     /[\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/u.test(

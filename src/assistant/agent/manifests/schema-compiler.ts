@@ -9,7 +9,7 @@ import { type FaultCollector } from "./manifest-faults.ts";
 
 const ajvOptions: Options = {
   strict: true,
-  // These three checks of strict mode are off because they concern style, and many published tools would fail them.
+  // Three checks of strict mode are off because they concern style, and many published tools would fail them.
   strictTypes: false,
   strictTuples: false,
   strictRequired: false,
@@ -47,7 +47,8 @@ export function checkMetaSchema(
   try {
     if (ajv.validateSchema(withoutDialect(schema)) === true) return;
   } catch {
-    // The error comes from fast-deep-equal, which Ajv uses to compare values and which calls their member `valueOf`.
+    // fast-deep-equal, which Ajv uses to compare values, throws if a value has a member `valueOf` that is not a
+    // function.
     faults.error(pointer, 'holds a member "valueOf" or "toString" where Ajv cannot compare it');
     return;
   }

@@ -11,7 +11,7 @@ const VISITS_MAX = 1000;
 /** The result of following an expression through a schema. */
 export type FieldLookup =
   | { readonly state: "present"; readonly schema: unknown; readonly isRequired: boolean }
-  /** The schema says nothing about the fields at that place. */
+  /** The schema names no fields at that place, so the field may exist. */
   | { readonly state: "open" }
   | { readonly state: "absent"; readonly field: string; readonly known: readonly string[] };
 

@@ -19,7 +19,7 @@ export interface AppConnectorOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly limits: McpLimits;
-  /** Aborts when the daemon stops. */
+  /** A signal that aborts when the daemon stops. */
   readonly signal: AbortSignal;
 }
 
@@ -55,7 +55,7 @@ export class AppConnector {
     return await raceWithAbort(this.#connecting, signal);
   }
 
-  /** Resets the count of failures. The caller calls this when the app has answered a tool call. */
+  /** Resets the count of failures. Callers call this method when the app has answered a tool call. */
   recordSuccess(): void {
     this.#failures = 0;
   }
@@ -158,7 +158,7 @@ export class AppConnector {
     } finally {
       stopTimer();
       signal.removeEventListener("abort", follow);
-      // Cancels the call to the bus or the watch of the folder, whichever is still pending.
+      // Cancels the call to the bus or the watch of the socket folder, whichever is still pending.
       bound.abort(new DOMException("the app is running or cannot be started", "AbortError"));
       activating.catch(() => {});
     }

@@ -42,7 +42,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
     this.#options = options;
     this.#folder = new SocketFolder(options.socketsDir);
     this.#limits = { ...defaultMcpLimits, ...options.limits };
-    // Each connecting app adds a listener, so the default warning at ten listeners does not apply.
+    // Each connecting app adds a listener to the signal, so the default warning at ten listeners does not apply.
     setMaxListeners(0, this.#disposal.signal);
   }
 

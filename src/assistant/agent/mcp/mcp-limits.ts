@@ -42,7 +42,7 @@ const MIB = 1024 * 1024;
 
 export const defaultMcpLimits: McpLimits = {
   frameBytesMax: 4 * MIB,
-  // This is enough for a few of the largest calls, because the arguments of a call are far smaller than a result.
+  // A few of the largest calls fit into this buffer, because the arguments of a call are far smaller than a result.
   outgoingBytesMax: 8 * MIB,
   callTimeoutMs: 60_000,
   listTimeoutMs: 10_000,
@@ -50,7 +50,7 @@ export const defaultMcpLimits: McpLimits = {
   probeTimeoutMs: 3_000,
   handshakeTimeoutMs: 10_000,
   activationTimeoutMs: 10_000,
-  // The time is longer than the pauses in a chat, and short enough that an unused app can exit soon.
+  // This time is longer than the pauses in a chat, and short enough that an unused app can exit soon.
   idleTimeoutMs: 5 * 60_000,
   callsMax: 32,
   pagesMax: 64,

@@ -26,7 +26,7 @@ export class SocketFolder {
   /** Creates the folder and its parent if they are missing. Rejects with ToolAppError `app_unavailable`. */
   async ensure(): Promise<void> {
     try {
-      // Only these two folders are created, because the folders above them belong to the user's session.
+      // Only the socket folder and its parent are created, because the folders above them belong to the user's session.
       for (const folder of [dirname(this.path), this.path]) await makeFolder(folder);
     } catch (error) {
       throw unavailableError("the folder of the apps' sockets cannot be created", error);

@@ -19,14 +19,14 @@ export function parseCgroupApp(text: string): CallerApp | undefined {
   return undefined;
 }
 
-/** Returns the app id if the unit is one that flatpak starts its apps in: `app-flatpak-<app id>-<pid>.scope`. */
+/** Returns the app id if flatpak started the app in this unit: `app-flatpak-<app id>-<pid>.scope`. */
 export function parseCgroupFlatpak(text: string): string | undefined {
   const units = getSystemdPath(text).split("/").toReversed();
   const unit = units.find((name) => name.startsWith("app-flatpak-"));
   return unit === undefined ? undefined : parseUnitAppId(unit);
 }
 
-/** Returns the name of a snap from a security label or a unit: `snap.firefox.firefox (enforce)`. */
+/** Returns the name of a snap from a security label, such as `snap.firefox.firefox (enforce)`, or from a unit. */
 export function parseSnapName(label: string): string | undefined {
   return /^snap\.([a-z0-9][a-z0-9-]*(?:_[a-z0-9]+)?)\.[A-Za-z0-9]/.exec(label)?.[1];
 }

@@ -1,7 +1,7 @@
 import { uptime } from "node:os";
 import type { ProcessFiles } from "./process-files.ts";
 
-/** Length of one tick: USER_HZ, the unit of start times in /proc, does not depend on the kernel's own ticks. */
+/** Length of one tick of the start times in /proc: USER_HZ, which does not depend on the kernel's own tick rate. */
 const TICK_MS = 10;
 /** Tolerance in comparisons of two times, each of which is rounded down to a tick. */
 const SLACK_MS = 50;

@@ -68,7 +68,7 @@ export class ProcessFiles {
       const code = getErrorCode(error);
       if (code === "ENOENT" || code === "ENOTDIR" || code === "ESRCH") return { kind: "none" };
       if (code === "EACCES" || code === "EPERM") return { kind: "hidden" };
-      // These errors mean that the path is a link, a socket, or a device without a driver.
+      // ELOOP means that the path is a link, ENXIO that it is a socket or a device without a driver.
       if (code === "ELOOP" || code === "ENXIO") return { kind: "odd" };
       throw error;
     }

@@ -59,7 +59,7 @@ export class FifoPool implements AsyncDisposable {
       const name = this.#names.pop();
       if (this.#names.length < BATCH / 2) {
         const refill = this.#ensureRefill();
-        // This caller has a FIFO already. If the batch fails, the next caller without a FIFO gets the error.
+        // The caller already has a FIFO. If the batch fails, the next caller without a FIFO gets the error.
         if (name !== undefined) refill.catch(() => {});
         else await refill;
       }

@@ -32,8 +32,8 @@ const SESSION_INTERFACE = "dev.assistant.Inference1.Session";
 const INTERFACE_VERSION = 1;
 
 /**
- * The largest number of sessions of one client. A client needs one session for each conversation; a client with more
- * sessions does not close them.
+ * The largest number of sessions of one client. A client needs one session for each conversation, so a client with more
+ * sessions than this probably never closes any.
  */
 const SESSIONS_PER_OWNER_MAX = 64;
 /**

@@ -84,7 +84,8 @@ export function controlModelRoutes(
       try {
         await residency.load(body.id, disconnected.signal);
       } finally {
-        // The listener is removed, because the connection stays open and serves many calls.
+        // The listener for the end of the connection is removed, because the connection stays open and serves many
+        // calls.
         raw.socket.off("close", onClose);
       }
       return stateNow();

@@ -25,7 +25,7 @@ export interface ChatChunksOptions {
  * formatted only once.
  */
 export class ChatChunks implements ChunkFormat {
-  /** The start of a chunk for each choice, up to its delta. */
+  /** For each choice, the start of its chunks, up to the delta. */
   readonly #heads: readonly string[];
   readonly #tail: string;
   readonly #preamble: string;

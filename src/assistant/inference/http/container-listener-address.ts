@@ -4,7 +4,7 @@ import { AssistantError } from "../../assistant-error.ts";
 
 /**
  * Checks the addresses of container listeners. They must be on loopback or on a bridge of this machine, because
- * containers are there. Any other address would be reachable from a network.
+ * containers connect there. Any other address would be reachable from a network.
  */
 
 /** The kernel's information about this machine's networks. */
@@ -72,7 +72,7 @@ export async function assertListenerAddress(address: string, machine: HostNetwor
   const name = findInterface(address, await machine.routes());
   if (name === undefined || !(await machine.isBridge(name)))
     throw invalidListenerError(
-      `${address} is not on a bridge of this machine, where containers are`,
+      `${address} is not on a bridge of this machine, through which containers connect`,
     );
 }
 

@@ -34,8 +34,8 @@ export interface ListenerHost {
 /** The largest number of connections of one listener: half of the endpoint's own limit. */
 const CONNECTIONS_MAX = 1_024;
 /**
- * The silence after which keep-alive probes start. When a container disappears together with its network, no packet
- * reports it.
+ * The time without data after which keep-alive probes start. When a container disappears together with its network, no
+ * packet reports it.
  */
 const KEEP_ALIVE_MS = 30_000;
 

@@ -79,7 +79,9 @@ const TOKEN_MAX = 2 ** 31 - 1;
 /** The largest seed. In llama.cpp, 2^32 - 1 means "any seed", but a client's seed must be reproducible. */
 const SEED_MAX = 2 ** 32 - 2;
 
-/** Parses the parameters that both routes have in common. `logprobs` is the requested number of logprobs. */
+/**
+ * Parses the parameters that chat and plain completions have in common. `logprobs` is the requested number of logprobs.
+ */
 export function parseGeneration(
   body: Generation,
   logprobs: number | undefined,

@@ -1,10 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../../../base/clock.ts";
 
-/**
- * If more text than this is buffered, the text is written at once instead of at the end of the event loop turn. The
- * limit equals one chunk of the socket.
- */
+/** If more text than this is buffered, the text is written at once instead of at the end of the event loop turn. */
 const COALESCED_CHARACTERS_MAX = 16_384;
 
 export interface SseLimits {

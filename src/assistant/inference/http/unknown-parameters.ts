@@ -6,7 +6,7 @@ import { AssistantError } from "../../assistant-error.ts";
  * nothing is dropped silently.
  */
 
-/** These parameters are accepted silently, because they would at most change the speed of the answer. */
+/** Parameters that are accepted silently, because they would at most change the speed of the answer. */
 export const ignoredParameters: readonly string[] = [
   "user",
   "metadata",
@@ -33,7 +33,7 @@ const samplerHint = "leave it out, and use temperature, top_p, top_k or min_p";
 const schemaHint = "use response_format with type json_schema";
 const lengthHint = "use max_tokens";
 
-/** These parameters would change the answer, so they are refused unless their value has no effect. */
+/** Parameters that would change the answer. They are refused unless their value has no effect. */
 export const refusedParameters: Readonly<Record<string, RefusedParameter>> = {
   functions: { instead: "use tools", neutral: [[]] },
   function_call: { instead: "use tool_choice", neutral: ["auto", "none"] },
@@ -105,7 +105,7 @@ export type PassthroughParameters = Readonly<Record<string, unknown>>;
 
 /** The parameters that local models ignore in a request. */
 export interface UnknownParameters {
-  /** The names of the parameters that are on no list. */
+  /** The names of the parameters that Berth neither ignores silently nor refuses. */
   readonly unknown: readonly string[];
   /** All ignored parameters, including those accepted silently, because a provider may know them. */
   readonly passthrough: PassthroughParameters;

@@ -106,7 +106,7 @@ export class EmbeddingPool implements AsyncDisposable {
 
   #create(tokens: number): Promise<LlamaEmbeddingContext> {
     const { model, threads, wholeTexts } = this.#options;
-    // The library requires one token more than the longest text has.
+    // The library requires a context that is one token longer than the longest text.
     const contextSize = tokens + 1;
     return model.createEmbeddingContext({
       contextSize,

@@ -148,7 +148,7 @@ export class LlamaRunner implements Runner {
     // Contexts that compute concurrently share the cores.
     this.#options.threads.prepare("embed");
     const embedding = this.#embeddings.embed(texts, signal);
-    // After an abort, the current text uses its context until its computation has ended.
+    // After an abort, the computation of the current text still uses its context until it has ended.
     this.#lastEmbedding = embedding.catch(() => {});
     return embedding;
   }

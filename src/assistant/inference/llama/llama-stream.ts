@@ -169,7 +169,10 @@ export class LlamaStream implements TokenStream {
     return { kind: "token", token, text, logprob: this.#toLogprob(token, probabilities) };
   }
 
-  /** The probability after temperature, penalties, grammar and the filters that remove candidates. */
+  /**
+   * Returns the logarithm of the probability after temperature, penalties, grammar and the filters that remove
+   * candidates.
+   */
   #toLogprob(token: Token, probabilities: ReadonlyMap<Token, number>): TokenLogprob {
     const top: { text: string; bytes: number[]; logprob: number }[] = [];
     // The library returns the candidates in order, the likeliest first.

@@ -6,7 +6,7 @@ import type { BatchItem, BatchingOptions, PrioritizedBatchItem } from "node-llam
  */
 const ROUNDS_MAX = 1_000;
 
-/** For tests and metrics: the number of decoded batches, and the streams in the last one. */
+/** For tests and metrics: the number of decoded batches, and the number of streams in the last batch. */
 export interface BatchCounts {
   readonly count: number;
   readonly last: number;
@@ -59,7 +59,7 @@ export class Lockstep {
     this.#expected = Math.min(this.#expected, items.length - batch.length);
     this.#count++;
     this.#last = batch.length;
-    // This keeps the order in which tokens were submitted, which is the order of the sequences, because llama.cpp
+    // The tokens stay in the order in which they were submitted, which is the order of the sequences, because llama.cpp
     // splits unordered batches.
     let left = size;
     return batch.flatMap((item) => {

@@ -9,8 +9,8 @@ import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 const SLICE_MS = 100;
 
 /**
- * Background work that has waited this long for the cores gets them for one step, in milliseconds, so
- * that continuous interactive work of another model does not starve it.
+ * The time in milliseconds after which background work that waits for the cores gets them for one step, so that
+ * continuous interactive work of another model does not starve it.
  */
 const AGEING_MS = 2_000;
 

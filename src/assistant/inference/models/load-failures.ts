@@ -3,7 +3,7 @@ import { AssistantError } from "../../assistant-error.ts";
 
 /** The back-off after failed loads. A model that always fails is tried once a minute. */
 const loadBackoff = { firstMs: 1_000, maxMs: 60_000 };
-/** The back-off starts again if the model ran this long before it failed, in milliseconds. */
+/** If the model ran this long before it failed, in milliseconds, the back-off starts again with its shortest delay. */
 const HEALTHY_AFTER_MS = 60_000;
 
 interface LoadFailure {

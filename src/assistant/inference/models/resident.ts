@@ -34,7 +34,7 @@ export class Resident {
   /** Resolves when the model is unloaded; undefined before the unloading begins. */
   unloaded: Promise<void> | undefined;
   model: LoadedModel | undefined;
-  /** Epoch milliseconds, like all times here. */
+  /** The time when the model became resident, in epoch milliseconds. */
   loadedAt = 0;
   lastUsed: number;
   /** The time when the idle model is unloaded; undefined if the model is in use, or is kept forever. */

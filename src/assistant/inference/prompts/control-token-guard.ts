@@ -123,7 +123,7 @@ export class TextMasker {
     if (this.#characterByCode.size === 0)
       return rendered === "" ? [] : [{ text: rendered, allowsControlTokens: true }];
     const codes = [...this.#characterByCode.keys()];
-    // These are the escapes that `tojson(ensure_ascii=true)` writes; few templates use it.
+    // Matches the escapes that `tojson(ensure_ascii=true)` writes, an option that few templates use.
     const escaped = this.#guard.template.includes("ensure_ascii") ? codes.map(toJsonEscape) : [];
     const masked = new RegExp(
       `(?:[${codes.join("")}]${escaped.map((one) => `|\\${one}`).join("")})+`,

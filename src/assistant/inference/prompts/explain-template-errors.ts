@@ -55,7 +55,9 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Messages of a template are untrusted and may quote a client's text, so only this much is shown. */
+/**
+ * Messages of a template are untrusted and may quote a client's text, so at most this number of characters is shown.
+ */
 const SHOWN_MAX = 300;
 
 function toOneLine(text: string): string {

@@ -26,7 +26,7 @@ export interface PromptPlan {
   /** Stop texts in addition to the client's. */
   readonly stops: readonly string[];
   /**
-   * The grammar of the answer; undefined if any text is allowed. Its shortest text is "" if a plain answer
+   * The grammar of the answer; undefined if any text is allowed. The grammar matches the empty text if a plain answer
    * is possible; an engine that does not sample should then ignore the grammar.
    */
   readonly layout: GrammarLayout | undefined;

@@ -37,7 +37,7 @@ export class ReasoningSplitter {
     return parts;
   }
 
-  /** Returns the held text when the model has ended. */
+  /** Returns the text that is still held back. Call this method when the answer has ended. */
   end(): readonly AnswerPart[] {
     const text = this.#held;
     this.#held = "";

@@ -124,7 +124,7 @@ export class Generation {
     return true;
   }
 
-  /** Ends without a stop text, so the text that was held back is part of the answer. */
+  /** Ends an answer in which no stop text was found, so the text that was held back is part of the answer. */
   #endAt(reason: "stop" | "length"): void {
     this.#emitText(this.#text.flush());
     this.#end(reason);

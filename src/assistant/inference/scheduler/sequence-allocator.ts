@@ -7,7 +7,7 @@ import { OVERTAKEN_MAX, WaitingQueue } from "./waiting-queue.ts";
 /** A reader may stall this long before its generation loses the sequence to a waiting generation. */
 export const STALLED_READER_MAX_MS = 5_000;
 
-/** A background job that got its sequence by ageing is not evicted before this many more tokens. */
+/** A background job that got its sequence by ageing is not evicted before it has generated this many more tokens. */
 const AGED_TOKENS = 32;
 
 export interface SequenceAllocatorOptions {

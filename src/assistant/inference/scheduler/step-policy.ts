@@ -3,13 +3,13 @@ import type { EmbeddingJob } from "./embedding-job.ts";
 import type { Generation, GenerationSlot } from "./generation.ts";
 
 /**
- * Ageing: while there is interactive work, one background stream (in rotation) joins every n-th step, and
- * every n-th call may be a background piece. An additional stream in a step costs up to as much as a step
- * alone: 3 % at one in 32. Adding six streams at once cost as much as five steps, which was 12 %.
+ * Ageing: while there is interactive work, one background stream (in rotation) joins every n-th step, and every n-th
+ * call may be a background piece. An additional stream costs at most as much as one more step, which is 3 % if one step
+ * in 32 has such a stream. Six additional streams in the same step cost 12 %.
  */
 export const BACKGROUND_EVERY = 32;
 
-/** An aged prefill piece should take no longer than a step of eight streams: one token for each. */
+/** An aged prefill piece should take no longer than a step of eight streams, so it has eight tokens. */
 const AGED_PREFILL_TOKENS = 8;
 
 /** Every n-th piece belongs to the oldest job; all others belong to the job with the least work left. */

@@ -9,7 +9,7 @@ export class StopTexts {
 
   /** `stops` must not contain an empty text. */
   constructor(stops: readonly string[]) {
-    // An answer consists of whole code points, so half of one never occurs in it.
+    // An answer consists of whole code points, so it never contains half of a code point.
     this.#matchers = stops
       .filter((stop) => !LONE_SURROGATE.test(stop))
       .map((stop) => new StopTextMatcher(stop));

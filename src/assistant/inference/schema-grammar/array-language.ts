@@ -8,7 +8,7 @@ import { schemaLimits } from "./schema-limits.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 import { compileUniqueItems } from "./unique-language.ts";
 
-/** Compiles an array: the items with schemas of their own, then the allowed number of other items. */
+/** Compiles an array: first the items that have their own schemas, then the allowed number of other items. */
 export function compileArray(
   language: LanguageContext,
   alternative: ArrayAlternative,
@@ -35,7 +35,8 @@ export function compileArray(
   const comma = sequence(literal(","), blank);
   const close = sequence(blank, literal("]"));
   const prefix = getPrefixLength(alternative.facets);
-  // The loop builds the grammar of what may follow the first `index` items (at least one), from the last to the first.
+  // The loop runs from the last index to the first. Each pass builds the grammar of what may follow the first `index`
+  // items, of which there is at least one.
   let after: Expression | undefined = compileItemsAfterPrefix(
     language,
     alternative,

@@ -207,7 +207,7 @@ function numberAlternative(
   return { kind: "number", constraints: { ...anyNumber(node.pointer), ...bounds } };
 }
 
-/** Returns alternatives for all values except these. */
+/** Returns alternatives for all values except the given ones. */
 function excludeValues(
   node: SchemaNode,
   keyword: string,

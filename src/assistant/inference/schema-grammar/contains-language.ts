@@ -34,7 +34,7 @@ export function compileContains(
     contains.max === undefined ? items : conjoin(items, normalizer.negate(contains.schemas));
   const match = language.valueRule(conjoin(items, contains.schemas), `${hint}-match`);
   const unmatched = language.valueRule(other, `${hint}-item`);
-  // Counts above these numbers need no states of their own, because they make no difference.
+  // Counts above `itemsTop` and `matchesTop` need no separate states, because they make no difference.
   const itemsTop = alternative.max ?? alternative.min;
   const matchesTop = contains.max ?? contains.min;
   if ((itemsTop + 1) * (matchesTop + 1) > STATES_MAX) {

@@ -70,7 +70,8 @@ export class GrammarCompiler implements AsyncDisposable {
 
   /**
    * Returns the grammar of a schema. Rejects with `unsupported_schema`, whose message has the keyword and its pointer,
-   * or with the signal's reason. An aborted compilation continues, and the next request for it gets the result.
+   * or with the signal's reason. An aborted compilation continues, and the next request for the same schema gets the
+   * result.
    */
   async compile(schema: unknown, signal: AbortSignal): Promise<CompiledGrammar> {
     const text = serializeSchema(schema);

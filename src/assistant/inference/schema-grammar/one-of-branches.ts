@@ -10,8 +10,8 @@ import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 const BRANCH_ALTERNATIVES_MAX = 64;
 
 /**
- * Normalizes oneOf: each branch without the values that other branches allow. Most branches exclude each
- * other already, and then nothing needs to be removed.
+ * Normalizes oneOf to the union of its branches, each without the values that other branches allow. Most branches
+ * exclude each other already, and then nothing needs to be removed.
  */
 export function normalizeOneOf(
   normalizer: NormalizerContext,

@@ -12,7 +12,7 @@ import {
 
 /** The number of cached results, enough for the few kinds of strings and numbers that most schemas have in common. */
 const CACHE_ENTRIES_MAX = 256;
-/** Larger results are not cached, because they would keep memory for a single client's schema. */
+/** Results larger than this are not cached, because they would keep memory for a single client's schema. */
 const CACHED_SIZE_MAX = 8 * 1024;
 
 interface CompiledScalar {

@@ -5,7 +5,7 @@ import { type AnswerEvent, DEFAULT_TOKENS_MAX, type GenerateRequest } from "../s
 import type { AnswerPlan } from "./answer-plan.ts";
 import { completeSampling } from "./sampling-params.ts";
 
-/** The number of attempts for an answer with a schema. The API documents one second attempt. */
+/** The number of attempts for an answer with a schema. The API documents that Berth tries a second time. */
 const ATTEMPTS = 2;
 
 interface ChoiceOptions {
@@ -53,7 +53,8 @@ async function* generateChecked(
         yield event;
         return;
       }
-      // This event is not held back, and a second attempt does not repeat it, because it reads the same prompt.
+      // The event `started` is not held back, and a second attempt does not repeat it, because it reads the same
+      // prompt.
       if (event.type === "started") {
         if (tried === 0) yield event;
       } else if (request.isStreamed) yield event;

@@ -19,7 +19,7 @@ export function createGenerateEntry(request: GenerateRequest, model: string): Ne
       tools: chat?.kind === "chat" ? chat.tools.length : 0,
       guide: request.guide.kind,
       streamed: request.isStreamed,
-      // null means that the answer may extend to the end of the context.
+      // A limit of null means that the answer may extend to the end of the context.
       max_tokens:
         request.maxTokens === Number.POSITIVE_INFINITY
           ? null

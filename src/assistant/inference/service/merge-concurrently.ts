@@ -23,7 +23,7 @@ async function* mergeSources<T>(
   const pulls = new Map<AsyncIterator<T>, Promise<Pulled<T>>>();
   const pull = (source: AsyncIterator<T>) => {
     const pulled = source.next().then((result) => ({ source, result }));
-    // A failure is thrown by the race below, or comes too late to matter.
+    // Promise.race below reports a failure, unless the failure comes too late to matter.
     pulled.catch(() => {});
     pulls.set(source, pulled);
   };
@@ -37,7 +37,7 @@ async function* mergeSources<T>(
       }
       if (open.size === 0) return;
       const { source, result } = await Promise.race(pulls.values());
-      // The source is inserted again behind the others, so that a fast one cannot starve them.
+      // The source is moved behind the other sources, so that a fast source cannot starve them.
       pulls.delete(source);
       if (result.done === true) {
         open.delete(source);

@@ -35,7 +35,7 @@ export function completeSampling(
     topP: params.topP ?? defaults.topP,
     topK: params.topK ?? defaults.topK,
     minP: params.minP ?? defaults.minP,
-    // The 32-bit golden ratio keeps the seeds of both attempts far apart.
+    // The 32-bit golden ratio keeps the seeds of the first and the second attempt far apart.
     seed: (((seed + options.choice) >>> 0) + Math.imul(options.attempt, 0x9e3779b9)) >>> 0,
     repeatPenalty: params.repeatPenalty ?? defaults.repeatPenalty,
     presencePenalty: params.presencePenalty ?? defaults.presencePenalty,

@@ -13,8 +13,8 @@ import { malformedResponseError, parseErrorEnvelope, upstreamErrors } from "./up
 
 /**
  * Turns the events of a stream into AnswerEvents. The system instance sends token counts as they become known. An older
- * one sends only the usage at the end: then `started` is emitted just before the ends, and the totals are assigned to
- * the first prompt and the last choice.
+ * system instance sends only the usage at the end: then `started` is emitted just before the ends, and the totals are
+ * assigned to the first prompt and the last choice.
  */
 export class UpstreamAnswerReader {
   readonly #choices: readonly ChoiceReader[];

@@ -6,7 +6,7 @@ import {
   assistantErrorCodes,
 } from "../../assistant-error.ts";
 
-/** Longer messages are cut off. */
+/** Messages with more characters than this are cut off. */
 const MESSAGE_CHARACTERS_MAX = 2_000;
 
 /** Returns the error of an answer whose status is not 200. `retryAfter` is the header's value. */

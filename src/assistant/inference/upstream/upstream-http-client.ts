@@ -39,8 +39,8 @@ export class UpstreamHttpClient implements Disposable {
   }
 
   /**
-   * Resolves to an answer with status 200 whose body is not read yet. Rejects with the AssistantError that another
-   * answer contains, with `no_model` if the address refuses connections, or with the signal's reason.
+   * Resolves to an answer with status 200 whose body is not read yet. Rejects with the AssistantError in an answer with
+   * another status, with `no_model` if the address refuses connections, or with the signal's reason.
    */
   async open(call: UpstreamCall, signal: AbortSignal): Promise<OpenResponse> {
     const answer = await this.#sendWithRetry(call, signal);

@@ -23,7 +23,7 @@ export function buildGenerateRequest(request: GenerateRequest): WireRequest {
     stream: true,
     stream_options: { include_usage: true, svc_counts: true, svc_hold: !request.isStreamed },
     ...samplingFields(request),
-    // -1 means that the answer may extend to the end of the context.
+    // A limit of -1 means that the answer may extend to the end of the context.
     max_tokens: request.maxTokens === Number.POSITIVE_INFINITY ? -1 : request.maxTokens,
     stop: stopField(request),
     response_format: formatField(request.guide),

@@ -12,7 +12,7 @@ export interface PastStep {
 
 export interface ChoicePrompt {
   readonly userPrompt: string;
-  /** The passages that search found; "" if there are none. */
+  /** The passages that the search found; "" if there are none. */
   readonly context: string;
   readonly candidates: readonly ToolCandidate[];
   readonly past: readonly PastStep[];

@@ -32,7 +32,8 @@ export function parseBaseUrl(text: string): BaseUrl {
     throw invalidBaseUrlError("it is empty; write one such as https://example.com/v1");
   if (given.length > CHARACTERS_MAX)
     throw invalidBaseUrlError(`it is longer than ${CHARACTERS_MAX} characters`);
-  // The URL parser drops or replaces these characters, so the parsed URL would differ from the one that the user sees.
+  // The URL parser drops or replaces white space, backslashes and invisible characters, so the parsed URL would differ
+  // from the one that the user sees.
   if (/[\s\\\p{Cc}\p{Cf}]/u.test(given))
     throw invalidBaseUrlError("it has a space, a backslash or an invisible character");
   const authority = /^https?:\/\/(?<authority>[^/?#]+)/i.exec(given)?.groups?.["authority"];

@@ -2,7 +2,7 @@ import { isObject } from "../../../base/json.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { AnswerEvent, GenerateRequest, Guide } from "../../inference/service-port.ts";
 
-/** The number of attempts for an answer with a schema. The API documents one second attempt. */
+/** The number of attempts for an answer with a schema. The API documents that Berth tries a second time. */
 const ATTEMPTS = 2;
 /** The difference between the seeds of the two attempts. The 32-bit golden ratio keeps them far apart. */
 const SEED_STEP = 0x9e3779b9;
@@ -32,7 +32,7 @@ async function* generateChecked(
     let problem = "";
     for await (const event of ask(tried === 0 ? request : selectChoices(request, asked, tried))) {
       if (event.type === "accepted" || event.type === "started") {
-        // These events are yielded only once, because the second attempt reads the same prompt.
+        // The events `accepted` and `started` are yielded only once, because the second attempt reads the same prompt.
         if (tried === 0) yield event;
         continue;
       }
@@ -65,7 +65,7 @@ interface ChoiceTranscript {
   calledTools: boolean;
 }
 
-/** Returns a request for only these choices, renumbered from 0. */
+/** Returns a request for only the given choices, renumbered from 0. */
 function selectChoices(
   request: GenerateRequest,
   choices: readonly number[],

@@ -19,8 +19,8 @@ export const generateLimits: ProviderLimits = {
 const VECTOR_BYTES_MAX = MEBIBYTE / 4;
 
 /**
- * Returns the limits of a request for embeddings. The size limit allows only what this number of texts can need,
- * because parsing a large document blocks all other work.
+ * Returns the limits of a request for the embeddings of `texts` texts. The size limit allows no more than their vectors
+ * can need, because parsing a large document blocks all other work.
  */
 export function getEmbedLimits(texts: number): ProviderLimits {
   return { headMs: 120_000, silentMs: 60_000, bytesMax: MEBIBYTE + texts * VECTOR_BYTES_MAX };

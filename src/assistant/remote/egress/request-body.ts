@@ -23,8 +23,8 @@ const SCHEMA_NAME = "answer";
  * the client sets no token limit, none is sent. The default of 1,024 tokens for local models would cut off models that
  * reason before they answer.
  *
- * Throws AssistantError `unsupported_parameter` for a prompt of token ids, which have a meaning for one local model
- * only, and `invalid_request`.
+ * Throws AssistantError `invalid_request`, and `unsupported_parameter` for a prompt of token ids, which have a meaning
+ * for one local model only.
  */
 export function buildGenerateBody(request: GenerateRequest, model: string): WireRequest {
   const chat = getChatPrompt(request);

@@ -17,7 +17,7 @@ export interface SignInHttpClientOptions {
   readonly dispatcher: Dispatcher;
   /** The longest time from the start of a request to the last byte of its answer. */
   readonly limitMs: number;
-  /** Allows http for addresses of this machine, for providers that run on it. */
+  /** If true, http is allowed for addresses of this machine, for providers that run on it. */
   readonly isLoopbackAllowed: boolean;
 }
 

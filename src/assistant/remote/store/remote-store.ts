@@ -144,8 +144,8 @@ export class RemoteStore implements Disposable {
   }
 
   /**
-   * Records a use in memory and writes it at most once a minute per provider; a crash may lose the uses of the last
-   * minute. Never throws, because an error here must not fail a request.
+   * Records a use of the provider in memory and writes it at most once a minute per provider; a crash may lose the uses
+   * of the last minute. Never throws, because an error here must not fail a request.
    */
   noteUsed(providerId: string, nowMs: number): void {
     const { triedMs } = this.#lastUses.get(providerId) ?? {};

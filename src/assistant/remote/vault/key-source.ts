@@ -13,8 +13,8 @@ export interface KeySource {
 }
 
 /**
- * absent: this machine, or this session, has no such source. empty: the source is available and has no key. locked: the
- * source does not provide its key now, or provides something that is not a key.
+ * The state `absent` means that this machine or this session has no such source, `empty` that the source is available
+ * and has no key, and `locked` that the source does not provide its key now, or provides something that is not a key.
  */
 export type FoundKey =
   | { readonly state: "key"; readonly key: Buffer }

@@ -1,8 +1,8 @@
 import type { CredentialState, Protection } from "../port.ts";
 
 /**
- * Stores the encrypted credentials of providers. Only the egress and the sign-in read credentials; the D-Bus and HTTP
- * interfaces never do. A credential is bound to its provider's origin and cannot be decrypted for another one.
+ * Stores the encrypted credentials of providers. Only requests to providers and the sign-in read credentials; the D-Bus
+ * and HTTP interfaces never do. A credential is bound to its provider's origin and cannot be decrypted for another one.
  */
 export interface Vault {
   /**
@@ -17,7 +17,7 @@ export interface Vault {
   get(provider: CredentialOwner): Promise<Credential | undefined>;
   /**
    * Removes a credential. When this resolves, no byte of the credential remains in any file. Resolves to false if there
-   * was none.
+   * was no credential.
    */
   remove(providerId: string): Promise<boolean>;
   /** Returns the facts about a credential that are not secret. */

@@ -113,7 +113,8 @@ export class VaultFile {
   }
 
   /**
-   * Removes a credential. Removing the last one also removes the record of the key. Returns false if there was none.
+   * Removes a credential. Removing the last one also removes the record of the key. Returns false if there was no
+   * credential.
    */
   remove(provider: string): boolean {
     return this.#db

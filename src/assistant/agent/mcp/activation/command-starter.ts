@@ -80,8 +80,8 @@ export class CommandStarter implements AppStarter, AsyncDisposable {
     const running: RunningCommand = { child, ended };
     this.#running.set(appId, running);
     void ended.then(() => this.#running.delete(appId));
-    // The log waits for "close", which comes later than "exit" if a child process of the app still holds its standard
-    // error.
+    // The log entry waits for the event `close`, which comes later than `exit` if a child process of the app still
+    // holds the app's standard error.
     child.once("close", (code, signal) => {
       const fields = { app: appId, code, signal, stderr: sanitizeMessage(stderrTail) };
       if (this.#isDisposed || code === 0) this.#logger.info(fields, "app ended");

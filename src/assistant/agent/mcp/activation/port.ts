@@ -11,8 +11,8 @@ export interface Activator {
 /** A mechanism that starts apps. */
 export interface AppStarter {
   /**
-   * Like `Activator.activate`, but resolves to `unknown`, without any effect, if this mechanism does not know the
-   * app.
+   * Starts the app like `Activator.activate`, but resolves to `unknown`, without any effect, if this mechanism does not
+   * know the app.
    */
   start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown">;
 }

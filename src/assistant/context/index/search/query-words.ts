@@ -1,6 +1,9 @@
 import { isUnspaced, normalizeWord, splitUnspaced, splitWords } from "../../../../base/tokenize.ts";
 
-/** Only this number of words is used: more words change the ranking little, and each needs a lookup in the index. */
+/**
+ * At most this number of words of a query is used: more words change the ranking little, and each needs a lookup in the
+ * index.
+ */
 const WORDS_MAX = 48;
 /** Words longer than this are ignored: they do not occur in texts, but FTS5 would look them up. */
 const WORD_CHARACTERS_MAX = 200;

@@ -27,8 +27,8 @@ export function extractSnippet(
 }
 
 /**
- * Returns the start of the window that contains the largest number of different words. If several windows do, the
- * window with the most occurrences of these words wins.
+ * Returns the start of the window that contains the largest number of different words. If there are several such
+ * windows, the window with the most occurrences of these words wins.
  */
 function bestStart(
   hits: readonly { readonly at: number; readonly end: number; readonly term: string }[],

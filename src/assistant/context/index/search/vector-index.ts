@@ -51,7 +51,9 @@ export class VectorIndex {
 
   set(id: number, source: number, vector: PackedVector): void {
     if (vector.value.length !== this.dimensions)
-      throw new RangeError(`${vector.value.length} dimensions instead of ${this.dimensions}`);
+      throw new RangeError(
+        `the vector has ${vector.value.length} dimensions instead of ${this.dimensions}`,
+      );
     let place = this.#places.get(id);
     if (place === undefined) {
       if (this.#count === this.#ids.length) this.#grow();

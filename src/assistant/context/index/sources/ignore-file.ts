@@ -26,7 +26,7 @@ export class IgnoreFile {
     this.#rules = lines.slice(0, LINES_MAX).flatMap((line) => parseRule(folder, line) ?? []);
   }
 
-  /** Returns undefined if no rule of this file matches; then the file of the parent folder decides. */
+  /** Returns undefined if no rule of this file matches; then the ignore file of the parent folder decides. */
   isIgnored(path: string, isFolder: boolean): boolean | undefined {
     const rule = this.#rules.findLast(
       ({ pattern, isForFolders }) => (isFolder || !isForFolders) && pattern.matches(path),
@@ -44,7 +44,7 @@ function parseRule(folder: string, line: string): IgnoreRule | undefined {
   const isForFolders = written.endsWith("/");
   if (isForFolders) written = written.slice(0, -1);
   const isHere = written.includes("/");
-  // Git also accepts ! to negate a set, but Docker's patterns, which are used for matching, accept only ^.
+  // Git also accepts `!` to negate a set of characters. The matching uses Docker's patterns, which accept only `^`.
   const pattern = written.replace(/^\//, "").replaceAll("[!", "[^");
   if (pattern === "") return undefined;
   const above = folder === "" ? "" : `${escapePattern(folder)}/`;

@@ -3,13 +3,13 @@ import type { ModelShape } from "./model-shape.ts";
 /** The maximum number of tokens in one decode: a chunk of a prompt, or a step of all sequences. */
 export const BATCH_TOKENS = 128;
 /**
- * Most texts to embed are shorter than this. llama.cpp reserves memory for the longest text that a context
- * accepts, so short texts have contexts of their own, and longer texts share one.
+ * Most texts to embed are shorter than this. llama.cpp reserves memory for the longest text that a context accepts, so
+ * short texts get small contexts, and longer texts share one large context.
  */
 export const SHORT_TEXT_TOKENS = 512;
-/** The longest text that a generating model embeds, if its context is as large. */
+/** The longest text that a generating model embeds, if its context is that long. */
 export const GENERATOR_TEXT_TOKENS_MAX = 2048;
-/** The library rounds the context of each sequence up to a multiple of this. */
+/** The library rounds the context of each sequence up to a multiple of this number. */
 export const CONTEXT_MULTIPLE = 256;
 
 /** Keys and values have 16 bits each. Values of the recurrent state and intermediate results have 32 bits. */

@@ -213,6 +213,6 @@ function raiseOomScore(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "500");
   } catch {
-    // The system is not Linux or does not permit this, so the kernel keeps its default choice.
+    // The system is not Linux or does not permit a higher score, so the kernel keeps its default choice.
   }
 }

@@ -105,7 +105,7 @@ export function serializeError(error: unknown, onError: (error: unknown) => void
   onError(error);
   return {
     code: "engine_failed",
-    message: "the model failed to compute this; the assistant's log has the reason",
+    message: "the model failed to compute the answer; the assistant's log has the reason",
     param: undefined,
     retryAfterSeconds: undefined,
   };

@@ -22,9 +22,12 @@ const CALIBRATION_MS = 600;
 const ROUNDS_MAX = 6;
 /** A number of threads that is slower by this factor is not tried again, and neither is any larger number. */
 const TOO_SLOW_FACTOR = 2;
-/** More threads must be faster by this factor, because they occupy cores that others could use. */
+/**
+ * More threads are used only if they are faster by this factor, because they occupy cores that other programs could
+ * use.
+ */
 const WORTHWHILE_FACTOR = 1.07;
-/** Measurements agree if they differ by a smaller factor. */
+/** Two measurements agree if they differ by less than this factor. */
 const STEADY_FACTOR = 1.3;
 /**
  * If one token takes longer than this, measuring a prompt would take seconds; prompts then use all cores without a

@@ -23,9 +23,9 @@ const systemSources: CoreSources = {
 };
 
 /**
- * Counts the threads that can compute at a time without waiting for a core: the CPUs of this process, at
- * most its cgroups' quota (rounded down), and one for each physical core, because hyper-threads share the
- * units that multiply. At least 1.
+ * Counts the threads that can compute at a time without waiting for a core: one for each CPU of this process, but not
+ * more than its cgroups' quota (rounded down), nor more than the physical cores, because hyper-threads share the units
+ * that multiply. The result is at least 1.
  */
 export function countCores(sources: CoreSources = systemSources): number {
   const quota = Math.floor(readCgroupQuota(sources.read));

@@ -3,7 +3,7 @@ import type { BatchCosts } from "../batch-plan.ts";
 /** The widths of batches that are measured; the costs of other widths are interpolated. */
 const WIDTHS = [1, 2, 4, 8, 16, 32];
 const ROUNDS = 2;
-/** Measurements agree if they differ by a smaller factor. */
+/** Two measurements agree if they differ by less than this factor. */
 const STEADY_FACTOR = 1.3;
 
 /**

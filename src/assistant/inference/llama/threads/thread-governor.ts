@@ -8,7 +8,7 @@ export interface Calibration {
 }
 
 export interface ThreadGovernorOptions {
-  /** The limit for all workloads. */
+  /** The largest number of threads for any workload. */
   readonly threadsMax: number;
   /** Sets the threads of the next computation. */
   readonly setThreads: (threads: number) => void;
@@ -82,7 +82,7 @@ export class ThreadGovernor {
     if (threads !== undefined) this.prepare("decode");
   }
 
-  /** Sets the number of threads of the next computation. The caller calls this before each computation. */
+  /** Sets the number of threads of the next computation. Callers call this method before each computation. */
   prepare(work: Workload): void {
     if (this.#threadLimit < this.threadsMax && this.#options.now() - this.#limitedAt >= RETRY_MS) {
       this.#threadLimit = this.threadsMax;
@@ -94,7 +94,7 @@ export class ThreadGovernor {
     this.#options.setThreads(threads);
   }
 
-  /** Drops a thread if the threads seem to wait for each other. The caller calls this after each step. */
+  /** Drops a thread if the threads seem to wait for each other. Callers call this method after each step. */
   observe(stepMs: number, streams: number): void {
     const threads = this.getThreads("decode");
     const { decodeMs } = this.#calibration;

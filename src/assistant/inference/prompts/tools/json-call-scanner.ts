@@ -142,7 +142,7 @@ export class JsonValueScanner {
   #isEscaped = false;
   isInside = false;
 
-  /** Returns false if no value begins with the character, which must be pushed as well. */
+  /** Returns false if no JSON value begins with the character. The caller must pass the same character to `push`. */
   begin(character: string): boolean {
     if (!/["{[\-0-9tfn]/.test(character)) return false;
     this.firstCharacter = character;

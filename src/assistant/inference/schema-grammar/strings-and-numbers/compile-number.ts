@@ -38,7 +38,7 @@ export function compileNumber(
     const options: InternedExpression[] = [];
     // The positive and the negative numbers can share their rules, unless only one side of zero allows exponents.
     if (from === -to && syntax.exponents.length !== 1) {
-      // Zero may have a sign here, which saves a second set of rules; `-0` is read as zero.
+      // The rules for zero may write a sign, which saves a second set of rules; parsers read `-0` as zero.
       const unsigned = writer.write(0n, to);
       const both = [unsigned, syntax.exponents.length > 0 ? writeExponent(builder) : undefined];
       const written = builder.choice(both.filter((term) => term !== undefined));

@@ -48,7 +48,7 @@ export function powerOfTen(exponent: number): bigint {
   return 10n ** BigInt(exponent);
 }
 
-/** Returns the next double in a direction; the largest and smallest doubles are returned unchanged. */
+/** Returns the next double in the given direction; the largest and smallest doubles are returned unchanged. */
 export function nextDouble(value: number, direction: "up" | "down"): number {
   if (value === 0) return direction === "up" ? Number.MIN_VALUE : -Number.MIN_VALUE;
   const view = new DataView(new ArrayBuffer(8));

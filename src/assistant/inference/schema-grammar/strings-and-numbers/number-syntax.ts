@@ -17,7 +17,7 @@ import type { UnitRange } from "./digit-automata.ts";
 const EXACT_DIGITS = 15;
 /** Every integer with this many digits fits into 64 bits. */
 const INTEGER_DIGITS = 18;
-/** Larger bounds, such as the largest double, have no effect on generated numbers, even with exponents. */
+/** Bounds larger than this, such as the largest double, have no effect on generated numbers, even with exponents. */
 const IGNORED_BOUND_MIN = 1e120;
 /** The maximum number of digits before the point that are generated to reach a bound. */
 const BOUND_DIGITS_MAX = 25;
@@ -145,7 +145,7 @@ function computeLargestUnits(
     outerDigits <= BOUND_DIGITS_MAX ? outerDigits : 0,
   );
   if (step === undefined) return powerOfTen(digits + places) - 1n;
-  // Numbers are limited to this many digits, because a multiple must be exact as a double.
+  // A multiple must be exact as a double, so numbers have at most this number of digits.
   return powerOfTen(EXACT_DIGITS) - 1n;
 }
 

@@ -46,7 +46,7 @@ export function parseRegex(source: string): ParsedRegex {
   }
   if (!unicode && /[\u{10000}-\u{10FFFF}]/u.test(source)) {
     throw new UnsupportedConstructError(
-      "has a character past U+FFFF and is only valid without the flag u, where that is two units",
+      "has a character past U+FFFF and is only valid without the flag u, where such a character is two units",
     );
   }
   return { root: convertChoice(parsePattern(source, unicode), unicode), unicode };
@@ -125,14 +125,14 @@ function convertElement(element: AST.Element, unicode: boolean): RegexNode {
       if (typeof element.ref === "number") throw numberedEscape();
       throw new UnsupportedConstructError("has a backreference, which is not supported");
     default:
-      // A class of the flag `v`, which is not supported.
+      // The element is a class of the flag `v`, which is not supported.
       throw invalidRegex();
   }
 }
 
 function getValue({ raw, value }: AST.Character): number {
   if (/^\\(?:[1-9]|0\d)/.test(raw)) throw numberedEscape();
-  // This also matches a lone `\` and `\c` without a letter, whose backslash the parser reads as a character.
+  // The pattern also matches a lone `\` and `\c` without a letter, whose backslash the parser reads as a character.
   if (/^\\(?:c[^A-Za-z])?$/.test(raw)) {
     throw new UnsupportedConstructError("has \\c without a letter");
   }
@@ -168,9 +168,9 @@ function toClass({ elements, negate }: AST.CharacterClass, unicode: boolean): Co
 }
 
 /**
- * Without the flag `u`, a character past U+FFFF is two UTF-16 units. In the automaton, all those characters
- * together represent one such unit (see `pattern-automaton.ts`). So a range must include all surrogates or
- * none; any other range is refused.
+ * Without the flag `u`, a character past U+FFFF is two UTF-16 units. In the automaton, all those characters together
+ * represent one surrogate (see `pattern-automaton.ts`). So a range must include all surrogates or none; any other range
+ * is refused.
  */
 function mapSurrogateRange(from: number, to: number): CodePoints {
   if (from <= 0xd800 && to >= 0xdfff) return supplementaryCodePoints;

@@ -159,7 +159,7 @@ class SubsetConstruction {
     return paths.length === 0 && this.position === "ahead" ? undefined : { paths, behind };
   }
 
-  /** Adds all states that are reachable without reading; keeps paths that read or have matched. */
+  /** Adds all states that are reachable without reading a character; keeps paths that read or have matched. */
   private closeOverEpsilon(
     from: readonly number[],
     behind: readonly number[],

@@ -15,9 +15,8 @@ import { minimise } from "./minimise.ts";
 import { getPatternAutomaton } from "./pattern-automaton.ts";
 
 /**
- * A set of texts as a minimal automaton over code points. It can be queried, combined and compiled to a
- * grammar. Methods that create one throw UnsupportedConstructError and TooLargeError; each call has its own
- * budget.
+ * A set of texts as a minimal automaton over code points. It can be queried, combined and compiled to a grammar.
+ * Methods that create a language throw UnsupportedConstructError and TooLargeError; each call has its own budget.
  */
 export class TextLanguage {
   readonly automaton: Automaton;
