@@ -83,7 +83,7 @@ describe("plain English", () => {
   });
 
   test("no text uses a banned wording (CONTRIBUTING.md, Language)", () => {
-    // The rules' own tests hold examples of everything that is banned.
+    // The tests of the rules contain examples of all banned wordings.
     const others = texts.filter(({ path }) => !path.startsWith("test/unit/tidy/prose-rules"));
     expect(others.flatMap((file) => proseProblems(file))).toEqual([]);
   });
@@ -111,7 +111,7 @@ describe("package-lock.json", () => {
       readFileSync(join(root, "package.json"), "utf8"),
     );
     const scripts = entries.filter(([, entry]) => entry.hasInstallScript);
-    // Without a script of its own, npm would compile it for its binding.gyp.
+    // Without an entry, npm would compile better-sqlite3, which has a binding.gyp but no install script.
     expect(allowScripts).toEqual({
       "better-sqlite3": false,
       ...Object.fromEntries(

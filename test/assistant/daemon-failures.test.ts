@@ -14,7 +14,7 @@ const STREAMS = Number(process.env["BERTH_STREAM_RUNS"] ?? 200);
 const run = promisify(execFile);
 
 let tiny: string;
-/** A request whose answer never ends unless it is aborted. */
+/** A request whose answer ends only when the request is aborted. */
 let endless: string;
 beforeAll(async () => {
   [tiny, endless] = await Promise.all([
@@ -96,7 +96,7 @@ describe("the engine", () => {
     expect(await childrenOf(daemon.pid)).not.toContain(engine);
   });
 
-  test("exits when the daemon is killed, and the next daemon continues without loss", async () => {
+  test("exits when the daemon is killed, and the next daemon answers requests with an intact ledger", async () => {
     await using daemon = await AssistantProcess.start(["--model", `m=${endless}`]);
     const stream = await daemon.openai.chat.completions.create({
       model: "m",
@@ -156,7 +156,7 @@ describe("the engine", () => {
 });
 
 describe("models that cannot be loaded", () => {
-  test("a damaged file on the command line is refused at startup, by name and without its path", async () => {
+  test("a damaged file on the command line is refused at startup, and the error has the model's name but not the file's path", async () => {
     const dir = await mkdtemp(join(tmpdir(), "berth-damaged-"));
     try {
       const file = join(dir, "broken.gguf");
@@ -192,7 +192,7 @@ describe("models that cannot be loaded", () => {
     expect((await chat()).usage?.completion_tokens).toBe(2);
   });
 
-  test("a model that needs more memory than available is refused, and the error has the numbers and advice", async () => {
+  test("a model that needs more memory than is available is refused, and the error has the numbers and advice", async () => {
     const wide = await getModelFile("wide-context");
     await using daemon = await AssistantProcess.start(["--memory", "200Mi"]);
     await expect(
@@ -200,7 +200,7 @@ describe("models that cannot be loaded", () => {
     ).rejects.toThrow(
       /insufficient_memory.*needs 0\.[0-9]+ GB.*a context of [0-9]+ tokens.*would fit/,
     );
-    // The same model fits with a smaller context.
+    // A smaller context makes the refused model fit.
     await daemon.control("POST", "/models/load", {
       id: "wide",
       path: wide,

@@ -21,8 +21,8 @@ const person = {
   additionalProperties: false,
 };
 
-describe("a model file, from the command line to an answer", () => {
-  test("the openai client chats, streams, gets valid JSON and embeds, and the ledger records each request", async () => {
+describe("a daemon that is started with model files", () => {
+  test("serves the chats, streams, JSON answers and embeddings of the openai client, and records each request in the ledger", async () => {
     await using daemon = await AssistantProcess.start([
       "--model",
       `chat=${tiny}`,
@@ -116,7 +116,7 @@ describe("a model file, from the command line to an answer", () => {
     expect(await daemon.stop()).toBe(0);
   });
 
-  test("a second daemon on the same data directory is refused while the first continues", async () => {
+  test("keeps running when a second daemon is started on its data directory, and the second one is refused", async () => {
     await using daemon = await AssistantProcess.start(["--engine", "stub"]);
     const second = await berth([
       "assistant",

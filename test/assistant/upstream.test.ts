@@ -164,7 +164,7 @@ test.each(Object.entries(refused))(
     );
     expect(ours).toMatchObject({ code: expect.any(String), message: expect.any(String) });
     const { code, message, param } = Object(theirs);
-    // The engine calls the parameter `prompt`, and a request calls it `prompts`.
+    // The engine calls the parameter `prompt`, and the service calls it `prompts`.
     const wanted = typeof param === "string" ? param.replace(/^prompt\b/, "prompts") : param;
     expect(ours).toMatchObject({ code, message, param: wanted });
   },
@@ -203,7 +203,7 @@ test("an abort during an answer ends the request in the system instance", async 
     .toEqual([0]);
 });
 
-test("a request fails if the system instance is killed midway, or does not run", async () => {
+test("a request fails if the system instance is not running or is killed midway", async () => {
   const entries = ledger.entries.length;
   const prompts = Array.from({ length: 8 }, (_, n) => ({ kind: "text", text: `${n}` }) as const);
   const events = upstream.generate({ ...chat, prompts, n: 8 }, signal);
@@ -213,7 +213,7 @@ test("a request fails if the system instance is killed midway, or does not run",
   await expect(collect(upstream.generate(chat, signal))).rejects.toMatchObject({
     code: "no_model",
   });
-  // Both requests passed the checks before the failure, so both are in the ledger.
+  // The request to each client passed the checks before the failure, so the ledger has an entry of each.
   expect(ledger.entries).toHaveLength(entries + 2);
   await system.start();
 });

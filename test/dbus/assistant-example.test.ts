@@ -13,7 +13,7 @@ afterAll(async () => {
   await desktop[Symbol.asyncDispose]();
 });
 
-/** Runs the example as its header describes; `input` is the text that the user types. */
+/** Runs the example with the command line that its header comment gives; `input` is the text that the user types. */
 const assistant = (words: readonly string[], input = "") =>
   desktop.bus.run("/usr/bin/python3", [program, ...words], input);
 

@@ -4,7 +4,9 @@ import { openConnection } from "../../src/dbus/connect-session-bus.ts";
 import { messageTypes } from "../../src/dbus/outgoing-message.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 
-/** Blocks the event loop until the process has exited, so that this process has not read the end of the bus yet. */
+/**
+ * Blocks the event loop until the process has exited. This process therefore cannot notice the end of the bus before.
+ */
 function blockUntilExit(pid: number): void {
   const isRunning = () => {
     try {

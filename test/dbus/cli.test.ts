@@ -142,7 +142,7 @@ describe("at a real terminal", () => {
     expect(await person.ended).toBe(4);
   });
 
-  it("Ctrl-C declines the call, during the question and before it", async () => {
+  it("Ctrl-C declines the call, before and during the question", async () => {
     for (const wait of [/Run it\? \[y\/N\] /, /Arguments:/]) {
       using person = screen("call", NOTES, "create", "title=Milk");
       await person.until(wait);

@@ -149,7 +149,7 @@ describe("parked calls", () => {
     expect((await berth("undo")).code).toBe(0);
   });
 
-  it("that were parked before `berth confirm` began are asked about first, and later ones afterwards", async () => {
+  it("are shown by `berth confirm`, first those from before its start and then later ones", async () => {
     await parkCall("Flour");
     using person = screen("confirm");
     await person.until(/1 call waits now/);
@@ -168,8 +168,8 @@ describe("parked calls", () => {
   });
 });
 
-describe("the verbs for search and memory", () => {
-  it("finds the user's data", async () => {
+describe("berth search and berth memory", () => {
+  it("find the user's data", async () => {
     await expect
       .poll(async () => (await berth("search", "boiler", "pressure")).stdout, { timeout: 30_000 })
       .toMatch(/^The boiler\n {2}file:\/\/.*\/Papers\/heating\.md \(papers\)\n {2}.*1\.5 bar/);
@@ -177,7 +177,7 @@ describe("the verbs for search and memory", () => {
     expect((await berth("search", "--state")).stdout).toMatch(/: 1 document in 1 passage\n/);
   });
 
-  it("stores a value for an app, until it is wiped", async () => {
+  it("store a value for an app until its memory is wiped", async () => {
     expect((await berth("memory", "set", NOTES, "sort", "newest")).code).toBe(0);
     expect((await berth("memory", "get", NOTES, "sort")).stdout).toBe("newest\n");
     expect((await berth("memory", "ls", NOTES)).stdout).toMatch(/sort +newest/);
@@ -228,13 +228,13 @@ describe("an assistant that manages the server", () => {
     expect(server.controlPlane.isReady("web")).toBe(true);
   });
 
-  it("undoes the deployment, too", async () => {
+  it("undoes the deployment", async () => {
     expect((await berth("undo")).stdout).toMatch(/deploy_app by restore_app/);
     expect(server.controlPlane.app("web")).toBeUndefined();
   });
 });
 
-it("all calls can be proved from the ledger afterwards", async () => {
+it("the ledger proves all calls of the scenario", async () => {
   expect(await berth("ledger", "verify", "--user")).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^whole: /),

@@ -45,7 +45,7 @@ it(
       if (one?.status === "executed") executed.add(Number(parked.callId));
       wins[(decided === 0) === (first === client) ? "client" : "other"] += 1;
     }
-    // If the same connection were always first, the answers would not be concurrent.
+    // If one connection always won, the two answers would not be concurrent.
     expect(Math.min(wins.client, wins.other)).toBeGreaterThan(ROUNDS / 10);
     expect(harness.app.effects()).toHaveLength(executed.size);
     await expect.poll(() => harness.audit(true)).toEqual({ verdict: "whole", problems: [] });

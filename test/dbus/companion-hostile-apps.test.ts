@@ -27,13 +27,13 @@ const behaviours: Readonly<Record<string, RegExp>> = {
   deep: /^failed\/bad_result$/,
   floods: /^failed\/transport_closed$/,
   changes: /^denied\/manifest_changed$/,
-  // These apps are killed first, because their calls would last for a minute.
+  // The test kills silent and hanging apps first, because calls to them would last for a minute.
   silent: /^failed\/(transport_closed|app_unavailable)$/,
   hangs: /^failed\/transport_closed$/,
 };
 const STUCK = ["silent", "hangs"];
 const CALLS_EACH = 4;
-/** The allowed growth of the retained memory, from the end of the first round to the end of the last. */
+/** The allowed growth of the retained memory between the end of the first round and the end of the last round. */
 const GROWTH_MIB_MAX = 48;
 
 function appIdOf(behaviour: string, round: number): string {
@@ -127,7 +127,7 @@ function readResourceUse(pid: number) {
 }
 
 it(
-  "apps that hang, die, answer late, write 50 MB, change and flood at the same time do not affect others",
+  "apps that hang, die, answer late, write 50 MB, change their tools or send floods do not affect other apps",
   async () => {
     await using harness = await FaultHarness.open({
       environment: COLLECTING,
@@ -172,7 +172,8 @@ it(
       process.stdout.write(`${JSON.stringify({ ...others, ...after.at(-1) })}\n`);
       expect(Math.max(...Object.values(others.longest))).toBeLessThan(UNBOUNDED_AFTER_MS);
     }
-    // The first round allocates memory that is never released: code, tables, arenas.
+    // The growth is measured from the end of the first round, which allocates code, tables and arenas that stay in
+    // memory.
     const [first, last] = [after[0]?.mib ?? 0, after.at(-1)?.mib ?? 0];
     expect(last - first).toBeLessThan(GROWTH_MIB_MAX);
     // The log contains no unexpected output, such as warnings of Node.

@@ -34,7 +34,7 @@ interface Detail {
   readonly undoable?: boolean;
 }
 
-/** Parses the daemon's detail. The result is not validated: a test that reads a missing member fails. */
+/** Parses the details of a call. The result is not validated: a test that reads a missing member fails. */
 function parseDetail(json: unknown): Detail {
   const detail: Detail = JSON.parse(String(json));
   return detail;
@@ -114,7 +114,7 @@ describe("a desktop client", () => {
     expect(String(found)).toContain("create_note");
   });
 
-  it("runs a tool that only reads without a question if the provenance is user", async () => {
+  it("runs a read-only tool without a question if the provenance is user", async () => {
     expect(await listNoteIds()).toEqual([]);
     const graph = await requestCall(MEMORY, "read_graph", {}, ["user"]);
     expect(graph.disposition).toBe("executed");
@@ -149,7 +149,7 @@ describe("a desktop client", () => {
     await frontend.line(new RegExp(`CallResolved \\(uint64 ${id}, 'executed'\\)`));
     note = ended.result?.id ?? "";
     expect(await listNoteIds()).toEqual([note]);
-    // A late confirmation gets the same result and has no effect.
+    // A late confirmation has no effect, and returns the result of the first confirmation.
     expect(await confirm(id, true)).toMatchObject({
       status: "executed",
       detail: { replayed: true },
@@ -224,7 +224,7 @@ describe("a desktop client", () => {
     expect(finished).toBe("completed");
   });
 
-  it("can verify the ledger of all calls afterwards", async () => {
+  it("can verify the ledger after all calls", async () => {
     const verdict = await companion.berth(["ledger", "verify", "--user"]);
     expect(verdict).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
     const tail = await companion.berth(["ledger", "tail", "--user", "-n", "200", "--json"]);

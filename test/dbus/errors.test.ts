@@ -38,7 +38,7 @@ const call = {
   body: ["app", "key"],
 };
 
-describe("malformed messages", () => {
+describe("calls over D-Bus", () => {
   test.each([
     ["another type", { signature: "si", body: ["app", 1] }, "InvalidArgs"],
     ["too many arguments", { signature: "sss", body: ["a", "b", "c"] }, "InvalidArgs"],
@@ -80,7 +80,7 @@ describe("malformed messages", () => {
     expect(unknown.name).toBe(standardError("UnknownMethod"));
   });
 
-  test("an error of the assistant has its D-Bus name and one line of text", async () => {
+  test("an AssistantError has its D-Bus name and one line of text", async () => {
     expect(await raw.errorOf({ ...call, body: ["missing", "key"] })).toEqual({
       name: "dev.assistant.Error.NotFound",
       text: "there is no such key",
@@ -206,7 +206,7 @@ describe("standard clients", () => {
     ).toMatchObject({ error: standardError("InvalidArgs") });
   });
 
-  test("the Peer interface answers at every path", async () => {
+  test("can call the Peer interface at every path", async () => {
     const peer = "org.freedesktop.DBus.Peer";
     expect(await harness.bus.gdbusCall(CONTEXT, "/anywhere/at/all", `${peer}.Ping`)).toBe("()");
     const [id] = await harness.bus.busctlCall(CONTEXT, CONTEXT_PATH, peer, "GetMachineId");

@@ -117,7 +117,7 @@ describe("sending and receiving", () => {
     closeSync(fd);
   });
 
-  test("descriptors of messages that arrive together stay with their own bytes", async () => {
+  test("descriptors of messages that arrive together are assigned to the right messages", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
     const events: unknown[] = [];
@@ -284,7 +284,7 @@ describe("the end of a connection", () => {
 });
 
 describe("descriptors that were lost", () => {
-  test("received descriptors are closed with the connection if there is no space for all", async () => {
+  test("received descriptors are closed with the connection if the process has no space for all of them", async () => {
     const [left, right] = socketPair();
     using sender = new SocketPeer(new FdTransport(await loadSocketCalls(), left)).start();
     using receiver = new SocketPeer(new FdTransport(socketCalls(koffi, getControlBytes(2)), right));

@@ -107,7 +107,7 @@ test("a process that is younger than its connection is denied, because its id wa
     #asked = 0;
     override async startTime(pid: number): Promise<string | undefined> {
       this.#asked += 1;
-      // The third read is for the daemon itself, which compares its own start time with the machine's clock.
+      // The third read is the daemon's read of its own start time, which it compares with the machine's clock.
       const isCaller = this.#asked < 3;
       return isCaller ? young : await super.startTime(pid);
     }
@@ -182,7 +182,7 @@ test("only the bus can report that a connection has closed", async () => {
     body: [raw.name, raw.name, ""],
     isSignal: true,
   });
-  // The message comes after the forged one on the same connection, so the forged one has been processed.
+  // The same connection sends a call after the forged signal, so the daemon has processed the signal by now.
   await liar.call(ping);
   await raw.call(ping);
   expect(gone).toEqual([]);

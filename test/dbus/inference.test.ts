@@ -232,7 +232,7 @@ describe("a client", () => {
     const session = await one.open();
     await one.ask("generate", session, "x", {});
     expect(await one.ask("finished", 1)).toHaveLength(1);
-    // The bus delivers in order, so this answer arrives after every signal that was sent to the client.
+    // The bus delivers in order, so the answer to `open` arrives after every signal that was sent to the client.
     await two.open();
     expect(await two.ask("finished", 0)).toEqual([]);
   });

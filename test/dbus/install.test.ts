@@ -190,11 +190,11 @@ describe("the texts of unit and service files", () => {
     "\\new",
   ];
 
-  test("a program path with special characters survives the unit file", () => {
+  test("a program path with special characters is escaped correctly in the unit file", () => {
     expect(parseExecStart(formatUnit(odd))).toEqual(odd);
   });
 
-  test("a program path survives the service file, as the bus reads it", async () => {
+  test("a program path with special characters is read correctly from the service file by the bus", async () => {
     const folder = join(home, `a b'c"$HOME \`date\``);
     await mkdir(folder);
     const program = join(folder, "it");
@@ -213,7 +213,7 @@ describe("the texts of unit and service files", () => {
 });
 
 describe("an installed companion", () => {
-  test("is started by a call of any of its names, and is found by doctor", {
+  test("is started by a call to any of its names, and is found by doctor", {
     timeout: 60_000,
   }, async () => {
     const runtime = join(home, "runtime");

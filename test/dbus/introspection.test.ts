@@ -124,7 +124,7 @@ test("gdbus sees the same interfaces, and the child nodes on the path to each ob
   expect(await children("/dev/assistant/Inference1/session")).toEqual(["7"]);
 });
 
-test("a removed object disappears, and so do the nodes on its path", async () => {
+test("a removed object disappears from introspection, and so do the nodes on its path", async () => {
   await using harness = await BusHarness.start();
   const remove = harness.daemon.serve(session, {
     name: "dev.assistant.Inference1.Session",
@@ -140,7 +140,7 @@ test("a removed object disappears, and so do the nodes on its path", async () =>
   });
 });
 
-test("a served interface must implement exactly what the file declares", async () => {
+test("a served interface must implement exactly what its introspection file declares", async () => {
   await using harness = await BusHarness.start();
   const methods = { Generate: () => [], Embed: () => [], Cancel: () => [] };
   const properties = { State: () => "open", Version: () => 1 };

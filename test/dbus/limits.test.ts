@@ -70,7 +70,7 @@ test.each([
     name: LIMITS_EXCEEDED,
     text: expect.stringMatching(/4 MiB/),
   });
-  // The next call on the same connection succeeds, so the connection has skipped exactly the discarded message.
+  // The next call on the same connection succeeds, so the daemon has skipped exactly the discarded message.
   expect(await raw.call(ping)).toEqual(["berth test"]);
   const large = {
     ...target,
@@ -242,7 +242,7 @@ test("a client that reads nothing does not delay others", async () => {
       return ["x".repeat(1 << 20)];
     },
   });
-  // This client completes Hello, requests 100 MiB, and never reads again.
+  // A client that completes Hello, requests 100 MiB, and never reads again.
   const [path = ""] = parseSocketPaths(harness.bus.address);
   const socket = connect({ path });
   socket.on("error", () => {});

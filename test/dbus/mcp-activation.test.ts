@@ -108,7 +108,7 @@ describe("an app that the session bus can start", () => {
     expect((await call).structured).toEqual({ notes: [] });
   });
 
-  it("and that fails to start is reported as app_unavailable immediately, without a path", async () => {
+  it("but that fails to start is reported as app_unavailable immediately, without a path", async () => {
     await open(() => ({
       ...serviceFile(
         "org.example.Fails",
@@ -125,7 +125,7 @@ describe("an app that the session bus can start", () => {
     }
   });
 
-  it("and that never listens is reported as activation_timeout", async () => {
+  it("but that never listens is reported as activation_timeout", async () => {
     await open(() => serviceFile("org.example.Sleeps", "exec sleep 5"), 1_000);
     const failure = await getToolAppError(harness.call("org.example.Sleeps", "x", {}, true));
     expect(failure.code).toBe("activation_timeout");
@@ -163,7 +163,7 @@ describe("an app that the session bus cannot start", () => {
       }
       const what = unit === "org.example.Masked.service" ? "UnitMasked" : "NoSuchUnit";
       const name = `org.freedesktop.systemd1.${what}`;
-      // The type declarations of dbus-next lack the message as the first parameter.
+      // The type declarations of dbus-next omit the first parameter of `newError`, the message.
       const newError: unknown = Reflect.get(dbus.Message, "newError");
       if (typeof newError !== "function") throw new Error("dbus-next has no newError");
       systemd.send(newError.call(dbus.Message, message, name, `Unit ${unit} is not there.`));

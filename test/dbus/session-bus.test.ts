@@ -4,7 +4,7 @@ import { BusClientError, TestSessionBus } from "../support/test-session-bus.ts";
 const daemon = "org.freedesktop.DBus";
 const object = "/org/freedesktop/DBus";
 
-test("a private bus answers standard clients, and is gone afterwards", async () => {
+test("a private bus answers standard clients until it is disposed", async () => {
   let address = "";
   {
     await using bus = await TestSessionBus.start();

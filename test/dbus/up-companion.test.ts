@@ -26,7 +26,7 @@ function openBerth(
     dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
     docker: connectTo("unix:///nonexistent/no-engine.sock"),
     assistant: true,
-    // This variable is meant for the system assistant. A companion that received it would refuse it.
+    // BERTH_ASSISTANT_ENGINE is meant for the system assistant. A companion that received it would refuse it.
     env: { ...environment, BERTH_ASSISTANT_ENGINE: "stub" },
     flags: ["--companion-port=0", ...flags],
   });
@@ -200,7 +200,7 @@ test.runIf(process.getuid?.() === 0)(
   "the bus of another user is not used, even if it accepts root",
   async () => {
     await using bus = await TestSessionBus.start({ user: 65_534 });
-    // The bus accepts the user of the test, so it is Berth that refuses the bus.
+    // The query succeeds, so the bus accepts root, and only Berth refuses the bus.
     expect(await ownerOf(bus, NAME)).toBeUndefined();
     await using berth = await openBerth(bus.environment);
     await waitForCompanion(berth, "no_bus");

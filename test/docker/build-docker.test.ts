@@ -52,7 +52,7 @@ async function build(lines: string[], changes: Partial<BuildImageOptions> = {}) 
   return { ...result, logs };
 }
 
-/** Returns the processes of this machine whose command line contains the text. */
+/** Returns the processes of this machine whose command line contains `text`. */
 async function processes(text: string): Promise<string[]> {
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const commands = await Promise.all(
@@ -202,7 +202,7 @@ describe("the output of a build on Docker", () => {
     });
   });
 
-  it("names a BuildKit feature of the Dockerfile, which BuildKit then builds", async () => {
+  it("names the BuildKit feature that the classic builder lacks, and BuildKit builds the same Dockerfile", async () => {
     const lines = [`FROM ${SHELL}`, "RUN --mount=type=cache,target=/cache echo cached"];
     await expect(build(lines)).rejects.toMatchObject({
       code: "build_failed",
@@ -211,7 +211,7 @@ describe("the output of a build on Docker", () => {
     expect((await build(lines, { builder: "buildkit", noCache: true })).logs).toContain("cached");
   });
 
-  it("distinguishes concurrent stages of BuildKit, and stops at a target", async () => {
+  it("names the stage of a failed step of BuildKit, and a build can end at a target stage", async () => {
     const lines = [
       `FROM ${SHELL} AS one`,
       "RUN echo of one",

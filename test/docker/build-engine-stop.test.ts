@@ -52,7 +52,7 @@ it("the failure of a build is not attributed to its source if the engine is stop
       });
       await engine.start();
     }
-  // The engine has no events of the step after its restart.
+  // The build ends with code 137 without a stop of the engine, so the step itself has failed.
   const ends = await interrupted("classic", "echo waiting; exit 137", async () => {});
   expect(ends).toMatchObject({ code: "build_failed", details: { exitCode: 137 } });
 });

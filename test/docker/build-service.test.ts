@@ -100,7 +100,7 @@ describe("a build on the engine", () => {
     expect(store.builds.get(1)?.imageBytes).toBeGreaterThan(0);
   });
 
-  test("of an upload gives the image the same name for the same archive", async () => {
+  test("of the same uploaded archive gives the image the same name", async () => {
     const dir = path.join(dataDir, "source");
     writeFiles(dir, {
       "app/Dockerfile": `FROM ${SHELL}\nCOPY hello.txt /\n`,
@@ -197,8 +197,8 @@ describe("a build on the engine", () => {
   });
 });
 
-describe("collection on the engine", () => {
-  test("removes old images, except those of containers and those that are not Berth's", async () => {
+describe("image collection on the engine", () => {
+  test("removes old images, except images of containers and images that are not Berth's", async () => {
     await service[Symbol.asyncDispose]();
     service = newService({ limits: { ...limits, keep: 1 } });
     const images: string[] = [];
@@ -300,7 +300,7 @@ async function tags(): Promise<string[]> {
   return (await runtime.listImages({ instance }, signal)).flatMap((image) => image.tags).toSorted();
 }
 
-/** Returns the containers of the engine, including those of build steps, that sleep for this number of seconds. */
+/** Returns the containers of the engine, including those of build steps, that sleep for the given number of seconds. */
 async function sleeping(seconds: string): Promise<number> {
   const all = await docker.listContainers({ all: true });
   return all.filter((container) => container.Command.includes(`sleep ${seconds}`)).length;

@@ -84,7 +84,7 @@ const spec: AppSpec = {
   entrypoint: ["/bin/node", "-e", ask],
 };
 
-/** Adds an App that sets models, and waits until the listener is open. */
+/** Adds an App with the field `models`, and waits until the listener is open. */
 async function open(): Promise<void> {
   store.apply({
     kind: "App",
@@ -122,7 +122,7 @@ async function runClientOn(network: string): Promise<string> {
   }
 }
 
-/** Tries to connect from this machine to this address, and returns the result. */
+/** Tries to connect from this machine to `address`, and returns the result. */
 function tryConnect(address: string, port: number): Promise<"refused" | "closed" | "open"> {
   return new Promise((resolve) => {
     const socket = createConnection({ host: address, port });
@@ -135,7 +135,7 @@ function tryConnect(address: string, port: number): Promise<"refused" | "closed"
   });
 }
 
-describe("a container of an App that sets models", () => {
+describe("a container of an App with models", () => {
   it("gets answers of the model as soon as the listener is open", async () => {
     expect(doors.getUnavailableReason()).not.toBeNull();
     await open();
@@ -191,8 +191,8 @@ describe("a container of an App that sets models", () => {
   });
 });
 
-describe("other clients", () => {
-  it("reach nothing at other addresses of the machine", async () => {
+describe("clients that are not containers", () => {
+  it("reach no listener at other addresses of the machine", async () => {
     await open();
     const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
     const own = Object.values(networkInterfaces())
@@ -212,7 +212,7 @@ describe("other clients", () => {
     expect(await tryConnect(gateway ?? "", doors.port)).toBe("closed");
   });
 
-  it("are refused after the last App that sets models is deleted", async () => {
+  it("are refused after the last App with models is deleted", async () => {
     await open();
     const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
     store.delete("App", "asker", { actor: { name: "test" }, manager: "api" });

@@ -74,7 +74,7 @@ describe("a container on Docker", () => {
     expect(hosts.output).toContain("host.docker.internal");
   });
 
-  it("differs from its spec if another program has created it with other settings", async () => {
+  it("is reported as different from its spec if another program has created it with other settings", async () => {
     const spec = { name: `${network}-own`, image: SHELL, network, labels, ...plainSpec };
     const docker = dockerClient();
     await runtime.ensureNetwork(network, labels, signal);
@@ -201,7 +201,7 @@ describe("commands on Docker", () => {
     expect(result.output.endsWith("4999\n5000\n")).toBe(true);
   });
 
-  it("that do not exist return the exit code of a shell", async () => {
+  it("fail with the exit code of a shell if the program does not exist", async () => {
     const id = await run({});
     const result = await runtime.exec(id, ["no-such-command"], 5_000, signal);
     expect([126, 127]).toContain(result.exitCode);

@@ -135,7 +135,7 @@ describe("Caddy in a container", () => {
     await here.waitUntilReady();
   });
 
-  it("reaches the API of Berth, which trusts the client address in the request", async () => {
+  it("reaches the API of Berth, which trusts the client address that Caddy sends", async () => {
     const apiDomain = "berth.localhost";
     const here = await open({ ingress: "container", https: true, apiDomain });
     await using api = await openTestApi({ clock: systemClock, apiDomain });
@@ -161,7 +161,7 @@ describe("Caddy in a container", () => {
     await dispatcher.close();
     stop();
     const [failed] = api.store.audit.list({ limit: 1 });
-    // The engine's proxy of a published port hides the sender; Berth ignores the forged address in any case.
+    // The engine's proxy replaces the sender's address in any case. The audit entry must not contain the forged one.
     expect(failed?.name).toMatch(/^(127\.0\.0\.1|172\.\d+\.\d+\.\d+|10\..+|192\.168\..+)$/);
   });
 
@@ -293,7 +293,7 @@ describe("an ingress in automatic mode", () => {
 });
 
 describe("the reachability of containers", () => {
-  it("are read from the store while the engine is unreachable", async () => {
+  it("is read from the store while the engine is unreachable", async () => {
     const here = await open({ ingress: "auto" });
     const { store } = here;
     const away = {

@@ -135,7 +135,7 @@ async function run(Image: string) {
   return { container, get, body };
 }
 
-describe("generated Dockerfiles are built by the classic builder, and serve on PORT", SLOW, () => {
+describe("the image of a generated Dockerfile", SLOW, () => {
   const app = `const { createServer } = require("node:http");
 const { readdirSync, writeFileSync } = require("node:fs");
 writeFileSync("written.txt", "by the app itself");
@@ -144,7 +144,7 @@ createServer((_, answer) => answer.end(JSON.stringify(facts()))).listen(process.
 process.on("SIGTERM", () => process.exit(7));
 `;
 
-  test("a Node app without packages: runs as its own user, in its folder, and exits on SIGTERM", async () => {
+  test("runs a Node app without packages as its own user, in its folder, and exits on SIGTERM", async () => {
     await write({
       "package.json": { scripts: { start: "node server.js" } },
       "server.js": app,
@@ -161,7 +161,7 @@ process.on("SIGTERM", () => process.exit(7));
     expect((await container.inspect()).State.ExitCode).toBe(7);
   });
 
-  test("a Node app with packages: uses another stage, and its user owns the folder", async () => {
+  test("builds a Node app with packages in another stage, and the app's user owns its folder", async () => {
     await write({
       "package.json": {
         scripts: { start: "node server.js", build: "x" },
@@ -177,7 +177,7 @@ process.on("SIGTERM", () => process.exit(7));
     });
   });
 
-  test("a static site: serves pages, folders and short names, a page for missing files, and no hidden files", async () => {
+  test("serves a static site with folders and short names, a page for missing files, and no hidden files", async () => {
     await write({
       "index.html": "<h1>home</h1>",
       "about.html": "about",
@@ -198,7 +198,7 @@ process.on("SIGTERM", () => process.exit(7));
     }
   });
 
-  test("built pages: every path that is not a file gets index.html", async () => {
+  test("serves the index.html of built pages for every path that is not a file", async () => {
     await write({
       "package.json": { scripts: { build: "vite build" }, devDependencies: { vite: "7" } },
       "package-lock.json": "{}",

@@ -36,7 +36,7 @@ mkdir -p /www && echo "Name: $WHOAMI_NAME" > /www/index.html && echo ok > /www/h
 exec httpd -f -p 80 -h /www
 `,
   },
-  // This behaves like a database: a new volume stores the password, and an existing volume keeps its own password.
+  // The substitute for the database stores the password in a new volume, and keeps the password of an existing volume.
   "postgres:17": {
     "bin/serve": `#!/bin/sh
 cd /var/lib/postgresql/data && mkdir -p served
@@ -48,7 +48,7 @@ exec httpd -f -p 5432 -h served
 exec wget -q -O /dev/null http://127.0.0.1:5432/password
 `,
   },
-  // This program listens only after it has logged in to the database of DATABASE_URL.
+  // The substitute for Miniflux listens only after it has logged in to the database of DATABASE_URL.
   "miniflux/miniflux:2.2.19": {
     "bin/serve": `#!/bin/sh
 rest=\${DATABASE_URL#postgres://}; user=\${rest%%:*}; rest=\${rest#*:}
@@ -80,7 +80,7 @@ afterAll(async () => {
   }
 });
 
-test("whoami: two replicas answer with the app's name", async () => {
+test("two replicas of the template whoami answer with the app's name", async () => {
   await using berth = await startBerth();
   berth.create("whoami", "who", { replicas: 2 });
   await berth.ready("who");
@@ -89,7 +89,7 @@ test("whoami: two replicas answer with the app's name", async () => {
   expect(await (await fetch(String(url))).text()).toBe("Name: who\n");
 });
 
-test("miniflux starts after its database, and logs in to it with the generated password", async () => {
+test("the template miniflux starts after its database, and logs in to it with the generated password", async () => {
   await using berth = await startBerth();
   berth.create("miniflux", "news", {});
   await berth.ready("news");

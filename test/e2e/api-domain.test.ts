@@ -42,7 +42,7 @@ test("the command line of another machine uses the API through the ingress", asy
   expect(await run(["get", "apps"])).toContain("running");
   expect((await berth.cli(["doctor"])).stdout).toContain(url);
 
-  // On the server's own machine, this address leads to the local server, which needs no login.
+  // On the server's own machine, the command line finds the local server, which needs no login, at the same URL.
   const local = await berth.cli(["--url", url, "get", "apps", "-o", "name"], {
     env: { NODE_EXTRA_CA_CERTS: ca },
   });

@@ -147,7 +147,7 @@ test("a version that fails is replaced by the previous one, and is not retried a
   expect(await fetchText(next.url)).toBe("web:2\n");
 });
 
-test("the message about a wrong port names the expected port and the one that listens", async () => {
+test("the message about a wrong port names the expected port and the port on which the program listens", async () => {
   await using berth = await BerthProcess.open();
   await berth.client.apps.create({ name: "wrong", ...web, ...impatient, port: 80 });
   const app = await berth.waitForApp(
@@ -162,7 +162,7 @@ test("the message about a wrong port names the expected port and the one that li
   await berth.client.apps.patch("wrong", { port: 8080 }, { wait: true });
 });
 
-test("a missing Secret, a missing dependency and a taken host port are reported and waited for", async () => {
+test("a missing Secret, a missing dependency and a taken host port are reported, and the app starts when each is resolved", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   await client.apps.create({

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { appFile, BerthProcess } from "../support/berth-process.ts";
 import { SHELL } from "../support/images.ts";
 
-test("any input on the socket gets a clear error, and the server keeps running", async () => {
+test("invalid input on the socket gets a clear error, and the server keeps running", async () => {
   await using berth = await BerthProcess.open();
   const { api } = berth.ready;
   const token = (await readFile(`${berth.dataDir}/run/token`, "utf8")).trim();
@@ -162,7 +162,7 @@ test("any bad file in the folder is reported with file, line and column, and cha
   expect(shown.code).toBe(1);
   expect(shown.stdout).toMatch(/unknown\.yaml:5:\d+: .*imgae/);
   await berth.event("SpecInvalid");
-  // The corrected file is applied, and the wrong text has deleted nothing.
+  // The corrected file is applied, and the invalid files have deleted nothing.
   await berth.write("unknown.yaml", appFile("bad", { image: SHELL, running: false }));
   await berth.waitForApp("bad", "it is there", () => true);
   expect(await berth.client.health()).toMatchObject({ status: "ok" });

@@ -252,7 +252,7 @@ test("BERTH_PASSWORD sets the password, and is never printed", async () => {
   expect(berth.output).not.toContain("shown only this once");
 });
 
-test("the server starts without an engine, reports this, and works as soon as an engine is available", async () => {
+test("the server starts without an engine, reports the missing engine, and starts apps as soon as an engine is available", async () => {
   await using berth = await BerthProcess.open({
     dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
   });

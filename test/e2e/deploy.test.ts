@@ -8,7 +8,7 @@ import { GitHttpServer } from "../support/git-http-server.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { TrafficLoad, visit } from "../support/traffic.ts";
 
-/** Opens a Berth that builds sources and serves the images, with a real engine and a real Caddy. */
+/** Opens a Berth with the ingress, a real engine and the test images. */
 async function open(): Promise<BerthProcess> {
   const berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
@@ -114,7 +114,7 @@ test("a repository is built and served, updated by its hook, and pinned by a rol
   expect(berth.output).not.toContain("open sesame");
 });
 
-test("an archive that a form sends before its config is deployed as an app", async () => {
+test("an upload form is deployed as an app even if its archive comes before its config", async () => {
   await using berth = await open();
   await berth.write("../src/Dockerfile", dockerfile("posted"));
   const tgz = execFileSync("tar", ["-czf", "-", "-C", join(berth.root, "src"), "."]);

@@ -7,7 +7,7 @@ import { trace } from "../support/tracer.ts";
 import { TrafficLoad, visit } from "../support/traffic.ts";
 
 /**
- * Tests a kill at the last moment of a switch, with the real server, a real Caddy and requests that never stop. Needs
+ * Tests a kill at the last moment of a switch, with the real server, a real Caddy and continuous requests. Needs
  * strace.
  */
 

@@ -49,8 +49,8 @@ const scenarios: readonly Scenario[] = [
     requests: [
       /^POST \/containers\/\w+\/stop$/,
       /^DELETE \/containers\/\w+$/,
-      // Berth sends this request even if the volume exists, because only the response makes certain that the volume
-      // has the labels.
+      // Berth creates the volume even if the volume exists, because only the response makes certain that the volume has
+      // the labels.
       /^POST \/volumes\/create$/,
       /^POST \/containers\/create$/,
       /^POST \/containers\/\w+\/start$/,
@@ -164,7 +164,7 @@ async function runScenario(
 }
 
 async function volumesOf(berth: BerthProcess): Promise<string[]> {
-  // The filter excludes the record of the lease, which belongs to no app.
+  // The filter excludes the volume that records the lease, which belongs to no app.
   const label = [`dev.berth.instance=${berth.instance}`, "dev.berth.app"];
   const { Volumes: volumes } = await berth.docker.listVolumes({ filters: { label } });
   return volumes.map(({ Name }) => Name);

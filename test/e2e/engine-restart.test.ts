@@ -121,7 +121,7 @@ test("a container that the engine cannot start any more is replaced", async () =
   await client.apps.stop("stuck", { wait: true });
   const { id } = await berth.container("stuck");
   await engine.leaveTask(id);
-  // This shows that the engine never recovers from the leftover task without help.
+  // Two failed starts show that the engine does not recover from the leftover task without help.
   for (let time = 0; time < 2; time += 1)
     await expect(engine.docker.getContainer(id).start()).rejects.toThrow(/id already in use/);
   await client.apps.start("stuck", { wait: true });

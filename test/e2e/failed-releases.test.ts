@@ -4,10 +4,7 @@ import { BerthProcess } from "../support/berth-process.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { TrafficLoad } from "../support/traffic.ts";
 
-/**
- * The number of visitors, whose requests never stop. The releases open their port and die, with a real engine and a
- * real Caddy.
- */
+/** The number of clients that send requests continuously while releases open their port and die. */
 const VISITORS = 4;
 const web = {
   image: NODE_WEB,

@@ -17,8 +17,8 @@ const web = {
 type Change = (options: Docker.ContainerCreateOptions, host: Docker.HostConfig) => void;
 
 /**
- * Removes the container of a suspended app, and creates it again with its labels and its settings, changed by `change`.
- * Starts it, unless the machine of the tests refuses such a container.
+ * Removes the container of a suspended app, and creates it again with the same labels and with settings that `change`
+ * has modified. Starts the new container if the test machine accepts its settings.
  */
 async function recreate(berth: BerthProcess, app: string, change: Change): Promise<string> {
   const own = await berth.container(app);
@@ -84,7 +84,7 @@ async function expectPlanNamesSettings(berth: BerthProcess, app: string): Promis
   expect((await berth.container(app)).id).toBe(id);
 }
 
-test("a container that another program has created with other settings is replaced, and the field is named", async () => {
+test("a container that another program has recreated with other settings is replaced, and the changed field is named", async () => {
   await using berth = await BerthProcess.open();
   await Promise.all(
     Object.keys(changes).map((name) => berth.client.apps.create({ name, ...web }, { wait: true })),
@@ -115,7 +115,7 @@ test("a container that another program has created with other settings is replac
   expect(`${described.stdout}${berth.output}`).not.toContain("secret-value");
 });
 
-test("an app with every field keeps an unchanged container when Berth is restarted, even a recreated one", async () => {
+test("an app with every field keeps its container when Berth is restarted, and also one that was recreated with equal settings", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   const [hostPort = 0] = await freePorts(1);

@@ -7,7 +7,7 @@ import { visit } from "../support/traffic.ts";
 
 /** Tests of tags that move to another image, with a real engine, a real registry and a real Caddy. */
 
-/** Makes an image that answers with `body`, and gives it this name. */
+/** Makes an image that answers with `body`, and tags it with the given name. */
 async function makeImage(docker: Docker, name: string, body: string): Promise<void> {
   const container = await docker.createContainer({ Image: NODE_WEB });
   const [repo, tag] = [name.slice(0, name.lastIndexOf(":")), name.slice(name.lastIndexOf(":") + 1)];

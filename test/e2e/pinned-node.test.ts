@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { PinnedNodeHarness, waitForExit } from "../support/pinned-node-harness.ts";
 
-test("a Node.js that is too old downloads the pinned version once, and everything runs on that version", async () => {
+test("if Node.js is too old, the start downloads the pinned version once and runs everything on it", async () => {
   await using scene = await PinnedNodeHarness.open({ isWhole: true });
   const script = join(scene.folder, "script");
   writeFileSync(script, "#!/usr/bin/env node\nconsole.log(process.execPath);\n", { mode: 0o755 });
@@ -73,7 +73,7 @@ test("an interrupted download leaves no files, and the next start downloads agai
   expect(await scene.run()).toMatchObject({ code: 0 });
 });
 
-test("without a network the message says what to install", async () => {
+test("a start without a network fails with a message that says what to install", async () => {
   await using scene = await PinnedNodeHarness.open();
 
   const { code, stderr } = await scene.run([], { npm_config_registry: "http://127.0.0.1:1" });
@@ -84,7 +84,7 @@ test("without a network the message says what to install", async () => {
   expect(scene.kept).toEqual([]);
 });
 
-test("without npm the message says what to install", async () => {
+test("a start without npm fails with a message that says what to install", async () => {
   await using scene = await PinnedNodeHarness.open();
 
   const { code, stderr } = await scene.run([], { PATH: "/nowhere", npm_execpath: "" });
@@ -93,7 +93,7 @@ test("without npm the message says what to install", async () => {
   expect(stderr).toContain("there is no npm");
 });
 
-test("a Node.js that does not run on this machine is not kept", async () => {
+test("a downloaded Node.js that does not run on this machine is not kept", async () => {
   await using scene = await PinnedNodeHarness.open({
     script: "echo 'version GLIBC_2.28 not found' >&2; exit 1",
   });
@@ -122,7 +122,7 @@ test("the next start removes the files of a start that was killed during its dow
   killed.kill("SIGKILL");
   await once(killed, "exit");
   expect(scene.kept).toEqual([expect.stringMatching(/^\.fetch-/)]);
-  // The folder of a start that is still running, which a live process id identifies.
+  // A folder of another start. The process id in its name is that of a running process, so the folder must be kept.
   mkdirSync(join(scene.nodes, `.fetch-${process.pid}-other`));
 
   scene.registry.delivery = "whole";

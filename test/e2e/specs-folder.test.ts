@@ -5,7 +5,7 @@ import { appFile, BerthProcess, fetchText } from "../support/berth-process.ts";
 import { SHELL, WEB } from "../support/images.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
-/** The spec of Apps that never run, for tests of the folder alone. */
+/** The spec of Apps that never run, for tests that concern only the specs folder. */
 const idle = { image: SHELL, running: false } as const;
 
 test("a folder that is moved away or emptied deletes nothing", async () => {
@@ -30,7 +30,7 @@ test("a folder that is moved away or emptied deletes nothing", async () => {
   await nothingLost();
   expect((await berth.cli(["specs", "--check"])).code).toBe(1);
 
-  // A start with a missing folder deletes nothing either: Berth creates the folder, which is then empty.
+  // Berth creates a missing specs folder when it starts. The folder is then empty, which deletes no resources.
   await berth.stop();
   await berth.start();
   await berth.until("an empty folder is noticed", async () => {
@@ -66,7 +66,7 @@ test("deletions that together concern more than 30 % of the resources wait for a
   });
   const present = async () => (await berth.client.apps.list()).apps.map(({ name }) => name);
   expect(await present()).toHaveLength(8);
-  // Two deletions of eight files are below the limit.
+  // Two deletions among eight files are below the limit above which Berth holds a prune.
   await Promise.all([berth.remove("app-a.yaml"), berth.remove("app-b.yaml")]);
   await berth.until("two are pruned", async () => (await present()).length === 6);
 
@@ -111,7 +111,7 @@ test("a half-written file changes nothing until it is complete", async () => {
   expect(await fetchText(app.url)).toBe("whole\n");
 });
 
-test("of two files that declare one app, the first keeps it, and the other has an error with the reason", async () => {
+test("of two files that declare one app, the first one owns it, and the other one gets an error with the reason", async () => {
   await using berth = await BerthProcess.open({
     specs: { "first.yaml": appFile("web", { ...web, env: { BODY: "first" } }) },
   });
@@ -127,7 +127,7 @@ test("of two files that declare one app, the first keeps it, and the other has a
   expect(await fetchText(app.url)).toBe("first\n");
   expect((await berth.app("web")).generation).toBe(1);
 
-  // The first file is deleted. The second file takes over the app, which keeps running.
+  // After the first file is deleted, the second file owns the app, which keeps running.
   await berth.remove("first.yaml");
   const taken = await berth.waitForAppReady("web", (it) => it.managed_by === "file:second.yaml");
   expect(taken.id).toBe(app.id);

@@ -231,7 +231,7 @@ test("events and logs can be followed while they are written", async () => {
   expect(seen).toContain("event hello Ready");
   ended.abort();
   await Promise.all([following, reading]);
-  // The CLI shows the same list, which includes events of deleted resources.
+  // The CLI lists the events of deleted resources too.
   const events = await berth.cli(["events"]);
   expect(events.code).toBe(0);
   expect(events.stdout).toContain("Deleted");

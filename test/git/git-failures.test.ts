@@ -87,7 +87,7 @@ describe("a server that", () => {
 
 describe("limits", () => {
   test.each(bothWays)(
-    "of bytes and files apply, and leave no files, with %s",
+    "of bytes and files are enforced, and a refused checkout leaves no files, with %s",
     async (_, options) => {
       await using bench = await GitHarness.make(options);
       for (const limits of [{ bytesMax: 350_000 }, { filesMax: 3 }]) {
@@ -100,7 +100,7 @@ describe("limits", () => {
     },
   );
 
-  test("a transfer larger than the limit of the files is aborted, with either git implementation", async () => {
+  test("a transfer far above the limit for files is aborted, with either git implementation", async () => {
     await using big = await GitHttpServer.start();
     await big.repositories.create("big");
     const files: Record<string, Buffer> = {};
@@ -121,7 +121,7 @@ describe("limits", () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     await server.repositories.create("bomb");
     const commit = await server.repositories.commit("bomb", { zeros: Buffer.alloc(40 * 2 ** 20) });
-    // A pack of this size is fetched with the machine's git, which is not in the search path of this adapter.
+    // A pack of this size needs git, which is not in the search path of `bench`.
     const error = await captureBerthError(
       bench.checkout({ url: server.url("bomb") }, { commit, ref: "main" }),
     );
@@ -134,27 +134,30 @@ describe("limits", () => {
     expect(await complete.leftovers()).toEqual([]);
   });
 
-  test.each(bothWays)("repeated folders count towards the limit, with %s", async (_, options) => {
-    await using bench = await GitHarness.make(options);
-    const { repositories } = server;
-    await repositories.create("fan");
-    let tree = await repositories.tree("fan", []);
-    for (let level = 0; level < 12; level++) {
-      const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-      tree = await repositories.tree(
-        "fan",
-        names.map((name) => ({ mode: "40000", name, oid: tree })),
+  test.each(bothWays)(
+    "folders that occur several times count towards the limit each time, with %s",
+    async (_, options) => {
+      await using bench = await GitHarness.make(options);
+      const { repositories } = server;
+      await repositories.create("fan");
+      let tree = await repositories.tree("fan", []);
+      for (let level = 0; level < 12; level++) {
+        const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        tree = await repositories.tree(
+          "fan",
+          names.map((name) => ({ mode: "40000", name, oid: tree })),
+        );
+      }
+      const commit = await repositories.commitTree("fan", tree);
+      const work = bench.checkout(
+        { url: server.url("fan") },
+        { commit, ref: "main" },
+        { filesMax: 500 },
       );
-    }
-    const commit = await repositories.commitTree("fan", tree);
-    const work = bench.checkout(
-      { url: server.url("fan") },
-      { commit, ref: "main" },
-      { filesMax: 500 },
-    );
-    expect((await captureBerthError(work)).code).toBe("payload_too_large");
-    expect(await bench.leftovers()).toEqual([]);
-  });
+      expect((await captureBerthError(work)).code).toBe("payload_too_large");
+      expect(await bench.leftovers()).toEqual([]);
+    },
+  );
 });
 
 describe("an abort", () => {
@@ -194,7 +197,7 @@ describe("an abort", () => {
   });
 });
 
-/** Lists processes in one of the scratch folders whose program has this name. */
+/** Lists processes in one of the scratch folders whose program has the given name. */
 async function childrenNamed(name: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await readdir("/proc")) {

@@ -83,7 +83,7 @@ describe("resolving a branch or a commit", () => {
     expect(done.tree).toEqual({ a: "a" });
   });
 
-  test("a short commit is refused, and the message says how to write it", async () => {
+  test("a short commit hash is refused, and the hint asks for all 40 digits", async () => {
     await using bench = await GitHarness.make();
     const short = commit("first").slice(0, 8);
     const error = await captureBerthError(
@@ -95,7 +95,7 @@ describe("resolving a branch or a commit", () => {
   });
 
   test.each(["nothing", "--upload-pack=touch /tmp/x", "a..b", "a b", "mai"])(
-    "%s is not a branch",
+    "the ref %s is not found",
     async (ref) => {
       await using bench = await GitHarness.make();
       const error = await captureBerthError(
@@ -105,7 +105,7 @@ describe("resolving a branch or a commit", () => {
     },
   );
 
-  test("an empty repository has no commit, and a missing one is not found", async () => {
+  test("an empty repository is reported to have no commit, and a missing repository is not found", async () => {
     await using bench = await GitHarness.make();
     const empty = await captureBerthError(
       bench.git.resolve({ url: server.url("empty") }, undefined, neverAborted),

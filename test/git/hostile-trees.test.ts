@@ -22,8 +22,8 @@ const file = (name: string | Buffer, oid = blob): RawTreeEntry => ({ mode: "1006
 const folder = (name: string, oid: string): RawTreeEntry => ({ mode: "40000", name, oid });
 
 /**
- * Returns the entries of hostile trees by name. They are written with plumbing commands, because git itself would
- * refuse them.
+ * Returns the entries of hostile trees by name. They are written with plumbing commands, because git's ordinary
+ * commands would refuse them.
  */
 const trees: [string, () => Promise<readonly RawTreeEntry[]>][] = [
   ["a file called ..", () => Promise.resolve([file("..")])],
@@ -86,12 +86,12 @@ describe.each([
       // Some trees break the server's own git first, so that the commit cannot be fetched at all.
       expect(["archive_invalid", "git_unreachable", "git_not_found"]).toContain(error.code);
       expect(await bench.leftovers()).toEqual([]);
-      // The only other folder next to the target is the adapter's own one.
+      // The checkout has left only the target and the adapter's own folder `state`.
       expect((await readdir(bench.root)).toSorted()).toEqual(["state", "target"]);
     },
   );
 
-  test("a link to an outside folder is kept, and a file next to it stays inside", async () => {
+  test("a link to a folder outside of the target is checked out as a link, and no file is written through it", async () => {
     await using bench = await GitHarness.make(options);
     const outside = await repositories.blob("evil", "../state");
     const tree = await repositories.tree("evil", [

@@ -183,7 +183,7 @@ describe("the API under a domain", () => {
 });
 
 describe("the client of a request", () => {
-  it("is the sender and not the claim of a header, so wrong passwords lock out only their sender", async () => {
+  it("is the sender and not an address in a header, so that wrong passwords lock out only their sender", async () => {
     const own = new Agent({ ca: agent.options.ca });
     const before = agent;
     agent = own;

@@ -129,8 +129,8 @@ describe("a Berth that is killed", () => {
   it("between the writes of table and marker leaves the old version serving, and the next Berth switches", async () => {
     await addDirectApp(one.target);
     await harness.stopBerth();
-    // A route table object that has no markers writes the same files as a Berth that is killed between table and
-    // marker.
+    // A Berth that is killed between the writes of table and marker leaves the same files as a route table object that
+    // has no markers.
     const folder = table();
     const direct = join(folder, "direct");
     const killed = new FolderRouteTable({ folder, clock: systemClock });
@@ -172,7 +172,7 @@ describe("a Berth that is killed", () => {
 });
 
 describe("a host with a direct route", () => {
-  it("is not served directly as soon as it has a password, or belongs to another App", async () => {
+  it("is no longer served directly as soon as it has a password, or belongs to another App", async () => {
     await addDirectApp(one.target);
     harness.applySecret("users", { me: "a password" });
     harness.apply("web", { ingress: { basicAuth: { secret: "users" } } });
@@ -181,7 +181,7 @@ describe("a host with a direct route", () => {
     expect(listMarkers()).toEqual([]);
   });
 
-  it("is unknown when its App was deleted", async () => {
+  it("is answered with 404 after its App was deleted, and can be claimed by another App", async () => {
     await addDirectApp(one.target);
     harness.delete("web");
     await harness.ingress.table.remove("web");

@@ -91,7 +91,7 @@ describe("an internal name", () => {
     socket.close();
   });
 
-  it("has HTTPS for each of its names, even if the App sets other options", async () => {
+  it("has HTTPS, and so do the other internal names and redirects of its App", async () => {
     await addApp("special", {
       ingress: {
         pathPrefix: "/in",
@@ -116,7 +116,7 @@ describe("an internal name", () => {
     expect(await hasCertificate("x.y.special.test")).toBe(false);
   });
 
-  it("is not revealed to outsiders by permission requests", async () => {
+  it("forwards Caddy's path for certificate permissions to the App, so that outsiders learn no names", async () => {
     const path = "/.well-known/berth/certificate?domain=hello.localhost";
     expect((await harness.get("hello.localhost", path)).body).toBe("one");
   });

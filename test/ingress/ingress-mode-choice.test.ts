@@ -35,7 +35,7 @@ async function expectReason(here: CaddyHarness, reason: string): Promise<void> {
   expect(here.ingress.state().ready).toBe(false);
 }
 
-describe("a previously chosen container", () => {
+describe("the container mode of an earlier start", () => {
   it.each([
     ["an engine that is away", () => runtime.engine.setReachable(false), "did not answer"],
     ["an image that cannot be pulled any more", loseImage, `no image ${IMAGE}`],
@@ -49,7 +49,7 @@ describe("a previously chosen container", () => {
     await expectReason(here, reason);
   });
 
-  it("does not delay the start when the engine is slow", async () => {
+  it("is kept without a check of its image, which would delay the start", async () => {
     const here = await open(true);
     await here.stopBerth();
     const before = runtime.calls.byName.get("inspectImage") ?? 0;
@@ -65,7 +65,7 @@ describe("a previously chosen container", () => {
   });
 });
 
-describe("a previously chosen process", () => {
+describe("the process mode of an earlier start", () => {
   it("remains the mode if caddy is missing and no image is available", async () => {
     const here = await open(false);
     here.store.settings.set("ingress.mode", "process");

@@ -55,14 +55,14 @@ describe("hosts", () => {
     expect((await harness.get(host)).body).toBe("one");
     harness.apply("private", { domain: "none" });
     await harness.waitForVerdict("private", "NoDomain");
-    // The verdict does not wait for the table and Caddy.
+    // The verdict arrives before the change of the table and of Caddy is complete.
     const statusOf = async () => (await harness.get(host)).status;
     await harness.waitUntil(
       async () => (await statusOf()) === 404,
       () => "it is still served",
     );
     expect((await harness.get("none")).status).toBe(404);
-    // Its targets stay in the table for other apps and the next change.
+    // The targets of an app without a domain stay in the table for other apps and the next change.
     expect(await harness.ingress.table.read("private")).toMatchObject({ targets: [one.target] });
     harness.apply("private");
     await harness.waitForVerdict("private");
@@ -103,7 +103,7 @@ describe("hosts", () => {
     expect(["400", "404"]).toContain(status);
   });
 
-  it("are the same name in upper case and with a trailing dot, and the App gets the normalised form", async () => {
+  it("are recognised in upper case and with a trailing dot, and the App gets the normalised form", async () => {
     await addApp("spelt");
     await addApp("spelt-api", { pathPrefix: "/in" });
     for (const host of ["Spelt.LocalHost", "spelt.localhost.", "SPELT.localhost.:80"])
@@ -195,7 +195,7 @@ describe("a path prefix", () => {
     expect((await harness.get(host, "/inner")).status).toBe(404);
   });
 
-  it("is removed if requested, and sent in a header", async () => {
+  it("is removed from the path if the App sets stripPrefix, and is sent in a header", async () => {
     const host = await addApp("stripped", { pathPrefix: "/in.here", stripPrefix: true });
     expect((await harness.get(host, "/in.here/x?a=b")).body).toBe("one");
     expect(one.seen.at(-1)).toMatchObject({

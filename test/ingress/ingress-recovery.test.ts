@@ -188,7 +188,7 @@ describe("an ingress that is switched off", () => {
     expect(isGone(caddyPid)).toBe(true);
     await expect(here.get("plain.localhost")).rejects.toThrow("ECONNREFUSED");
     await here.boot();
-    // The containers may have been replaced since then, and an old address may belong to another container.
+    // Other containers may have received the old addresses, so the table must not contain them.
     for (const app of ["plain", "special"]) expect(await here.ingress.table.read(app)).toBeNull();
     await here.waitUntilReady();
     await here.waitForVerdict("plain");
@@ -263,10 +263,7 @@ describe("a configuration that another program changes", () => {
   });
 });
 
-/**
- * Returns the configuration without direct routes, because a load also adds the addresses that are known at that
- * time.
- */
+/** Returns the configuration without direct routes, which depend on the addresses at the time of the load. */
 function withoutDirectRoutes(config: unknown): unknown {
   return JSON.parse(JSON.stringify(config), (_, value: unknown) =>
     Array.isArray(value) ? value.filter((item) => item?.group !== "direct") : value,
@@ -274,7 +271,7 @@ function withoutDirectRoutes(config: unknown): unknown {
 }
 
 describe("a port", () => {
-  it("that another program uses is reported, and used as soon as it is free", async () => {
+  it("that another program uses is reported, and the ingress uses it as soon as it is free", async () => {
     const other = createServer();
     other.listen(0);
     await once(other, "listening");
@@ -297,7 +294,7 @@ describe("a port", () => {
 });
 
 describe("an App whose options Caddy refuses", () => {
-  it("is left out, and all others are served", async () => {
+  it("is left out of the configuration, and all other Apps are served", async () => {
     const dataDir = mkdtempSync(join(tmpdir(), "berth-loader-"));
     const [httpPort = 0] = await freePorts(1);
     const paths = await ingressPaths(dataDir);

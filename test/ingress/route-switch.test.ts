@@ -168,7 +168,7 @@ describe("several targets", () => {
     for (const backend of backends) await backend[Symbol.asyncDispose]();
   });
 
-  it("are answered with 502 and a page if none is reachable", async () => {
+  it("cause a response with 502 and a page if none is reachable", async () => {
     const [gone = 0] = await freePorts(1);
     const host = await addApp("dark", `127.0.0.1:${gone}`);
     const answer = await harness.get(host);

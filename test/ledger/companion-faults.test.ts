@@ -257,7 +257,7 @@ it("a journal that cannot be written prevents the actions that it would have to 
       error: { code: "ledger_unavailable" },
     });
     expect([name, harness.app.effects().length]).toEqual([name, effects]);
-    // This call runs between the failed answers and their repetition, and cannot be undone or confirmed.
+    // A call that can be neither undone nor confirmed runs between the failed answers and the repeated ones.
     expect(describeAnswer(await harness.request("look", `${name}-look`))).toBe("executed/ok");
     await tracer.detach();
 

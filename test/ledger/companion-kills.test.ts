@@ -8,7 +8,9 @@ import {
 import { FaultHarness } from "../support/fault-harness.ts";
 import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 
-/** Asserts that the records of a call after a kill agree with earlier answers and with its effects. */
+/**
+ * Asserts that after a kill the records of a call agree with its effects and with the answers that its caller received.
+ */
 async function assertSettled(
   harness: FaultHarness,
   name: string,

@@ -121,7 +121,7 @@ async function injectFaults(
   return tracer;
 }
 
-/** Mounts a file system until the end of the test. A process that still runs would write to it. */
+/** Mounts a file system until the end of the test, and unmounts it even if a process still uses it. */
 function mount(
   harness: RemoteCompanionHarness,
   at: string,

@@ -66,7 +66,7 @@ interface Scenario {
   count: number;
 }
 
-/** Answers as a model that calls the creating tool once for each question and then answers. */
+/** Answers as a model that calls the tool `make` once for each question and then answers. */
 function answerAsModel(request: ProviderRequest): ScriptedResponse | undefined {
   if (field(request.body, "response_format") === undefined) return findFaultyResponse(request);
   const isDone = request.text.includes("[outcome 1 ");
@@ -133,7 +133,7 @@ async function runScenario(scenario: Scenario, isOver: () => boolean): Promise<r
   return done;
 }
 
-/** Asserts that the state after a kill agrees with the answers before it. */
+/** Asserts that the state after a kill agrees with the answers that callers received before the kill. */
 async function assertConsistent(scenario: Scenario): Promise<void> {
   const { harness, router, client, key, consent } = scenario;
   const state = await harness.frontend.getRemoteState();

@@ -31,7 +31,7 @@ beforeAll(async () => {
     await runCallSequence(harness, name);
     await harness.client.context("MemorySet", "sss", ["org.example.Notes", "key", name]);
     await harness.companion.stop();
-    // The reserve of 10 MiB is not copied, because no test needs it.
+    // The ledger's reserve file of 10 MiB is not copied, because no test needs it.
     rmSync(join(harness.dataDir, "ledger/reserve"));
     const { whole, old } = copies();
     cpSync(harness.dataDir, name === "first" ? old : whole, { recursive: true });

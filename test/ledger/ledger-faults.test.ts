@@ -159,7 +159,7 @@ describe("a read-only directory", () => {
 });
 
 describe("a full disk", () => {
-  it("is recorded once, makes appends fail, and recovers when there is space", async () => {
+  it("is recorded once, and makes appends fail until there is space", async () => {
     await using harness = new LedgerHarness();
     harness.mount("ledger", ["-t", "tmpfs", "-o", "size=32m", "tmpfs"]);
     await harness.start();

@@ -32,7 +32,7 @@ it("a process that answers pings is not killed", async () => {
   expect(ended).not.toHaveBeenCalled();
 });
 
-it("a process that hangs is killed, and reports that as the reason of its end", async () => {
+it("a process that hangs is killed, and the reason of its end says that it did not answer", async () => {
   const clock = new VirtualClock();
   const { process: hanging } = await start(clock);
   if (hanging.pid === undefined) throw new Error("it was not started");
@@ -45,7 +45,7 @@ it("a process that hangs is killed, and reports that as the reason of its end", 
   });
 });
 
-it("a process that was disposed has exited", async () => {
+it("a process has exited when its disposal is complete", async () => {
   const { process: idle } = await start(new VirtualClock());
   const { pid } = idle;
   if (pid === undefined) throw new Error("it was not started");

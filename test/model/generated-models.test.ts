@@ -25,7 +25,7 @@ afterAll(async () => {
   await rm(scratch, { recursive: true, force: true });
 });
 
-describe.each<Preset>(["tiny", "small", "wide-context", "big-q8"])("%s", (preset) => {
+describe.each<Preset>(["tiny", "small", "wide-context", "big-q8"])("the model %s", (preset) => {
   test("encodes any text to tokens and decodes it unchanged", async () => {
     const model = await load(preset);
     const texts = [
@@ -56,7 +56,7 @@ describe.each<Preset>(["tiny", "small", "wide-context", "big-q8"])("%s", (preset
   });
 });
 
-test("answers of the tiny model end without a limit", async () => {
+test("answers of the tiny model end even without a token limit", async () => {
   const model = await load("tiny", { endsAfter: 20 });
   const ends = await Promise.all(
     [1, 2, 3].map(async (seed) => (await answer(model, seed, 400)).length),
@@ -76,7 +76,7 @@ test("texts with common words have similar vectors", async () => {
   expect(cosine(first, near)).toBeGreaterThan(cosine(first, far) + 0.2);
 });
 
-test("equal options give equal files, and different options give different files", async () => {
+test("equal generator options give equal model files, and different options give different files", async () => {
   const path = await getModelFile("tiny");
   expect(await getModelFile("tiny")).toBe(path);
   const again = join(scratch, "again.gguf");

@@ -196,7 +196,7 @@ describe("a model whose process ends", () => {
     },
   );
 
-  it("releases the cores", async () => {
+  it("releases its cores", async () => {
     const released = vi.fn<() => void>();
     const stopped = vi.fn<() => void>();
     const cores = { hold: async () => {}, release: released, onContest: () => stopped };

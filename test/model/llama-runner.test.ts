@@ -42,7 +42,7 @@ describe("steps of many streams", () => {
       [8, 30],
     ]);
     const split = await answers();
-    // With these costs, each step is a batch of four and a batch of one.
+    // With the adopted costs, each step is a batch of four and a batch of one.
     expect(split.batches).toBe(20);
     expect(split.texts).toEqual(together.texts);
     runner().adoptBatchCosts([]);

@@ -12,7 +12,7 @@ import { clientCases } from "../support/schema-cases-clients.ts";
 import { containerCases } from "../support/schema-cases-containers.ts";
 import { valueCases } from "../support/schema-cases-values.ts";
 
-/** llama.cpp parses in native code, which cannot be interrupted, so the time of parsing counts towards the limits. */
+/** The time limit for llama.cpp to parse a grammar in native code, which cannot be interrupted. */
 const PARSE_MAX_MS = 30_000;
 
 let llama: Llama;

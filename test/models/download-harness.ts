@@ -36,7 +36,7 @@ export class DownloadHarness implements AsyncDisposable {
     this.dir = join(root, "models");
   }
 
-  /** Opens a disk on the same folder, as after a restart. */
+  /** Opens a `ModelDisk` on `dir`. A second call simulates a restart. */
   disk(options: Partial<ModelDiskOptions> = {}): ModelDisk {
     const disk = new ModelDisk({
       assertUsable: () => Promise.resolve(),
@@ -53,7 +53,7 @@ export class DownloadHarness implements AsyncDisposable {
     return disk;
   }
 
-  /** Returns the resolved model of these files in the hub's repository. */
+  /** Returns a resolved model whose files are in the hub's repository. */
   model(key: string, contents: Readonly<Record<string, Buffer>>): ResolvedModel {
     return {
       key,
@@ -74,7 +74,7 @@ export class DownloadHarness implements AsyncDisposable {
     return `${this.hub.url}/${REPOSITORY}/resolve/main/${name}`;
   }
 
-  /** The requests of both servers whose responses have a body. */
+  /** The requests to the hub and its CDN whose responses have a body. */
   get transfers(): HubRequest[] {
     return this.hub.requests.filter(({ bodyBytes }) => bodyBytes > 0);
   }
@@ -94,7 +94,7 @@ export function hashSha256(bytes: Buffer): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Returns the model with these fields changed in its files. */
+/** Returns a copy of the model, with `change` applied to each of its files. */
 export function withFile(model: ResolvedModel, change: Partial<ResolvedFile>): ResolvedModel {
   return { ...model, files: model.files.map((file) => ({ ...file, ...change })) };
 }

@@ -53,7 +53,7 @@ describe("a download to a full disk", () => {
     expect(harness.hub.requests).toEqual([]);
   });
 
-  it("counts the free space for all downloads together", async () => {
+  it("fails if other downloads have reserved the free space", async () => {
     const contents = { a: createRandomBytes(40 * MIB), b: createRandomBytes(40 * MIB) };
     await harness.hub.addRepository({ id: "org/model", files: contents });
     harness.hub.faults.add({ on: "resolve", type: "hang" });
@@ -61,7 +61,7 @@ describe("a download to a full disk", () => {
     const abort = new AbortController();
     const model = (name: "a" | "b") => harness.model(name, { [name]: contents[name] });
     const first = disk.download(model("a"), recordProgress(), abort.signal).catch(() => undefined);
-    // A download reserves its space before its first request, so this waits until the first download has done so.
+    // A download reserves its space before its first request, so its first request shows that the space is reserved.
     await expect.poll(() => harness.hub.requests.length).toBeGreaterThan(0);
     // The disk has space for one of the two files and the reserve.
     await expect(disk.download(model("b"), recordProgress(), neverAborted)).rejects.toMatchObject({

@@ -138,7 +138,7 @@ describe("kill -9", () => {
         await rm(harness.dir, { recursive: true, force: true });
         await mkdir(harness.dir, { mode: 0o700 });
         const args = [harness.dir, url, String(small.length), hashSha256(small)];
-        // The trace includes only calls on these files, because the program's loader opens other files.
+        // The trace includes only calls on the files of the download, because the program's loader opens other files.
         const tracer = ["-f", "-qq", "-o", "/dev/null", ...pathsOf(harness.dir, small)];
         const inject = ["-e", `trace=${call}`, "-e", `inject=${call}:signal=SIGKILL:when=${nth}`];
         const last = await run(args, undefined, ["strace", ...tracer, ...inject]);
@@ -150,7 +150,7 @@ describe("kill -9", () => {
         expect((await readStored(stored.path)).equals(small)).toBe(true);
         expect(harness.hub.bytesSent - sentBefore).toBe(small.length - kept);
       }
-      // The last run completes, because it has fewer such calls than the number of the kill.
+      // The last run completes, because it makes fewer than `nth` calls.
       expect([isDone, killed > 0]).toEqual([true, true]);
     },
   );

@@ -70,7 +70,7 @@ describe("a stored model", () => {
     expect(await disk.find(model)).toMatchObject({ path });
   });
 
-  it("with a damaged file and a new modification time is downloaded again", async () => {
+  it("whose file is damaged and has a new modification time is downloaded again", async () => {
     await flipBit(path, "seen");
     const disk = harness.disk();
     expect(await disk.find(model)).toBeUndefined();
@@ -79,7 +79,7 @@ describe("a stored model", () => {
     expect(harness.hub.bytesSent).toBe(2 * bytes.length);
   });
 
-  it("with a damaged file and an old modification time is removed by verify", async () => {
+  it("whose file is damaged and has its old modification time is removed by verify", async () => {
     await flipBit(path, "hidden");
     const disk = harness.disk();
     const wrong = await readStored(path);
@@ -240,7 +240,7 @@ describe("the collection of model files", () => {
     expect(await readdir(join(harness.dir, "views"))).toEqual(["key-b", "key-c"]);
   });
 
-  it("never removes files of a kept model, and updates their time of use", async () => {
+  it("never removes files of a model that the caller keeps, and updates their time of use", async () => {
     const { harness, disk, models, later } = await threeModels(0);
     await using _ = harness;
     const [a] = models;

@@ -23,7 +23,7 @@ const NAME = "m.gguf";
  */
 const DIVIDED = 3 * MIB;
 
-describe("two models with the same content", () => {
+describe("downloads of two models with the same content", () => {
   let harness: DownloadHarness;
   let bytes: Buffer;
   let disk: ModelDisk;
@@ -57,7 +57,7 @@ describe("two models with the same content", () => {
     expect(await readdir(join(harness.dir, "partial"))).toEqual([]);
   });
 
-  it("need one transfer if they are downloaded one after the other", async () => {
+  it("need only one transfer if they run one after the other", async () => {
     await disk.download(first, recordProgress(), neverAborted);
     expect(await disk.find(second)).toBeUndefined();
     expect(await disk.storedBytes(second)).toBe(SIZE);
@@ -66,7 +66,7 @@ describe("two models with the same content", () => {
     expect(harness.hub.bytesSent).toBeLessThan(SIZE + DIVIDED);
   });
 
-  it("continue for one model when the other is aborted", async () => {
+  it("continue for one model when the download of the other one is aborted", async () => {
     harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
     const abort = new AbortController();
     const leaving = disk.download(first, recordProgress(), abort.signal);
@@ -142,7 +142,7 @@ describe("the progress of a download", () => {
 });
 
 describe("the bandwidth limit", () => {
-  it("applies to all downloads together, within 15 %", async () => {
+  it("applies to all downloads together, with a tolerance of 15 %", async () => {
     const contents = { "a.gguf": createRandomBytes(6 * MIB), "b.gguf": createRandomBytes(6 * MIB) };
     await using harness = await DownloadHarness.open(contents);
     const disk = harness.disk({ bandwidthBytesPerSecond: 4 * MIB });

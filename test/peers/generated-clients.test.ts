@@ -12,7 +12,7 @@ import { rawTar } from "../support/raw-tar.ts";
 
 /** Clients that well-known generators make from the OpenAPI document, against a server with a real engine. */
 
-/** Runs a program to its end. The error of one that fails has its output. */
+/** Runs a program to its end. If it fails, the error contains its output. */
 async function run(program: string, args: readonly string[], cwd: string): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(program, args, { cwd, maxBuffer: 2 ** 26 });
@@ -28,7 +28,7 @@ async function run(program: string, args: readonly string[], cwd: string): Promi
 
 const fixtures = join(import.meta.dirname, "../fixtures/clients");
 const steps = ["created", "event", "log", "deployed", "build", "deleted"];
-/** Packages of several generators are downloaded and compiled at the first run. */
+/** The limit is high, because the first run downloads and compiles the packages of several generators. */
 const PREPARE_LIMIT_MS = 900_000;
 let berth: BerthProcess;
 let dir: string;

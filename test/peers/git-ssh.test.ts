@@ -50,7 +50,7 @@ describe("with a deploy key", () => {
     expect(older.tree).toEqual({ "a.txt": "one" });
   });
 
-  test("a key with other line ends, or without a last line end, is accepted", async () => {
+  test("a key with Windows line ends, or without a line end after the last line, is accepted", async () => {
     await using bench = await GitHarness.make();
     const pasted = server.privateKey.trimEnd().replaceAll("\n", "\r\n");
     expect(await bench.git.resolve(remote(undefined, pasted), "main", neverAborted)).toBe(tip);

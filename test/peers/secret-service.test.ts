@@ -70,7 +70,7 @@ async function watched(bus: TestSessionBus) {
   return capture;
 }
 
-/** Returns the name of a member in the form that the header of a message has. */
+/** Returns a member's name as the header field of a D-Bus message that contains it. */
 function member(name: string): Buffer {
   return Buffer.from(`\x03\x01s\0${String.fromCharCode(name.length)}\0\0\0${name}\0`, "latin1");
 }
@@ -168,7 +168,7 @@ describe("a key in the desktop's keyring", () => {
 });
 
 describe("without a usable keyring", () => {
-  test("the key is stored in a file: there is no keyring, or no service for one", async () => {
+  test("the key is stored in a file if there is no keyring, or no service for one", async () => {
     const { keyring, harness } = await desktop();
     await harness.start();
     expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });
@@ -198,7 +198,7 @@ test("the bus starts a keyring service that does not run yet", async () => {
   expect(await harness.vault.get(openrouter)).toEqual(key);
 });
 
-test("a keyring that never answers delays the daemon no longer than its limit", async () => {
+test("a keyring that never answers delays the daemon no longer than its time limit", async () => {
   const { bus, sessionBus } = await desktop();
   const silent = await openConnection({
     address: bus.address,

@@ -148,7 +148,9 @@ const rolloutScenarios: readonly Scenario[] = [
   },
 ];
 
-/** Runs the scenario, and kills Berth at engine call `point`. Returns the number of calls if there are fewer. */
+/**
+ * Runs the scenario, and kills Berth at engine call `point`. Returns the number of calls if the scenario makes fewer.
+ */
 async function runScenario(
   story: Scenario,
   point: number,

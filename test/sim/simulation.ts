@@ -51,7 +51,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   const second = new SecondWriter(harness, seed, problems);
   // The full disk has its own random generator, so that it does not change the other faults of a seed.
   const diskDice = new Dice(seed + 104_729);
-  // Other programs have their own random generator for the same reason.
+  // The changes by other programs have their own random generator, so that they do not change the faults of a seed.
   const foreignDice = new Dice(seed + 15_485_863);
   let faulty = true;
   let killAfter: number | undefined;
@@ -278,7 +278,7 @@ function disturbImages(harness: ControlPlaneHarness, dice: Dice): void {
   }
 }
 
-/** Creates a container again with its labels and other settings. */
+/** Recreates a container with the same labels, and usually with a setting that differs. */
 function recreate(harness: ControlPlaneHarness, dice: Dice, { id }: FakeContainer): void {
   const { engine } = harness;
   // The image or a network may be missing, so that nothing is created or started.
@@ -356,7 +356,7 @@ function checkExclusive(harness: ControlPlaneHarness, problems: string[], call: 
   }
 }
 
-/** Asserts that the route of a converged App leads to exactly these containers. */
+/** Asserts that the route of a converged App leads to exactly the given containers. */
 function checkRoute(
   harness: ControlPlaneHarness,
   name: string,

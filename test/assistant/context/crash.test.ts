@@ -67,7 +67,7 @@ it("an index stays consistent when its process is killed, and the next process c
     const child = new Indexing(process.execPath, [program, dir, folder]);
     const before = child.state;
     expect(before).toBeUndefined();
-    // Each round kills the process during indexing, later than the round before.
+    // Each round kills the process during indexing, after a longer time than in the previous round.
     if (turn === 0) await child.until(({ chunks }) => chunks > 100);
     else {
       await child.until(({ state }) => state === "indexing");
@@ -83,11 +83,12 @@ it("an index stays consistent when its process is killed, and the next process c
     expect(await harness.find(`turn${turn}`)).toEqual([]);
 });
 
-it("too few file watches of the system are reported, and the folder is scanned periodically", async () => {
+it("the problem is reported if the system has too few file watches, and the folder is scanned periodically instead", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const folders = Array.from({ length: 12 }, (_, at) => [`d${at}/a.txt`, `words ${at}`]);
   writeFiles(folder, Object.fromEntries(folders));
-  // The limit applies to a user namespace, because the machine's own limits would affect other processes.
+  // The test lowers the limit on file watches in a user namespace, because a lower limit of the machine would affect
+  // other processes.
   const limit = 'echo 5 > /proc/sys/user/max_inotify_watches && exec "$@"';
   const args = ["--user", "--map-root-user", "sh", "-c", limit, "sh"];
   const child = new Indexing("unshare", [...args, process.execPath, program, dir, folder]);

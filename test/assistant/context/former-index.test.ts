@@ -41,7 +41,7 @@ it("an index of the previous format is built again without its learned words", a
   expect(containsBytes(dir, learned)).toBe(false);
 });
 
-it("no byte of a deleted file is left in the index, embeddings included", async () => {
+it("no byte of a deleted file is left in the full-text index or the embeddings", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const canary = "zyxwvqcanary";
   const dimensions = 64;

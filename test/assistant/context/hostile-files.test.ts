@@ -59,11 +59,11 @@ it("a burst of changes in a source of many files is indexed within the time limi
   for (const name of names.slice(0, 2_000)) writeFileSync(join(folder, name), "changed harbour");
   writeFileSync(join(folder, "39/2999.txt"), "zebra");
   await waitUntilFound(context, "zebra", ["2999"]);
-  // An earlier version read all files from the index at each change, which took a minute here.
+  // An earlier version read all files from the index at each change, so that this burst took a minute.
   expect(performance.now() - began).toBeLessThan(UNBOUNDED_AFTER_MS);
 }, 60_000);
 
-it("the words of files and sources that were removed while the index was closed are deleted", async () => {
+it("the index deletes the words of files and sources that were removed while it was closed", async () => {
   const [folder, other, dir] = [temporaryFolder(), temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "kept.txt": "flour oven", "removed.txt": "zyxcanaryone flour oven" });
   writeFiles(other, { "other.txt": "zyxcanarytwo flour oven" });

@@ -134,7 +134,7 @@ describe("a search", () => {
     expect(await harness.find(`${"z ".repeat(2_044)}  needle`)).toHaveLength(1);
   });
 
-  it("rejects when its signal aborts, and with `timeout` when it takes too long", async () => {
+  it("is rejected when its signal aborts, or with `timeout` when it takes too long", async () => {
     const harness = await openContext({
       sources: [{ name: "notes", path: temporaryFolder() }],
       searchTimeoutMs: 50,

@@ -259,10 +259,10 @@ describe("a stream that waits", () => {
     expect(await stream.finalContent()).toBe("late");
   });
 
-  test("that is refused after a wait still gets an HTTP status", async () => {
+  test("gets an HTTP status if it is refused after a wait", async () => {
     // oxlint-disable-next-line require-yield
     harness.service.script = async function* () {
-      // The script waits longer than the server would delay the headers of an accepted stream.
+      // The server holds back the headers of an accepted stream for a shorter time than this.
       await new Promise((resolve) => setTimeout(resolve, 60));
       throw new AssistantError("queue_full", "there are 64 before you", { retryAfterSeconds: 3 });
     };
@@ -270,7 +270,7 @@ describe("a stream that waits", () => {
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "3"]);
   });
 
-  test("ends with an error when the server closes, streamed or not", async () => {
+  test("ends with an error when the server closes, like an answer that is not streamed", async () => {
     harness.service.script = async function* (_request, signal) {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };

@@ -226,7 +226,7 @@ describe("a chat as one document", () => {
   });
 });
 
-describe("an unsupported parameter", () => {
+describe("a parameter that Berth does not support", () => {
   test("is accepted silently if it has no effect", async () => {
     const response = await harness.post("/v1/chat/completions", {
       messages,
@@ -402,7 +402,7 @@ test.each<[AssistantErrorCode, number, string | null]>([
   });
 });
 
-test("the openai client does not repeat a request that the ledger refused", async () => {
+test("the openai client does not retry a request that the ledger has refused", async () => {
   let count = 0;
   // oxlint-disable-next-line require-yield
   harness.service.script = function* () {

@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => harness[Symbol.asyncDispose]());
 
-test("the route completes one text", async () => {
+test("the completions route completes one text", async () => {
   const answer = await harness.openai.completions.create({
     model: "tiny",
     prompt: "Once",
@@ -32,7 +32,7 @@ test("the route completes one text", async () => {
   });
 });
 
-test("the route returns the choices of several prompts one after the other", async () => {
+test("the completions route returns the choices of several prompts in the order of the prompts", async () => {
   harness.service.script = (request) =>
     says(
       request,
@@ -54,7 +54,7 @@ test("the route returns the choices of several prompts one after the other", asy
   expect(answer.usage?.prompt_tokens).toBe(10);
 });
 
-test("the route accepts token ids as prompts", async () => {
+test("the completions route accepts token ids as prompts", async () => {
   for (const prompt of [
     [1, 2, 3],
     [[1, 2], [3]],
@@ -70,7 +70,7 @@ test("the route accepts token ids as prompts", async () => {
   ]);
 });
 
-test("a stream consists of the text, the finish reason, the usage and [DONE]", async () => {
+test("a streamed completion consists of the text, the finish reason, the usage and [DONE]", async () => {
   const stream = await harness.openai.completions.create({
     model: "tiny",
     prompt: "Once",
@@ -96,7 +96,7 @@ test("a stream consists of the text, the finish reason, the usage and [DONE]", a
   expect(readDataLines(await raw.text()).at(-1)).toBe("[DONE]");
 });
 
-test("logprobs have the offset of each token, streamed or not", async () => {
+test("the logprobs of a completion have the offset of each token, streamed or not", async () => {
   const options = { model: "tiny", prompt: "x", logprobs: 1 };
   const logprobs = {
     tokens: ["Hello", " ", "there"],

@@ -94,7 +94,7 @@ describe("access to a container listener", () => {
   });
 
   test.each([STRANGER, "127.0.0.1", BRIDGE])(
-    "is denied for %s, whose connection is closed unread",
+    "is denied for %s, whose connection is closed before its request is read",
     async (from) => {
       await listeners.replace([listener]);
       await expect(call({ from })).rejects.toMatchObject({ code: "ECONNRESET" });
@@ -109,7 +109,7 @@ describe("access to a container listener", () => {
     await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
 
-  test("is possible at its own address only", async () => {
+  test("is possible only at the listener's own address", async () => {
     await listeners.replace([listener]);
     for (const to of ["127.0.0.1", "127.0.0.3", CONTAINER])
       await expect(call({ to })).rejects.toMatchObject({ code: "ECONNREFUSED" });
@@ -149,7 +149,7 @@ describe("the Host header of a client", () => {
     });
   });
 
-  test("must not be the listener's name at the endpoint's own address", async () => {
+  test("must not be a container listener's name on a connection to the endpoint's own address", async () => {
     await listeners.replace([listener]);
     expect((await call(own())).status).toBe(403);
     expect((await call({ ...own(), headers: ["host", "localhost"] })).status).toBe(200);
@@ -261,7 +261,7 @@ describe("a client in a container that disconnects", () => {
   });
 });
 
-test("closing the endpoint ends requests of container listeners, too", async () => {
+test("closing the endpoint also ends requests that came through container listeners", async () => {
   harness.service.script = neverEnding;
   await listeners.replace([listener]);
   const body = { messages: [{ role: "user", content: "hi" }] };

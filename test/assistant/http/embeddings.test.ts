@@ -15,7 +15,7 @@ afterEach(() => harness[Symbol.asyncDispose]());
 
 const model = "hub/org/embedder:q8";
 
-test("the response has the documented members, and floats by default", async () => {
+test("an embeddings response has the documented members, and floats by default", async () => {
   const response = await harness.post("/v1/embeddings", { model, input: "abc" });
   expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
   expect(await response.json()).toEqual({
@@ -48,7 +48,7 @@ test("base64, the openai client's format, equals the floats bit for bit, in the 
   expect(bytes.readFloatLE(4)).toBe(unitVector("a")[1]);
 });
 
-test("dimensions shorten the vectors, which have length 1 again", async () => {
+test("a request for fewer dimensions gets shorter vectors, which are normalised to length 1", async () => {
   const whole = unitVector("abc");
   const { data } = await harness.openai.embeddings.create({ model, input: "abc", dimensions: 3 });
   const vector = [...(data[0]?.embedding ?? [])];
@@ -96,7 +96,7 @@ test.each<[unknown, string]>([
   expect(harness.service.embeds).toEqual([]);
 });
 
-test("other parameters are checked as on the other routes", async () => {
+test("wrong and unknown parameters of an embeddings request are refused, and parameters without effect are accepted", async () => {
   const wrong = await harness.post("/v1/embeddings", { input: "a", encoding_format: "hex" });
   expect(await wrong.json()).toMatchObject({ error: { param: "encoding_format" } });
   const cut = await harness.post("/v1/embeddings", { input: "a", truncate: true });
@@ -116,7 +116,7 @@ test("other parameters are checked as on the other routes", async () => {
   ]);
 });
 
-test("an error names the text that caused it, and a ledger error has status 503", async () => {
+test("an embeddings error names the text that caused it, and a ledger error has status 503", async () => {
   harness.service.embedder = () =>
     Promise.reject(new AssistantError("context_length_exceeded", "9 of 8", { param: "texts[3]" }));
   const long = await harness.post("/v1/embeddings", { input: ["a"] });
@@ -126,7 +126,7 @@ test("an error names the text that caused it, and a ledger error has status 503"
   expect([refused.status, refused.headers.get("x-should-retry")]).toEqual([503, "false"]);
 });
 
-test("the computation ends when the client disconnects", async () => {
+test("the computation of embeddings ends when the client disconnects", async () => {
   let ended = 0;
   harness.service.embedder = (_request, signal) => forever(signal).finally(() => (ended += 1));
   const leaving = new AbortController();

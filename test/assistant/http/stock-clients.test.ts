@@ -54,7 +54,7 @@ describe("a schema at response_format.schema", () => {
     additionalProperties: false,
   };
 
-  /** Instructor's mode JSON_SCHEMA and llama-server's examples use the first type. Together uses the second. */
+  /** Instructor's mode JSON_SCHEMA and llama-server's examples use the type json_object, Together json_schema. */
   test.each(["json_object", "json_schema"])("is enforced with type %s", async (type) => {
     const body = {
       model: "tiny",

@@ -112,7 +112,7 @@ it("an app can exit by itself, because its standard input is closed before it ge
   await expect.poll(() => readFile(over, "utf8")).toBe("over\n");
 });
 
-it("an app is not started if its manifest does not allow it", async () => {
+it("an app is not started if its manifest does not allow Berth to start it", async () => {
   const failure = await getToolAppError(harness.call(APP, "list_notes", {}, false));
   expect(failure.code).toBe("app_unavailable");
   expect(pids).toEqual([]);

@@ -137,7 +137,7 @@ it("one caller's abort does not affect another", async () => {
   expect(await second).toBeDefined();
 });
 
-it("the adapter accepts only a directory and a socket that belong to this user alone", async () => {
+it("the adapter accepts only a directory and a socket that belong to the user alone", async () => {
   await open();
   const reason = async () => {
     const failure = await getToolAppError(harness.call(APP, "echo"));
@@ -204,7 +204,7 @@ it("the adapter retains no memory of closed connections", async () => {
   const round = async () => {
     await harness.call(APP, "echo");
     app.disconnect();
-    // This does not use expect.poll, which keeps memory for each of its own calls.
+    // expect.poll would retain memory for each of its calls.
     while (harness.apps.isConnected(APP)) await nextTurn();
     app.received.length = 0;
   };
@@ -213,7 +213,7 @@ it("the adapter retains no memory of closed connections", async () => {
   for (let done = 0; done < ROUNDS; done += 1) await round();
   expect(app.connections).toBe(ROUNDS + 50);
   expect(await descriptors()).toBeLessThanOrEqual(before.fds + 2);
-  // A connection with its client takes about 40 KiB, so a leak of one connection in five would exceed this limit.
+  // A connection with its client takes about 40 KiB, so a leak of one connection in five would exceed 2 MiB.
   expect(heapUsed() - before.heap).toBeLessThan(2 * MIB);
 });
 

@@ -227,7 +227,7 @@ describe("the bridge to an MCP server of another package", () => {
     expect((await getToolAppError(harness.call(id, "read_graph"))).code).toBe("app_unavailable");
   });
 
-  it("a server that cannot be started closes the connection", async () => {
+  it("closes the connection if the server cannot be started", async () => {
     const app = await start(["/nonexistent/server"]);
     expect((await getToolAppError(harness.call(id, "read_graph"))).code).toBe("transport_closed");
     await expect.poll(() => app.stderr.join("\n")).toContain("could not be started");

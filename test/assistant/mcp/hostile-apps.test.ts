@@ -45,7 +45,7 @@ describe("initialising an app", () => {
     expect((await hanging).code).toBe("timeout");
   });
 
-  it("that closes on unknown requests falls back to the older handshake", async () => {
+  it("that closes the connection on unknown requests falls back to the older handshake", async () => {
     const app = await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "server/discover") return undefined;
       peer.socket.destroy();
@@ -281,7 +281,7 @@ describe("an app that sends requests and notifications of its own", () => {
     expect((await harness.call(APP, "echo")).isError).toBe(false);
   });
 
-  it("cannot make requests in place of an answer", async () => {
+  it("cannot answer a call with a request for more input", async () => {
     await harness.startRawApp(APP, (message, peer) => {
       if (message.method === "server/discover") {
         peer.answer(message, {

@@ -58,7 +58,7 @@ afterEach(async () => {
 const attempts = () => ledger.entries.filter(({ name }) => name === "egress.send").length;
 
 describe("answers over TLS", () => {
-  test("reuse one connection, and each request is in the ledger when it arrives", async () => {
+  test("arrive over one reused connection, and each request is in the ledger when the provider receives it", async () => {
     for (let round = 1; round <= 5; round++) {
       const events = await collect(remote.generate(request, signal));
       expect(joinText(events)).toBe("You said: hi");
@@ -93,7 +93,7 @@ describe("answers over TLS", () => {
   });
 });
 
-describe("invalid answers", () => {
+describe("a provider's failure", () => {
   test.each([
     [401, "unauthorized", 1],
     [404, "model_not_found", 1],
@@ -113,7 +113,7 @@ describe("invalid answers", () => {
     expect([provider.requests.length, attempts()]).toEqual([times, times]);
   });
 
-  test("a connection that is reset before the head is retried, one that is cut later is not", async () => {
+  test("a request is retried if its connection is reset before the response head, but not if it is cut later", async () => {
     provider.next({ type: "reset" }, { type: "status", status: 503 });
     expect(joinText(await collect(remote.generate(request, signal)))).toBe("You said: hi");
     expect([provider.requests.length, attempts()]).toEqual([3, 3]);
@@ -124,7 +124,7 @@ describe("invalid answers", () => {
     expect([provider.requests.length, attempts()]).toEqual([4, 4]);
   });
 
-  test("a parameter that the provider refuses by name is renamed", async () => {
+  test("a parameter is renamed if the provider refuses it and names its replacement", async () => {
     provider.next(
       refusal(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."),
     );
@@ -165,7 +165,7 @@ describe("revoking consent", () => {
   });
 });
 
-test("200 streams that end in every possible way leave no connection, descriptor or timer behind", async () => {
+test("200 streams that end in different ways leave no connection, descriptor or timer behind", async () => {
   const seed = Math.floor(Math.random() * 2 ** 32);
   const dice = new Dice(seed);
   const text = ["one ", "two ", "three "];

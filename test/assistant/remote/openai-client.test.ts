@@ -118,7 +118,7 @@ describe("a provider's refusal", () => {
     });
   });
 
-  test("a client that disconnects during a stream ends the request", async () => {
+  test("a client that disconnects during a stream ends the request at the provider", async () => {
     remote.script = async function* (_, signal) {
       yield { ...accepted, model: there };
       yield { type: "text", choice: 0, text: "so far" };
@@ -147,7 +147,7 @@ describe("a provider behind TLS", () => {
     return typeof body === "object" ? { ...body } : {};
   };
 
-  test("answers a chat, whole and as a stream, each in the ledger before it is sent", async () => {
+  test("answers a chat as one document and as a stream, and each request is in the ledger before it is sent", async () => {
     await start();
     const whole = await openai.chat.completions.create({ model: there, messages });
     expect(whole.choices[0]?.message.content).toBe("You said: hi");
@@ -171,7 +171,7 @@ describe("a provider behind TLS", () => {
     expect(elsewhere.directory.statuses.get("there")).toBe("ok");
   });
 
-  test("receives tools, formats, sampling parameters and parameters that only it may know", async () => {
+  test("receives tools, formats, sampling parameters, and parameters that Berth does not know", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",
@@ -316,7 +316,7 @@ describe("a provider behind TLS", () => {
     expect(JSON.stringify(thrown)).not.toContain(KEY);
   });
 
-  test("that is cut off midway ends the client's stream with an error", async () => {
+  test("that cuts the connection midway ends the client's stream with an error", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",

@@ -83,7 +83,7 @@ describe("the example's command ask", () => {
     expect((await run("ask")).code).toBe(2);
   });
 
-  it("asks the user about data that would be sent, and about calls", async () => {
+  it("asks the user before data is sent to a provider, and before calls", async () => {
     askQuestion(consentSpec());
     using consent = screen("ask", "Well?");
     expect(await consent.until(/Send it, this once\? \[y\/N\] /)).toContain('"prompt","files"');

@@ -6,8 +6,8 @@ import { Screen } from "../../support/screen.ts";
 import { TestSessionBus } from "../../support/test-session-bus.ts";
 
 /**
- * A text that must not appear on the bus. The built command line, the example frontend and the real companion with
- * its stub engine; no part is scripted.
+ * A text that must not appear on the bus. The test runs the built command line, the example frontend and the real
+ * companion with the stub engine.
  */
 const SECRET = "sk-canary-frontend-0123456789";
 const example = examplePath("terminal-frontend/frontend.mjs");
@@ -84,12 +84,12 @@ describe.each([
     (...words: string[]) => new Screen(words, companion.environment, example),
   ],
 ])("%s", (_, screen) => {
-  it("answers a question with the local model", async () => {
+  it("a question is answered by the local model", async () => {
     using person = screen("ask", "Once upon a time");
     expect(await person.ended).toBe(0);
   });
 
-  it("cannot use a model of a provider until the user consents", async () => {
+  it("a provider's model cannot be used until the user consents", async () => {
     using no = screen("ask", "--model", "remote:work:tiny", "Well?");
     await no.until(/Send it, this once\? \[y\/N\] /);
     no.type("\r");
@@ -102,7 +102,7 @@ describe.each([
     expect(await yes.ended).not.toBe(0);
   });
 
-  it("continues the chat after a declined request", async () => {
+  it("the chat continues after a declined request", async () => {
     using person = screen("chat", "--model", "remote:work:tiny");
     await person.until(/> /);
     person.type("Well?\r");

@@ -264,7 +264,7 @@ describe("invalid input", () => {
   });
 });
 
-it("accepts 20 queries of one connection, refuses the next, and accepts one of another connection", async () => {
+it("the overlay accepts 20 queries of one connection, refuses the next, and accepts one of another connection", async () => {
   parts.inference.script = streamForever;
   const greedy = await DbusNextFrontend.connect(harness.bus);
   for (let at = 0; at < 20; at += 1) await greedy.ask("x");
@@ -276,7 +276,7 @@ it("accepts 20 queries of one connection, refuses the next, and accepts one of a
   await client.call("Cancel", "t", id);
 });
 
-it("GetStatus has the documented types", async () => {
+it("the result of GetStatus has the documented types", async () => {
   const text = await harness.bus.gdbusCall(OVERLAY, PATH, `${OVERLAY}.GetStatus`);
   const types = (await client.call("GetStatus"))[0];
   expect(
@@ -307,7 +307,7 @@ it("GetStatus has the documented types", async () => {
 });
 
 describe("the frontend", () => {
-  it("is missing: Summon and Hide report that, and consent works without a frontend", async () => {
+  it("is reported as missing by Summon and Hide if none is connected", async () => {
     for (const [member, signature, body] of [
       ["Summon", "s", ["x"]],
       ["Hide", "", []],
@@ -367,7 +367,8 @@ describe("the frontend", () => {
     await using frontend = await DbusNextFrontend.connect(harness.bus);
     await frontend.takeUi();
     frontend.window.isMute = true;
-    // The companion sends this call first, and reports the missing answer after two seconds.
+    // The companion calls the window's Summon before it asks the question, and reports after two seconds that the
+    // frontend has not answered.
     let isRefused = false;
     const refusal = client.getRefusal("Summon", "s", "x").finally(() => {
       isRefused = true;

@@ -79,8 +79,8 @@ async function assertNothingIsSent(): Promise<void> {
   expect(await countArrivedRequests()).toBe(before);
 }
 
-describe("revoked consent", () => {
-  it("ends fifty running streams, and allows new ones when consent is given again", async () => {
+describe("a revocation of consent", () => {
+  it("ends fifty running streams, and new streams start when consent is given again", async () => {
     const streams = await startFiftyStreams("Tell me #hang");
     await Promise.all(streams.chats.map(({ begun }) => begun));
     await harness.frontend.waitUntil("the streams to begin", () =>
@@ -146,7 +146,7 @@ describe("revoked consent", () => {
 });
 
 describe("a cleared key", () => {
-  it("ends the streams that use it; other providers and a new key work", async () => {
+  it("ends the streams that use it, but not the local model, and a new key can be used", async () => {
     const chats = Array.from({ length: 10 }, () => askRemote("Tell me #hang"));
     const turn = await ask("Tell me #hang");
     await Promise.all(chats.map(({ begun }) => begun));

@@ -67,7 +67,7 @@ interface Outcome {
   readonly attempts: number;
 }
 
-/** Sends a request over all three ways to a provider at the same time, and returns the errors. */
+/** Sends a request to a provider over the port, the overlay and ListModels at the same time, and returns the errors. */
 async function getOutcome(provider: string): Promise<Outcome> {
   const model = `remote:${provider}:test-model`;
   const before = harness.entries("egress.send").length;
@@ -101,7 +101,7 @@ async function getOutcome(provider: string): Promise<Outcome> {
   };
 }
 
-describe("a provider with connection problems", () => {
+describe("a connection to a provider", () => {
   it.each(["expired", "renamed", "unknown", "gone"])(
     "is reported as unreachable: %s",
     async (provider) => {
@@ -115,7 +115,7 @@ describe("a provider with connection problems", () => {
     },
   );
 
-  it("is used if its certificate is valid", async () => {
+  it("is used if the provider's certificate is valid", async () => {
     const outcome = { status: 200, code: "ok", list: "answered", attempts: 1 };
     expect(await getOutcome("good")).toEqual(outcome);
   });
@@ -183,7 +183,7 @@ const answers: readonly (readonly [string, ScriptedResponse, number, string, str
 
 describe("a provider that answers with an error", () => {
   it.each(answers)(
-    "which is %s, is reported with its status and code",
+    "(%s) is reported with its status and code",
     async (_, answer, httpStatus, code, list, attempts) => {
       turn = answer;
       expect(await getOutcome("cloud")).toEqual({ status: httpStatus, code, list, attempts });
@@ -227,7 +227,7 @@ function rawResponse(bytes: string): ScriptedResponse {
   return { type: "raw", bytes, afterwards: "cut" };
 }
 
-/** Returns a response whose body is an unfinished line of this many megabytes. */
+/** Returns a response whose body is an unfinished line of the given number of megabytes. */
 function endlessBody(megabytes: number): Buffer {
   const answerHead = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
   return Buffer.concat([Buffer.from(`${answerHead}"`), Buffer.alloc(megabytes * 2 ** 20, "x")]);

@@ -96,7 +96,7 @@ function scriptLocalModel({ service }: InferenceHttpHarness): void {
 
 const listChatRequests = () =>
   cloud.requests.filter(({ path }) => path.endsWith("/chat/completions"));
-/** Returns an out argument that is a string. */
+/** Returns the value of an out argument if it is a string, and otherwise an empty string. */
 const textOf = (value: BusValue | undefined) => (typeof value === "string" ? value : "");
 const withoutRepeats = (names: readonly string[]) =>
   names.filter((name, at) => names[at - 1] !== name);
@@ -113,7 +113,7 @@ describe("a question", () => {
     });
   });
 
-  it("reports the requested options that are unavailable", async () => {
+  it("is answered without requested options that are unavailable, which the signal Started lists", async () => {
     const turn = await person.waitForEnd(
       await person.ask("Look!", { window: true, selection: true }),
     );
@@ -158,8 +158,8 @@ describe("a provider", () => {
     expect(JSON.parse(textOf(models))).toEqual(["test-model", "test-embedder"]);
   });
 
-  it("has its key read only if the provider exists, and the descriptor is closed in any case", async () => {
-    // The test holds the other end of the pipe, so a read would never reach the end.
+  it("has its key read from the descriptor only if it exists, and the descriptor is closed in any case", async () => {
+    // The test keeps the other end of the pipe open, so a read until the end would never return.
     const pipe = join(folder, "endless");
     execFileSync("mkfifo", [pipe]);
     const fd = openSync(pipe, "r+");
@@ -235,7 +235,7 @@ async function chat(content: string, model = REMOTE): Promise<string> {
 }
 
 describe("the openai client", () => {
-  it("can use both models after the user consents to sending prompts", async () => {
+  it("can use the local and the remote model after the user consents to sending prompts", async () => {
     await person.call("Remote1", "SetConsent", "sb", "prompt", true);
     expect(await chat("Hello")).toBe("You said: Hello");
     expect(await chat("Hello", "tiny")).toBe("Local answer");
@@ -278,7 +278,7 @@ describe("the openai client", () => {
 });
 
 describe("tools", () => {
-  it("are called with the user's consent inside the turn", async () => {
+  it("are called during a turn if the user consents", async () => {
     const turn = await person.ask("Please write a note that I need milk");
     expect(await person.waitForQuestion(turn)).toMatchObject({
       kind: "call",
@@ -313,7 +313,7 @@ describe("tools", () => {
 });
 
 describe("the user's data", () => {
-  it("is found, and listed as sources in Started", async () => {
+  it("is found, and its sources are listed in the signal Started", async () => {
     const turn = await person.waitForEnd(
       await person.ask("What pressure should the boiler have?", { my_stuff: true }),
     );
@@ -348,8 +348,8 @@ describe("the user's data", () => {
   });
 });
 
-describe("consent that is revoked", () => {
-  it("ends running requests", async () => {
+describe("a revocation of consent", () => {
+  it("ends the running requests", async () => {
     cloud.next({ type: "chat", text: ["One", " two"], afterwards: { after: 2, do: "hang" } });
     const turn = await person.ask("Tell me", { lane: "chat", model_hint: REMOTE });
     await person.waitUntil("the stream to begin", () => turn.text === "One two");
@@ -377,7 +377,7 @@ describe("signing in to a provider", () => {
     await expect.poll(() => openid.accountOf(bearer)).toBeUndefined();
   });
 
-  it("gets a key by code exchange, and every failure has its own code", async () => {
+  it("exchanges a code for a key, and every failure has its own code", async () => {
     const [url] = await person.call("Remote1", "BeginLogin", "s", "openrouter");
     await openrouter.signIn(textOf(url));
     await person.waitUntil("the result of the sign-in", () => person.logins.length > 0);

@@ -34,7 +34,7 @@ beforeAll(async () => {
     script: findFaultyResponse,
     environment: COLLECTING,
   });
-  // This creates the objects that exist once, such as the first connections, before the test begins to count.
+  // A first round creates the objects that exist once, such as the first connections, before the test begins to count.
   await Promise.all(
     createSources().flatMap(({ openStreams: ask }) => ask("trickle").map(({ end }) => end())),
   );
@@ -163,7 +163,7 @@ describe("200 streams leave no connection, descriptor or state behind", () => {
     await waitForResources(before, harness);
   });
 
-  it("and memory does not grow with their number", async () => {
+  it("and the daemon's memory does not grow with their number", async () => {
     const megabytes = await measureMemory();
     for (let round = 0; round < 2; round += 1)
       await runRounds(async (sources) => {
@@ -193,7 +193,7 @@ async function measureMemory(): Promise<number> {
   return names.reduce((sum, name) => sum + (metrics.get(name) ?? Number.NaN), 0) / 2 ** 20;
 }
 
-/** Waits until some requests have reached the provider. */
+/** Waits until the next request has reached a provider. */
 async function waitForRequests(): Promise<void> {
   const asked = [harness.cloudProvider, harness.localProvider].map((side) => {
     const { length } = side.requests;

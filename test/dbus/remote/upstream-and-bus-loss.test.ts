@@ -24,8 +24,8 @@ const isAlive = () => {
 const waitUntilAllExited = () =>
   expect.poll(() => harness.listChatRequests().map(({ state }) => state)).not.toContain("open");
 
-describe("the system instance", () => {
-  it("dies: its answers end, answers of providers continue, and the instance is used again after a restart", async () => {
+describe("the death of the system instance", () => {
+  it("ends its answers but not those of providers, and the companion uses it again after its restart", async () => {
     harness = await RemoteCompanionHarness.open({ script: findFaultyResponse });
     await writeFile(
       harness.companion.settingsFile,
@@ -87,8 +87,8 @@ describe("the system instance", () => {
   });
 });
 
-describe("the session bus", () => {
-  it("dies during a turn: the daemon ends, and no request continues at a provider", async () => {
+describe("the death of the session bus", () => {
+  it("during a turn ends the daemon and its requests at providers", async () => {
     harness = await RemoteCompanionHarness.open({ script: findFaultyResponse });
     const far = harness.chat(REMOTE_MODEL, "Tell me #hang");
     const waiting = harness.chat(REMOTE_MODEL, "Tell me #hang-head");

@@ -98,7 +98,7 @@ test("a download resumes without fetching stored bytes again after a kill of Ber
   expect(started).toHaveLength(1);
 });
 
-/** Waits until the hub has received a request that matches and that it leaves unanswered. */
+/** Waits until the hub has received a request that satisfies `is`. */
 function asked(is: (request: HubRequest, path: string) => boolean): Moment["reached"] {
   return (_, { path, requests }) =>
     eventually("the hub is asked", () => requests().some((request) => is(request, path)));

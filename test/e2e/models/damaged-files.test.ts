@@ -25,7 +25,7 @@ beforeAll(async () => {
   tiny = await ggufFile("tiny");
   world = await ModelE2eHarness.open({
     assistant: false,
-    // This file keeps the folder from being empty: Berth removes nothing when the folder is empty.
+    // Berth removes no resources while the specs folder is empty, so the folder contains one file that no test uses.
     specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
     onTestFailed: () => {},
   });
@@ -232,7 +232,7 @@ async function expectNowhere(id: string): Promise<void> {
   );
 }
 
-test("a pull of a quantization that the repository does not have fails and lists the available ones", async () => {
+test("a pull of a quantization that the repository does not have fails, and the error lists the available quantizations", async () => {
   const { hub, berth } = world;
   await hub.addRepository({
     id: "org/several",

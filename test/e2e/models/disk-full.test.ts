@@ -26,7 +26,8 @@ test("a full disk is reported before or during a download, and the download resu
   try {
     await berth.start();
     await berth.write("small.yaml", modelSpecFile("small", { source: "org/small" }));
-    // The test waits for the pause between two attempts, because during an attempt `error` is from the previous one.
+    // The test waits for the pause between two attempts, because during an attempt `error` is that of the previous
+    // attempt.
     const held = await world.waitForModel(
       "small",
       "it says why",

@@ -27,7 +27,7 @@ test("a model follows its spec file: it is downloaded and started, reloaded, sto
   await using _ = world;
   const { berth, hub } = world;
   const spec = { source: REPOSITORY, quantization: "Q4_K_M", running: true, parallel: 1 };
-  // This file keeps the folder from being empty: Berth removes nothing when the folder is empty.
+  // Berth removes no resources while the specs folder is empty, so the folder contains a second file.
   await berth.write("other.yaml", modelSpecFile("other", { source: "/nowhere.gguf" }));
   await berth.write("chat.yaml", modelSpecFile("chat", spec));
   const running = await world.waitForModelStatus("chat", "running");

@@ -36,7 +36,7 @@ test("a model that does not fit in memory waits and reports the missing amount, 
   expect(displaced.message).toContain("in addition to second");
   expect(await world.served()).toEqual({ second: "resident" });
 
-  // This model would not fit even if all other models were evicted, so Berth evicts none for it.
+  // The wide model would not fit even if Berth evicted all others, so Berth evicts none.
   await berth.write(
     "huge.yaml",
     modelSpecFile("huge", {

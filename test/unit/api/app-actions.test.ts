@@ -165,7 +165,7 @@ describe("deploy", () => {
     expect(app().spec.image).toBe("bb:1");
   });
 
-  it("refuses both `image` and `git`, and reports the errors in both", async () => {
+  it("refuses a body with both `image` and `git`, and reports the errors in each of them", async () => {
     putApp(api.store, "web");
     const git = { url: "https://example.org/x.git" };
     expect((await post("web/deploy", { image: "bb:2", git })).statusCode).toBe(400);
@@ -436,7 +436,7 @@ describe("rollback", () => {
     expect(readErrorBody(unknown)).toContain("does not know the source of its image");
   });
 
-  it("the list of revisions begins with the newest, and marks the one that was attempted last", async () => {
+  it("can choose from a list of revisions, which begins with the newest and marks the one that was attempted last", async () => {
     const { uid } = putApp(api.store, "web");
     revision(1, "bb:1", "stable");
     revision(2, "bb:2", "stable");

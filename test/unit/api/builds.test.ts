@@ -126,7 +126,7 @@ describe("the log of a build", () => {
   });
 });
 
-describe("the client", () => {
+describe("the REST client", () => {
   it("uploads and deploys archives as streams", async () => {
     const client = createClient({ baseUrl: await api.listen(), token: api.token("write") });
     const { digest, bytes } = await client.builds.upload(chunks());

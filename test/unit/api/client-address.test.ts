@@ -16,7 +16,7 @@ describe("the address of a client behind proxies", () => {
     expect(getClientAddress({ ip: ips.at(-1) ?? "", ips })).toBe(address);
   });
 
-  it("without a trusted proxy is that of the sender", () => {
+  it("is that of the sender if no proxy is trusted", () => {
     expect(getClientAddress({ ip: "203.0.113.7" })).toBe("203.0.113.7");
   });
 });

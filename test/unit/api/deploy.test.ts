@@ -135,7 +135,7 @@ describe("POST /api/deploy", () => {
     expect((await answer).json()).toMatchObject({ ready: true });
   });
 
-  it("needs a port, which is null for a worker", async () => {
+  it("requires a port, which is null for a worker", async () => {
     expect((await deploy({ name: "web" }, "v1")).statusCode).toBe(400);
     expect((await deploy({ name: "web", port: null }, "v1")).statusCode).toBe(202);
     expect(api.store.get("App", "web")?.spec).not.toHaveProperty("port");

@@ -31,7 +31,7 @@ const expectNothingKept = () => {
   expect(api.entries.filter(({ level }) => level === "error")).toEqual([]);
 };
 
-describe("a malformed form returns 400, and no part of it is stored", () => {
+describe("the form of an upload", () => {
   it.each<[what: string, payload: string, message: string, type?: string]>([
     ["no boundary", whole, "has no boundary", "multipart/form-data"],
     ["an empty boundary", whole, "has no boundary", "multipart/form-data; boundary="],
@@ -50,7 +50,7 @@ describe("a malformed form returns 400, and no part of it is stored", () => {
     ["config after the source that is invalid", source + config.replace("80", "0") + end, "port"],
     ["a third part", config + source + source.replace("source", "more") + end, "too many parts"],
     ["no form", "\0\x01\x02 noise ".repeat(1000), "malformed"],
-  ])("%s", async (_what, payload, message, type = form) => {
+  ])("returns 400 and is not stored: %s", async (_what, payload, message, type = form) => {
     const response = await send(payload, type);
     expect(response.statusCode).toBe(400);
     expect(readErrorBody(response)).toContain(message);
@@ -58,14 +58,14 @@ describe("a malformed form returns 400, and no part of it is stored", () => {
     expectNothingKept();
   });
 
-  it("a dry run of a valid form stores no archive either", async () => {
+  it("whose deployment is a dry run is not stored", async () => {
     expect((await send(whole, form, "?dry_run=true")).statusCode).toBe(200);
     expectNothingKept();
     expect((await send(whole)).statusCode).toBe(202);
     expect(api.builds.archives.size).toBe(1);
   });
 
-  it("after random bytes were inserted, removed or repeated", async () => {
+  it("causes no internal error if random bytes were inserted, removed or repeated", async () => {
     const bytes = Buffer.from(whole);
     const change = fc.record({
       at: fc.nat(bytes.length),

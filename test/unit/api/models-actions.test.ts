@@ -363,7 +363,7 @@ describe("deletion", () => {
     expect(modelOf("drop").metadata.deletionTimestamp).toBeNull();
     await remove("drop", "?files=true");
     expect(modelOf("drop").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
-    // A second request deletes the files of a model that a first request has kept.
+    // A second delete request can still choose to delete the model's files, after the first one chose to keep them.
     await remove("keep", "?files=true");
     expect(modelOf("keep").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
     finishModelDeletion(api.store, "keep");

@@ -131,8 +131,8 @@ describe("the progress of a model", () => {
   });
 });
 
-describe("the client", () => {
-  it("returns the result of a write", async () => {
+describe("the REST client", () => {
+  it("returns the results of requests about models", async () => {
     const { models } = createClient({ baseUrl: base, token: api.token("write") });
     const created = await models.download("org/small");
     expect(created).toMatchObject({ dryRun: false, accepted: true, model: { name: "small" } });

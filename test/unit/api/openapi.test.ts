@@ -86,14 +86,14 @@ describe("the OpenAPI document", () => {
     });
   });
 
-  it("names the schema of the data of changes", () => {
+  it("names the schema of the events in the stream of changes", () => {
     const contentSchema = { $ref: "#/components/schemas/Change" };
     expect(
       operation("get", "/api/events").responses["200"]?.content?.["text/event-stream"],
     ).toEqual({ schema: stream({ contentSchema }) });
   });
 
-  it("shows text as text, and streams as their events", () => {
+  it("describes a text response as text, and a stream by the schema of its events", () => {
     expect(operation("get", "/api/apps/{name}/logs").responses["200"]?.content).toEqual({
       "application/json": { schema: { $ref: "#/components/schemas/Logs" } },
       "text/plain": { schema: { type: "string" } },

@@ -53,13 +53,13 @@ describe("a folder of the server", () => {
   });
 });
 
-describe("a domain of another app", () => {
+describe("a domain that is taken", () => {
   beforeEach(() => {
     putApp(api.store, "first", { image: "bb:1", port: 80, domain: "shop.example.org" });
     putApp(api.store, "second", { image: "bb:1", port: 80 });
   });
 
-  it("is refused in every request, with the name of that app", async () => {
+  it("is refused in every request, and the error names the app that has it", async () => {
     const domain = "shop.example.org";
     for (const response of [
       await post("/api/apps", { name: "new", image: "bb:1", port: 80, domain }),
@@ -84,7 +84,7 @@ describe("a domain of another app", () => {
     expect(api.store.get("App", "second")?.spec.domain).toBeUndefined();
   });
 
-  it("the domain of the API is refused too, but an app that already has this domain accepts other changes", async () => {
+  it("is refused if it is the domain of the API, but an app that already has it accepts other changes", async () => {
     const domain = "berth.example.org";
     await using other = await openTestApi({ apiDomain: domain });
     putApp(other.store, "had", { image: "bb:1", port: 80, domain });
@@ -110,7 +110,7 @@ describe("a domain of another app", () => {
     expect((await other.request(change)).statusCode).toBe(202);
   });
 
-  it("is refused even if it is only the default domain of the other app", async () => {
+  it("is refused even if it is only the default domain of another app", async () => {
     const response = await patch("first", { domain: "second.example.test" });
     expect(response.statusCode).toBe(409);
     expect(readErrorBody(response)).toContain('"second"');

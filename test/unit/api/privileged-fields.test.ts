@@ -60,7 +60,7 @@ async function createReachingApp(spec: AppSpec = {}): Promise<void> {
   expect((await send("admin", "POST", "/api/apps", payload)).statusCode).toBe(201);
 }
 
-/** Lists the differences between a response and a refusal whose message contains all of these texts. */
+/** Lists the differences between a response and a refusal whose message contains all of `texts`. */
 function findDifferences(
   response: LightMyRequestResponse,
   ...texts: readonly string[]
@@ -205,7 +205,7 @@ describe("a token of scope write cannot add a folder of the machine", () => {
     ).toEqual([]);
   });
 
-  it("through a model, whose source is a file of the machine", async () => {
+  it("and no file of the machine as the source of a model", async () => {
     const model = manifest("Model", "m", { source: "/etc/shadow" });
     expect(
       findDifferences(await send("write", "POST", "/api/apply", model), "spec.source", "admin"),

@@ -132,7 +132,7 @@ describe("apply", () => {
     expect(api.store.lastSequence).toBe(0);
   });
 
-  it("waits for all apps on request", async () => {
+  it("waits until all apps are Ready if the request asks for it", async () => {
     const manifests = [app("a", { image: "bb:1" }), app("b", { image: "bb:1" })];
     const request = apply({ manifests }, "?wait=true");
     await expect.poll(() => api.store.list("App").length).toBe(2);

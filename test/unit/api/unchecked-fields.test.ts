@@ -37,7 +37,7 @@ const manifest = (kind: string, name: string, spec: object) => ({
   manifests: [{ apiVersion: "berth.dev/v1", kind, metadata: { name }, spec }],
 });
 
-/** Applies a spec file: a trusted one has the scope admin. */
+/** Applies a spec file, with the scope admin if the file is trusted. */
 function applyFile(scope: "write" | "admin", spec: object, name = "web") {
   const manager = "file:web.yaml";
   return api.store.apply({

@@ -24,6 +24,6 @@ test.each([
   },
 );
 
-test("headers, empty lines and other text in the kernel's table are ignored", () => {
+test("headers, empty lines and other text in the kernel's table of sockets are ignored", () => {
   expect(parseTcpSockets("  sl  local_address\n\n  0: 0100007F 0 0A\nnone")).toEqual([]);
 });

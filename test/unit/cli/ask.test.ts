@@ -30,7 +30,7 @@ beforeEach(() => {
 const { run, terminal } = companionCli(() => bus);
 const turn = () => overlay.turns.at(-1);
 
-/** Makes the companion ask this consent question in a turn, and send an answer if the user allows it. */
+/** Makes the companion ask for the consent `spec` in a turn, and answer "Sent." if the user gives it. */
 const asking = (spec: object) => {
   overlay.script = async (asked) => {
     asked.started();
@@ -132,7 +132,7 @@ describe("ask", () => {
     expect([json.code, JSON.parse(json.output)]).toMatchObject([code, { status, detail }]);
   });
 
-  it("declines a consent question without a terminal, and prints a hint how to allow the request", async () => {
+  it("declines a consent question without a terminal, and prints a hint on how to allow the request", async () => {
     overlay.script = async (asked) => {
       const isApproved = await asked.confirm(consentSpec({ sources }));
       asked.finish(isApproved ? "completed" : "denied", { code: "declined" });
@@ -321,7 +321,7 @@ describe("chat with the companion", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("reports a chat that is too long for the companion, and can start it again", async () => {
+  it("reports a chat that is too long for the companion, and can start a new one", async () => {
     using person = terminal("chat", "--user");
     await person.waitForText(">>> ");
     for (let said = 0; said < 129; said += 1) {

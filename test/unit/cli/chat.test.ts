@@ -141,7 +141,7 @@ describe("one message", () => {
   });
 });
 
-describe("errors", () => {
+describe("errors of berth chat", () => {
   it("name an unknown model, with a suggestion", async () => {
     const near = await once(["tinny", "hello"]);
     expect(near.code).toBe(1);

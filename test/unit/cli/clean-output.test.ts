@@ -20,7 +20,7 @@ describe("text on its way to a terminal", () => {
     expect(cleanText(given, false)).toBe(shown);
   });
 
-  it("keeps colours of the command line, line breaks, tabs and other languages at a terminal", () => {
+  it("keeps colours of the command line, line breaks, tabs and letters of other languages", () => {
     const text = `${red("failed")}\n\tשלום می‌خواهم 👩‍💻 é\n`;
     expect(cleanText(text, true)).toBe(text);
     expect(cleanText(`\r\u001b[K${red("a")}`, true)).toBe(`\r\u001b[K${red("a")}`);

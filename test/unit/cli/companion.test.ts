@@ -54,7 +54,7 @@ beforeEach(async () => {
 });
 afterEach(() => agent.agent[Symbol.asyncDispose]());
 
-/** Serves the agent, and search and memory with these methods. */
+/** Serves the companion's agent, and a fake search and memory whose methods `context` overrides. */
 const serve = (context: Partial<ContextService> = {}) =>
   serveCompanion((own) => {
     const daemon = "berth test";

@@ -50,7 +50,7 @@ describe("the list of waiting calls", () => {
     expect((await run(["confirm", "--list", "--json"])).output).toBe("[]\n");
   });
 
-  it("completes the numbers of calls", async () => {
+  it("supplies the call numbers for shell completion", async () => {
     await ask("create", { title: "Milk" });
     const { output } = await run(["__complete", "--current", "", "--", "confirm"]);
     expect(output).toBe("1\tNotes: create\n:none\n");

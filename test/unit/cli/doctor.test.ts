@@ -58,7 +58,7 @@ async function doctor(
   };
 }
 
-/** Starts a server on the socket that answers like a container engine with this API version. */
+/** Starts a server on the socket that answers like a container engine with the given API version. */
 async function engine(apiVersion: string, systemTime = new Date().toISOString()): Promise<void> {
   const server = createServer((request, response) => {
     response.end(
@@ -111,7 +111,7 @@ it("berth doctor prints the findings with suggestions", async () => {
   expect(output).toContain("1 failed");
 });
 
-it("berth doctor reports an engine that is too old, and a clock that differs", async () => {
+it("berth doctor reports an engine that is too old, and an engine whose clock differs", async () => {
   await engine("1.39", new Date(Date.now() - 60_000).toISOString());
   const { code, of } = await doctor();
   expect(code).toBe(1);
@@ -159,7 +159,7 @@ it("berth doctor reports a port that is in use, with the process that uses it", 
   expect(of("port").fix).toContain("--listen");
 });
 
-it("berth doctor reports a port of the ingress that is in use, and the Caddy of an earlier server", async () => {
+it("berth doctor reports a port of the ingress that is in use, and a Caddy that an earlier server left running", async () => {
   await engine("1.44");
   const holder = createNetServer();
   servers.push(holder);
@@ -261,7 +261,7 @@ function has(name: string): boolean {
   return folders.some((bin) => existsSync(join(bin, name)));
 }
 
-it("berth doctor searches the program path for caddy, git and ssh", async () => {
+it("berth doctor searches PATH for caddy, git and ssh", async () => {
   await engine("1.44");
   const { of } = await doctor("--ingress", "process", "--http-port", "0", "--https-port", "0");
   expect(of("ingress").state).toBe(has("caddy") ? "ok" : "fail");

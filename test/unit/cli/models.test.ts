@@ -57,7 +57,7 @@ async function done(line: string, options: CliOptions = {}): Promise<string> {
   return result.output;
 }
 
-/** Waits until the model is declared. */
+/** Waits until the store has the Model, and returns it. */
 async function declared(name: string) {
   await expect.poll(() => api.store.get("Model", name)).toBeDefined();
   return api.store.get("Model", name);
@@ -260,7 +260,7 @@ describe("pull", () => {
     expect(await person.ended).toBe(1);
   });
 
-  it("the download continues on the server after Ctrl-C; the command exits with 3 after a timeout", async () => {
+  it("leaves the download running on the server after Ctrl-C, and exits with 3 after a timeout", async () => {
     using person = terminal(`models pull ${repository}`);
     await declared("small");
     moves("small", "downloading", { doneBytes: MIB, totalBytes: 4 * MIB });
@@ -415,7 +415,7 @@ describe("rm", () => {
     );
   });
 
-  it("berth delete removes a model, like every kind", async () => {
+  it("berth delete also removes a model, as it removes resources of other kinds", async () => {
     putModel(api.store, "small");
     putModel(api.store, "large");
     expect(await done("delete model small --files")).toBe("model/small deleting\n");
@@ -518,7 +518,7 @@ describe("other verbs", () => {
     expect(code).toBe(0);
   });
 
-  it("status shows the assistant, the models, and those that need attention", async () => {
+  it("status shows the assistant, the models, and the models that need attention", async () => {
     putModel(api.store, "small", { source: repository, running: true });
     putModel(api.store, "broken");
     runs("small");

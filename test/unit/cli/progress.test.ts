@@ -13,7 +13,7 @@ import {
   type TransferState,
 } from "../../../src/cli/output/transfer-progress.ts";
 
-/** Returns what a terminal gets for the progress of a pull. */
+/** Returns the text that a terminal shows during a pull. */
 function showPull(columns: number, amount: string): string {
   let out = "";
   const write = (text: string) => (out += text);

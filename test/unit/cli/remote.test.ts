@@ -74,7 +74,7 @@ const afterUrl = (then: () => void, url = "https://example.test/openrouter") => 
   };
 };
 
-/** Runs a sign-in for which the companion reports this result. */
+/** Runs a sign-in that the companion completes with the given detail. */
 const ending = (detail: LoginDetail) => {
   afterUrl(() => {
     completeLogin("huggingface", "ok");

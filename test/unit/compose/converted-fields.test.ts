@@ -4,7 +4,7 @@ import { collectSpecs, fixturesFolder, importFixture, importTexts } from "./comp
 
 const at = (path: string) => join(fixturesFolder, path);
 
-/** Imports a YAML project with the service `app`, which has this body, and the service `db`. */
+/** Imports a YAML project with the services `app`, which has the given body, and `db`. */
 function app(body: string, extra = {}) {
   const lines = body
     .trim()

@@ -142,7 +142,7 @@ const samples: Readonly<Record<string, unknown>> = {
   "x-own": { a: 1 },
 };
 
-/** Generates any value. The number is never 1, because every app has one replica by default. */
+/** Generates any value. No number is 1, because a replica count of 1 is the default and needs no finding. */
 const anyValue = fc.oneof(
   fc.constantFrom("text", "yes", "a:b", "2", "/x", "$$", "-"),
   fc.integer({ min: 2, max: 9 }),

@@ -14,7 +14,7 @@ beforeEach(async () => {
   harness.boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
-  // After this time the version counts as stable.
+  // After 30 seconds the version counts as stable.
   await harness.clock.advance(30_000);
 });
 afterEach(() => harness[Symbol.asyncDispose]());

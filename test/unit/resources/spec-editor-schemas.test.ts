@@ -12,7 +12,7 @@ describe("the schema files for editors", () => {
     const generated = createEditorSchemas();
     const names = [...generated.keys()].toSorted();
     expect(names).toEqual([...kinds.map((kind) => `${kind}.json`), "berth.json"].toSorted());
-    // The schema of tool manifests is tested with the assistant.
+    // The assistant's own tests cover the schema of tool manifests.
     const found = (await readdir(folder)).filter((name) => name !== "ToolManifest.json");
     expect(found.toSorted()).toEqual(names);
     for (const [name, text] of generated) {

@@ -472,9 +472,7 @@ describe("apply, for any order of writes", () => {
   });
 });
 
-/**
- * Returns the result, or undefined if the write was refused because of a file's field, or because no image was left.
- */
+/** Returns the result of a write, or undefined if the store refused the write as a conflict or as invalid. */
 function accepted<T>(work: () => T): T | undefined {
   try {
     return work();

@@ -364,7 +364,7 @@ function succeed(before: Ownership, write: FieldWrite): Ownership {
 
 function expectSound(ownership: Ownership): void {
   expect(Object.keys(ownership.owners).toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
-  // No leaf may be an ancestor of another leaf.
+  // No leaf path may be a prefix of another leaf path.
   const paths = [...flattenFields(unflattenLeaves(ownership.leaves)).keys()];
   expect(paths.toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
   for (const owner of Object.values(ownership.owners)) {

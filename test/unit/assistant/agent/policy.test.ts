@@ -122,14 +122,14 @@ describe("a provenance chain", () => {
     expect(extendChain(undefined, undefined)).toEqual([]);
     expect(extendChain(["user"], "org.example.a")).toEqual(["user", "app:org.example.a"]);
     expect(extendChain(["app:org.example.a", "user"], "org.example.a")).toHaveLength(2);
-    // A chain that names another app does not name the caller itself.
+    // A chain with `org.example.ab` does not contain the app `org.example.a`.
     expect(extendChain(["app:org.example.ab"], "org.example.a")).toEqual([
       "app:org.example.ab",
       "app:org.example.a",
     ]);
   });
 
-  it("is refused if it is too long, and never cut", () => {
+  it("is refused if it is too long, and never truncated", () => {
     expect(findChainProblem(undefined)).toBeUndefined();
     expect(findChainProblem(Array.from({ length: 32 }, () => "x".repeat(128)))).toBeUndefined();
     expect(findChainProblem(Array.from({ length: 33 }, () => "user"))).toContain("33 labels");

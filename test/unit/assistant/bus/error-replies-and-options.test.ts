@@ -35,7 +35,7 @@ test("standard D-Bus errors keep their names, and unexpected errors are sent wit
 
 const types = { limit: "u", hybrid: "b", scopes: "as" } as const;
 
-test("options of a method are read by name and type", () => {
+test("options of a D-Bus method are read by name and type", () => {
   const given = new Map([
     ["limit", { signature: "u", value: 5 }],
     ["scopes", { signature: "as", value: [] }],

@@ -41,7 +41,7 @@ describe("systemd units of apps", () => {
     expect(parseCgroupApp("12:cpu:/app-x.y.Z-1.scope\n")).toBeUndefined();
   });
 
-  test("of snapd belong to snaps", () => {
+  test("that snapd has created belong to snaps", () => {
     const unit = "snap.firefox_dev.firefox-0a1b.scope";
     expect(parseCgroupApp(`${slice}/${unit}`)).toEqual({ id: "firefox_dev", kind: "snap" });
   });

@@ -12,7 +12,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 /**
  * Returns the number of async generators that a token passes: each one's `next` is pending while it awaits the `next`
  * of the generator below it. The harness's connection to a provider is an async generator, like the real connection;
- * the harness's engine is none.
+ * the harness's engine is not one.
  */
 async function measureDepth(service: InferenceService, request: GenerateRequest): Promise<number> {
   // oxlint-disable-next-line require-yield -- only its prototype is needed

@@ -89,7 +89,7 @@ describe("the vectors of RFC 6962", () => {
   });
 
   it.each(roots.map((root, size) => [size, root] as const))(
-    "compute the root of %i leaves",
+    "give the root of %i leaves",
     (size, root) => {
       expect(rootAt(hashes, size).toString("hex")).toBe(root);
     },

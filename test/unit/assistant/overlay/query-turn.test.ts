@@ -55,7 +55,7 @@ describe("a turn of a query", () => {
     expect(harness.passTurns).toEqual([]);
   });
 
-  test("sends its first event in a later turn of the event loop than the id of the query", async () => {
+  test("sends its first event in a later iteration of the event loop than the query's id", async () => {
     const harness = createOverlayHarness();
     expect(harness.overlay.ask(askRequest(), defaultCaller)).toBe(1);
     expect(harness.overlay.ask(askRequest(), defaultCaller)).toBe(2);

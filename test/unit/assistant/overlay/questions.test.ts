@@ -203,7 +203,7 @@ describe("the question for consent", () => {
   test("is not sent to the frontend if the query has ended", async () => {
     const harness = createOverlayHarness();
     harness.ui.connection = async () => {
-      // The answer of the bus arrives together with the notification that the client has disconnected.
+      // The bus answers with the frontend's connection at the same time as it reports that the client has disconnected.
       queueMicrotask(() => harness.overlay.handleDisconnect(defaultCaller.connection));
       return ":1.30";
     };

@@ -21,7 +21,7 @@ const session: OAuthSession = {
   clientId: "berth",
 };
 
-/** Collects the errors with which requests in progress at a provider end, from now on. */
+/** Collects the error codes with which later revocations end requests at a provider. */
 const endings = (harness: RemoteHarness, id: string) => {
   const codes: string[] = [];
   const watch = () =>
@@ -283,7 +283,7 @@ describe("consent", () => {
     });
     expect(revoked).toBe(1);
     expect(harness.consent.missing(["prompt"])).toEqual(["prompt"]);
-    // The next start does not restore the revoked consent either.
+    // The store has no consent, so the next start does not restore the revoked one.
     expect(harness.store.allowed()).toEqual([]);
   });
 
@@ -417,7 +417,7 @@ describe("the sessions of signed-in providers", () => {
     await expect.poll(() => harness.signIns.refreshes).toBe(1);
     await harness.remote.logout("huggingface", userCaller);
     answer({ ...session, accessToken: "second" });
-    // The request that waited for the renewed session does not use that session either.
+    // The request waited for a renewed session, which arrives after the logout and must not be used.
     expect(await asked).toBeUndefined();
     expect(harness.vault.kept.size).toBe(0);
     expect(harness.signIns.revoked.map(({ accessToken }) => accessToken)).toEqual([

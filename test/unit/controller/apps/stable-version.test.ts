@@ -6,7 +6,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const dies = { exits: { afterMs: 300, code: 1 } };
 
-/** Makes the containers of the app behave like this image from their next start on. */
+/** Makes the containers of the app behave like `image` from their next start on. */
 function setBehaviour(harness: ControlPlaneHarness, image: object): void {
   harness.engine.setBehaviour("web:1", image);
   for (const container of harness.listContainers("web"))
@@ -20,10 +20,7 @@ async function stable(harness: ControlPlaneHarness): Promise<void> {
   await harness.clock.advance(15_000);
 }
 
-/**
- * Simulates an outage of a service that the app needs. Returns the number of container starts during these
- * milliseconds.
- */
+/** Simulates an outage of `ms` milliseconds of a service that the app needs. Returns the number of container starts. */
 async function outage(harness: ControlPlaneHarness, ms: number): Promise<number> {
   const countStarts = () => harness.runtime.calls.byName.get("startContainer") ?? 0;
   setBehaviour(harness, dies);

@@ -41,7 +41,7 @@ function findAsCaddy(app: string): readonly string[] | undefined {
     const [target] = readdirSync(join(root, TARGET_LINK));
     if (target) return [target];
   } catch {
-    // If there is no link, Caddy looks for an entry.
+    // Caddy looks for a table entry if there is no target link.
   }
   const paths = readdirSync(root, { recursive: true, withFileTypes: true })
     .filter((item) => item.isFile())

@@ -37,7 +37,7 @@ const entries = fc.record({
 
 /** Returns the addresses of Caddy's upstreams for an entry. */
 function dials(names: readonly string[]): string[] {
-  // If an entry has only two names, it has a single target, whose address is the second name.
+  // An entry with two names has a single target, whose address is the second name.
   if (names.length === 2) return names.slice(1);
   const match = new RegExp(names.length > 1 ? longPattern : shortPattern).exec(
     `/hosts/x.localhost/${names.join("/")}`,

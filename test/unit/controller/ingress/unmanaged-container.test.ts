@@ -26,7 +26,7 @@ test("a container in which Berth itself runs belongs to no App and is not remove
   await runtime.startContainer(id, signal);
   harness.apply("web", { image: "web:1", port: 80 });
   await harness.waitUntilReady("web");
-  // The time suffices for several resyncs, a container's exit, and the deletion of the last App.
+  // The wait is long enough for several resyncs, a container's exit, and the deletion of the last App.
   await harness.clock.advance(200_000);
   runtime.kill(id);
   await harness.clock.advance(200_000);

@@ -292,7 +292,7 @@ describe("the condition Ready of a Model", () => {
     ],
   ])("%s", (expected, more) => {
     expect(condition(more, "Ready")).toBe(expected);
-    // Progressing is False exactly when the Model is done.
+    // Progressing is False exactly when the Model is ready or Berth has given up on it.
     const isDone =
       expected.startsWith("True") ||
       more.refused !== undefined ||

@@ -61,7 +61,10 @@ const model = (
   } satisfies ModelStatus,
 });
 
-/** Returns the decision for the Model "one", which needs 500 bytes, with a limit of 1000 and these models. */
+/**
+ * Returns the decision for the Model "one", which needs 500 bytes, with a memory limit of 1000 bytes and the given
+ * models.
+ */
 async function observed(
   others: readonly Resource<"Model">[],
   loaded: readonly AssistantModel[],

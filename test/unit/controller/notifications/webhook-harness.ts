@@ -37,7 +37,7 @@ export class WebhookHarness implements AsyncDisposable {
     return this.store.webhooks.listDeliveries(webhook.id, 1000);
   }
 
-  /** Waits until the webhook's only delivery has had this number of attempts, without advancing the virtual time. */
+  /** Waits until the webhook's only delivery has had `count` attempts, without advancing the virtual time. */
   async attempts(webhook: WebhookRecord, count: number): Promise<DeliveryRecord> {
     return vi.waitFor(() => {
       const [delivery] = this.deliveries(webhook);

@@ -24,7 +24,9 @@ const options: BuildImageOptions = {
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Starts an engine with the test's responses to builds, and the size of their image. */
+/**
+ * Starts an engine that answers builds with `onBuild`, and reports `actions` as the events of the build's container.
+ */
 async function startEngine(
   onBuild: Handler,
   clock: Clock = systemClock,
@@ -66,7 +68,7 @@ function answerTo(url: string): Record<string, unknown> {
     : { Id: ID, Size: 4096 };
 }
 
-/** Reads the context to its end, then sends these messages. */
+/** Reads the context to its end, then sends `messages`. */
 function says(...messages: readonly unknown[]): Handler {
   return (request, response) => {
     request.resume();

@@ -29,7 +29,7 @@ const requested = { Type: "bind", Source: "/home/me", Target: "/data", ReadOnly:
 
 const isInspection = (value: object): value is ContainerInspectInfo => "State" in value;
 
-/** Returns the differences of a container of `spec`, whose host settings are these. */
+/** Returns the differences between `spec` and a container that has the host settings `host`. */
 function differencesWith(host: object, source = "/home/me", aliases: unknown = ["web"]) {
   const inspected = {
     Id: "a".repeat(64),

@@ -12,7 +12,7 @@ import { splitReference } from "../../../../src/controller/runtime/docker-refere
 
 const isInspection = (value: object): value is ContainerInspectInfo => "State" in value;
 
-/** Returns the state of a container with this inspection result. */
+/** Returns the state of a container whose inspection returns the given status and error. */
 const stateOf = (Status: string, text: string) => {
   const inspection = {
     Id: "a".repeat(64),

@@ -21,7 +21,7 @@ it("a local source is relative to the folder of its spec file", async () => {
   expect(sourceOf("elsewhere")).toEqual({ local: "/srv/app" });
   expect(sourceOf("git")).toEqual({ git: { url: "https://example.org/a.git" } });
 
-  // The same content is not a change, even for a server that has just started.
+  // A restarted server treats files with unchanged content as unchanged.
   const before = harness.store.lastSequence;
   await harness.restart();
   await harness.scan();

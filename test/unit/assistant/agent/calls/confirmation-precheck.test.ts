@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { AgentHarness, notesTools } from "../../../../support/agent-harness.ts";
 
-/** The user is not asked about a call that is already known to be impossible. */
-describe("a call that is known to be impossible", () => {
-  it("causes no prompt if its app is not running and cannot be started", async () => {
+/** A prompt would be useless if the agent already knows that the call is impossible. */
+describe("the check of a call before the user is asked", () => {
+  it("prevents the prompt if the app is not running and cannot be started", async () => {
     const harness = await AgentHarness.open();
     harness.registry.set([
       { appId: "org.example.Gone", name: "Gone", isActivatable: false, tools: notesTools },
@@ -25,7 +25,7 @@ describe("a call that is known to be impossible", () => {
     ]);
   });
 
-  it("causes no prompt if the connected app has another definition of the tool", async () => {
+  it("prevents the prompt if the connected app has another definition of the tool", async () => {
     const harness = await AgentHarness.open();
     // A first call opens the connection to the app.
     expect((await harness.request("list", {})).disposition).toBe("executed");
@@ -42,7 +42,7 @@ describe("a call that is known to be impossible", () => {
     expect(harness.received).toBe(1);
   });
 
-  it("causes a prompt if its definition is unknown, and does not connect to the app", async () => {
+  it("allows the prompt if the definition is unknown, and does not connect to the app", async () => {
     const harness = await AgentHarness.open();
     expect((await harness.request("create", { title: "a" })).disposition).toBe("confirm-chip");
     expect(harness.apps.isConnected(harness.app.address.appId)).toBe(false);

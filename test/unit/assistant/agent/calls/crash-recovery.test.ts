@@ -98,7 +98,7 @@ const scenarios: Record<string, Parameters<typeof takeCrashSnapshots>[0]> = {
 describe.each(Object.entries(scenarios))(
   "a daemon that is killed at any step of %s",
   (_, scenario) => {
-    it("causes no effect without a ledger entry, and no effect twice", async () => {
+    it("no effect happens without a ledger entry, and none happens twice", async () => {
       const wrecks = await takeCrashSnapshots(scenario);
       expect(wrecks.length).toBeGreaterThan(6);
       for (const snapshot of wrecks) {

@@ -93,7 +93,7 @@ describe("undo of a call", () => {
     expect((await harness.agent.undo(userCaller())).status).toBe("nothing");
   });
 
-  it("tries a failed compensation again before older calls", async () => {
+  it("tries a failed compensation again before it reverts older calls", async () => {
     const harness = await AgentHarness.open();
     const first = await create(harness, "a");
     const second = await create(harness, "b");

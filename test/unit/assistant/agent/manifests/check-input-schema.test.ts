@@ -16,7 +16,7 @@ function listFaults(schema: Schema): string[] {
   return list.map(({ pointer, message }) => `${pointer}: ${message}`);
 }
 
-/** Returns an object schema that has this property. */
+/** Returns an object schema with the given property `a`. */
 const withProperty = (property: unknown, others: Schema = {}): Schema => ({
   type: "object",
   properties: { a: property },

@@ -5,7 +5,7 @@ import {
   FrameTooLargeError,
 } from "../../../../../src/assistant/agent/mcp/frame-splitter.ts";
 
-/** Returns the lines of a splitter that receives `bytes` in the chunks between these offsets. */
+/** Returns the lines of a splitter that receives `bytes` in chunks, which begin at the offsets `cuts`. */
 function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): string[] {
   const splitter = new FrameSplitter(bytesMax);
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length];

@@ -355,7 +355,7 @@ describe("the end of a session", () => {
     await until(() => harness.service.running === 0);
   });
 
-  it(`leaves no file descriptor open: ${ROUNDS} sessions`, async () => {
+  it(`does not leave a file descriptor open, in ${ROUNDS} sessions`, async () => {
     const harness = new InferenceBusHarness();
     await closedAfterUse(await harness.open());
     const before = openDescriptors();
@@ -394,7 +394,7 @@ describe("limits of the inference bus", () => {
     expect(harness.service.requests.length).toBe(1);
   });
 
-  it("a connection has at most 64 sessions; Close and a failed open free a place", async () => {
+  it("a connection has at most 64 sessions, and Close or a failed open makes space for another one", async () => {
     const harness = new InferenceBusHarness();
     for (let failures = 0; failures < 100; failures += 1)
       await expect(harness.open(CLIENT, options({ model_hint: "none" }))).rejects.toEqual(

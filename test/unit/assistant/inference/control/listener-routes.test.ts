@@ -17,7 +17,7 @@ async function put(body: object) {
   return { status: answer.statusCode, text: answer.body, opened };
 }
 
-test("the container listeners are opened as requested", async () => {
+test("the container listeners of a request are opened, and listed in the response", async () => {
   const { status, opened, text } = await put({ listeners: [listener] });
   expect(status).toBe(200);
   expect(opened).toEqual([[listener]]);

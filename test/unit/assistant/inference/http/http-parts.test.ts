@@ -32,7 +32,7 @@ describe("known paths of the inference API", () => {
   });
 });
 
-describe("a parameter of the inference service in an error", () => {
+describe("the parameter that an error names", () => {
   const words = { prompt: "messages", schema: "response_format.json_schema.schema" } as const;
 
   test.each([

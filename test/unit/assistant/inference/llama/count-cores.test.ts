@@ -5,7 +5,7 @@ function count(parallelism: number, files: Record<string, string>): number {
   return countCores({ parallelism, read: (path) => files[path] });
 }
 
-/** Returns a file that names the CPUs that share a core with this CPU. */
+/** Returns the topology file of `cpu`, which lists the CPUs of its core. */
 function siblings(cpu: number, list: string): Record<string, string> {
   return { [`/sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`]: list };
 }

@@ -130,7 +130,7 @@ function at<T>(items: readonly T[], index: number): T {
 
 interface Outcome {
   readonly isRemote: boolean;
-  /** The number of events before the end. */
+  /** The number of events before the answer ends or fails. */
   readonly events: number;
   /** The error code; undefined if the request succeeds. */
   readonly code: AssistantErrorCode | undefined;
@@ -210,7 +210,7 @@ describe("an alias with several models", () => {
     );
   });
 
-  test("tries the next model after these error codes, and after no others", async () => {
+  test("tries the next model only after the error codes that docs/inference-api.md lists", async () => {
     const went: AssistantErrorCode[] = [];
     for (const code of assistantErrorCodes) {
       const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });

@@ -102,7 +102,7 @@ describe("an answer of the scheduler", () => {
     expect(whole.logprobs[0]?.top).toHaveLength(2);
   });
 
-  it("starts with the first read, and calls the runner only then", async () => {
+  it("starts when its caller first reads, and calls the runner only then", async () => {
     harness = new SchedulerHarness();
     const never = harness.scheduler.generate(
       {

@@ -22,18 +22,18 @@ describe.each([...valueCases, ...containerCases, ...applicatorCases, ...clientCa
     const accepts = (document: unknown) => acceptor.accepts(JSON.stringify(document));
     const problems = createDocumentValidator(schema);
 
-    test("the grammar accepts the valid documents, and not the invalid ones", () => {
+    test("the grammar accepts the valid documents of the test case, and not the invalid ones", () => {
       expect(valid.filter((document) => !accepts(document))).toEqual([]);
       expect(invalid.filter(accepts)).toEqual([]);
       expect(outside.filter(accepts)).toEqual([]);
     });
 
-    test("Ajv agrees with the test cases", () => {
+    test("Ajv agrees with the test case about which documents are valid", () => {
       expect([...valid, ...outside].flatMap(problems)).toEqual([]);
       expect(invalid.filter((document) => problems(document).length === 0)).toEqual([]);
     });
 
-    test("all samples of the grammar and the example are valid", () => {
+    test("the example and all samples of the grammar are valid", () => {
       const sampler = new GbnfSampler(grammar);
       const random = seededRandom(1);
       const texts = [example, ...Array.from({ length: SAMPLES }, () => sampler.sample(random))];

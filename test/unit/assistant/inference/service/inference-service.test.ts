@@ -166,7 +166,7 @@ describe("an answer of the inference service", () => {
     ).toBeGreaterThan(harness.clock.now());
   });
 
-  test("is refused if the model's queue is full, and accepted again afterwards", async () => {
+  test("is refused if the model's queue is full, and accepted again when the queue has space", async () => {
     await using harness = await createServiceHarness({ ...says("a"), sequences: 4, queueMax: 1 });
     await collect(harness.service.generate(plainRequest, never));
     const [model] = harness.engine.models;
@@ -199,7 +199,7 @@ describe("an answer of the inference service", () => {
   });
 });
 
-/** Returns a schema compiler that accepts only "good", for a model whose attempts answer with these texts in turn. */
+/** Returns a schema compiler that accepts only "good", for a model whose attempts answer with `answers` in turn. */
 function onlyGood(...answers: readonly string[]): SchemaCompiler {
   let asked = 0;
   return {

@@ -299,7 +299,7 @@ describe("errors of the system instance arrive unchanged", () => {
   });
 });
 
-describe("callers that stop or read slowly", () => {
+describe("the connection to the system instance", () => {
   test("an abort ends the pending read at once, and the work at the server", async () => {
     system.service.script = async function* (_, there) {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
@@ -351,7 +351,7 @@ describe("callers that stop or read slowly", () => {
     expect(length).toBe(50_000_000);
   });
 
-  test("connections to the system instance are reused", async () => {
+  test("several requests one after the other use the same connection", async () => {
     const ports = new Set<number | undefined>();
     system.server.server.on("request", ({ socket }) => ports.add(socket.remotePort));
     for (let round = 0; round < 5; round++) await collect(upstream.generate(chat, signal));
@@ -361,7 +361,7 @@ describe("callers that stop or read slowly", () => {
 });
 
 describe("the other methods of the inference service over HTTP", () => {
-  test("embeddings arrive bit by bit equal, with the tokens of each text", async () => {
+  test("embeddings arrive bit for bit equal, with the number of tokens of each text", async () => {
     const request = {
       model: "embedder",
       texts: ["one", "three"],

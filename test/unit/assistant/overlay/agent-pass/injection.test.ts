@@ -73,7 +73,7 @@ describe("a tool result with malicious instructions", () => {
   });
 });
 
-/** Returns the block with this name in the last prompt, which must contain it exactly once. */
+/** Returns the block named `name` of the last prompt, which must contain it exactly once. */
 function findBlock(harness: AgentPassHarness, name: string): string {
   const prompt = harness.prompts.at(-1) ?? "";
   const code = /the code (?<code>[0-9a-f]{24})\./.exec(prompt)?.groups?.["code"] ?? "no code";
@@ -162,7 +162,7 @@ describe("the provenance chain of a turn", () => {
     expect(harness.confirmationRequests).toEqual([]);
   });
 
-  it("is sent as unknown while it is empty, until there is a result", async () => {
+  it("stays empty, which counts as unknown, until the turn has a result", async () => {
     const harness = await AgentPassHarness.open([
       ["list", {}],
       ["star", { title: "a" }],

@@ -107,7 +107,7 @@ describe("the agent pass", () => {
     expect(harness.inference.requests).toHaveLength(4);
   });
 
-  it("reports each call that was refused without a question to the model, and continues", async () => {
+  it("reports to the model each call that was denied without a question to the user, and continues", async () => {
     const harness = await AgentPassHarness.open([
       ["create", { title: "a" }],
       ["list", {}],
@@ -174,7 +174,7 @@ describe("the agent pass", () => {
   });
 });
 
-/** Returns a model that lists notes, and fails with this error code after some answers. */
+/** Returns a model that lists notes `after` times, and then fails with the given error code. */
 function failingModel(code: AssistantErrorCode, after = 0) {
   let asked = 0;
   return (request: GenerateRequest) => {

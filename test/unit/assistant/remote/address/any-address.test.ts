@@ -56,7 +56,7 @@ const written = (value: number): fc.Arbitrary<string> =>
     `000${value.toString(8)}`,
   );
 
-/** Generates notations that the URL standard reads as this address. */
+/** Generates notations that the URL standard parses as the given address. */
 const notation = (bytes: Four): fc.Arbitrary<string> =>
   fc
     .integer({ min: 1, max: 4 })
@@ -99,7 +99,7 @@ it("an IPv4 address that is mapped into IPv6 is classified as the IPv4 address",
   );
 });
 
-it("a tunnel or translation address is classified as its public IPv4 address, and all others are refused", () => {
+it("a tunnel or translation address is classified as the public IPv4 address that it contains, and is refused if it contains no public one", () => {
   const rest = fc.tuple(byte, byte, byte, byte).map(groups);
   fc.assert(
     fc.property(four, rest, (bytes, other) => {

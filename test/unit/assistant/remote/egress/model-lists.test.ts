@@ -241,7 +241,7 @@ describe("a list that arrives slowly", () => {
     expect(harness.directory.statuses.at(-1)).toBe("unreachable");
   });
 
-  test("is then not requested for a while, and no caller waits for it", async () => {
+  test("is not requested again for a while, and no caller waits for it", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [{ pieces: [never] }];
     expect(await idsOf(harness)).toEqual([]);
@@ -254,7 +254,7 @@ describe("a list that arrives slowly", () => {
   });
 });
 
-test("a remote model is described without a request", async () => {
+test("a remote model is described without a request to its provider", async () => {
   const harness = createEgressHarness();
   expect(await harness.service.model("remote:acme:big")).toMatchObject({
     id: "remote:acme:big",

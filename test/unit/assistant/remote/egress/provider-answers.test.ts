@@ -274,7 +274,7 @@ describe("invalid answers of providers", () => {
     if (error instanceof Error) expect(error.message).not.toMatch(/[\n\r]/);
   });
 
-  test("the provider's error message is passed on, in one line", async () => {
+  test("cause an error with the provider's message in one line", async () => {
     const error = { message: `bo\nom ${"x".repeat(1000)}`, code: 500 };
     const { error: thrown } = await answerTo(streamed(data({ error })));
     const { message } = thrown instanceof Error ? thrown : new Error("none");

@@ -16,7 +16,7 @@ const BOMB_BYTES = 256 * 2 ** 20;
 describe.each([
   ["http", false],
   ["https", true],
-])("answers of a provider over %s", (_, tls) => {
+])("a provider over %s", (_, tls) => {
   let harness: ProviderHarness;
   beforeAll(async () => {
     harness = await ProviderHarness.start({ tls });
@@ -26,7 +26,7 @@ describe.each([
   const raw = (bytes: string, afterwards: "end" | "cut" | "hang" = "hang") =>
     harness.provider.next({ type: "raw", bytes, afterwards });
 
-  it("are received piece by piece after a valid request", async () => {
+  it("answers are received piece by piece after a valid request", async () => {
     const answer = await harness.open({ body: createChatBody("two words", { stream: true }) });
     const text = await readText(answer);
 
@@ -43,7 +43,7 @@ describe.each([
     });
   });
 
-  it("are received for a request with neither key nor body", async () => {
+  it("answers are received for a request with neither key nor body", async () => {
     const answer = await harness.open({ method: "GET", path: "/models", bearer: undefined });
 
     expect(answer.contentType).toBe("application/json");
@@ -54,7 +54,7 @@ describe.each([
     expect(asked?.headers["content-type"]).toBeUndefined();
   });
 
-  it("keep characters whole however the body is split into chunks", async () => {
+  it("answers keep characters whole however the body is split into chunks", async () => {
     const body = Buffer.from("data: ä€😀\n\n");
     const chunks = [...body].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join("");
     const head = "HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked";
@@ -67,7 +67,7 @@ describe.each([
     expect(await harness.text()).toBe("data: ä€😀\n\n");
   });
 
-  it("may have no body", async () => {
+  it("an answer may have no body", async () => {
     harness.provider.next({ type: "status", status: 204 });
     const answer = await harness.open();
 
@@ -75,7 +75,7 @@ describe.each([
     expect(await readText(answer)).toBe("");
   });
 
-  it("may be preceded by informational responses, which are skipped", async () => {
+  it("an answer may follow informational responses, which are skipped", async () => {
     raw(
       "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" +
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi",
@@ -84,7 +84,7 @@ describe.each([
     expect(await harness.text()).toBe("hi");
   });
 
-  it("may end with their connection", async () => {
+  it("an answer may end when its connection ends", async () => {
     raw("HTTP/1.1 200 OK\r\ncontent-type: Application/JSON; charset=x\r\n\r\n{}", "end");
     const answer = await harness.open();
 
@@ -119,11 +119,14 @@ describe.each([
     ["endless headers", `HTTP/1.1 200 OK\r\n${"x: 1234567\r\n".repeat(10_000)}`, "hang"],
     ["status 600", "HTTP/1.1 600 What\r\nconnection: close\r\ncontent-length: 0\r\n\r\n", "hang"],
     ["status 304", "HTTP/1.1 304 Not Modified\r\nconnection: close\r\n\r\n", "hang"],
-  ] as const)("are rejected if they are not valid HTTP: %s", async (_name, bytes, afterwards) => {
-    raw(bytes, afterwards);
+  ] as const)(
+    "an answer is rejected if it is not valid HTTP: %s",
+    async (_name, bytes, afterwards) => {
+      raw(bytes, afterwards);
 
-    expect(await catchAssistantError(harness.text())).toMatchObject({ code: "bad_response" });
-  });
+      expect(await catchAssistantError(harness.text())).toMatchObject({ code: "bad_response" });
+    },
+  );
 
   it.each([
     [
@@ -143,7 +146,7 @@ describe.each([
     ["fewer bytes than its length", "content-length: 10\r\n\r\nhi", "end", "cut_off"],
     ["a reset", "content-length: 10\r\n\r\nhi", "cut", "cut_off"],
   ] as const)(
-    "are rejected while reading a body with %s",
+    "an answer is rejected while its body is read, with %s",
     async (_name, rest, afterwards, code) => {
       raw(`HTTP/1.1 200 OK\r\n${rest}`, afterwards);
       const answer = await harness.open();
@@ -160,7 +163,7 @@ describe.each([
     },
   );
 
-  it("are no longer awaited if the head does not arrive, or if it never ends", async () => {
+  it("an answer is no longer awaited if its head does not arrive or never ends", async () => {
     harness.provider.next({ type: "hang" });
     expect(await catchAssistantError(harness.open({ limits: { headMs: 30 } }))).toMatchObject({
       code: "timeout",
@@ -174,7 +177,7 @@ describe.each([
     expect(harness.clock.pending).toBe(0);
   });
 
-  it("fail when a body stops arriving, after the received data was yielded", async () => {
+  it("an answer fails when its body stops arriving, after the received data was yielded", async () => {
     harness.provider.next({
       type: "chat",
       text: ["one", "two"],
@@ -194,7 +197,7 @@ describe.each([
     expect(harness.clock.pending).toBe(0);
   });
 
-  it("may arrive slowly, and may be read slowly", async () => {
+  it("an answer may arrive slowly, and may be read slowly", async () => {
     harness.provider.next({ type: "chat", text: ["a", "b", "c", "d"], before: shortWhile });
     const slow = await harness.text({ limits: { silentMs: 1_000, headMs: 1_000 } });
     const answer = await harness.open({ limits: { silentMs: 20 } });
@@ -204,7 +207,7 @@ describe.each([
     expect(await readText(answer)).toContain("[DONE]");
   });
 
-  it("fail if the body is too long, and are then no longer read", async () => {
+  it("an answer fails if its body is too long, and is then no longer read", async () => {
     harness.provider.next({
       type: "chat",
       text: Array.from({ length: 100_000 }, () => "x".repeat(1_000)),
@@ -216,7 +219,7 @@ describe.each([
     await harness.provider.until(({ requests }) => requests.at(-1)?.state === "left");
   });
 
-  it("are read only a limited amount ahead of the caller", async () => {
+  it("an answer is read only a limited amount ahead of the caller", async () => {
     let sent = 0;
     harness.provider.next({
       type: "chat",
@@ -234,13 +237,13 @@ describe.each([
       await shortWhile();
     }
 
-    // The buffers of the system hold fewer pieces than this; unlimited reading would reach 4,000.
+    // The system's buffers hold fewer than 2,000 pieces; unlimited reading would reach 4,000.
     expect(sent).toBeLessThan(2_000);
     left.abort(new Error("enough"));
     await expect(readText(answer)).rejects.toThrow("enough");
   });
 
-  it("are refused if they are compressed", async () => {
+  it("an answer is refused if it is compressed", async () => {
     const packed = await buffer(Readable.from(zeros(BOMB_BYTES)).pipe(createGzip({ level: 1 })));
     const bomb = {
       type: "status",
@@ -258,7 +261,7 @@ describe.each([
     expect(process.memoryUsage().rss - before).toBeLessThan(BOMB_BYTES / 2);
   });
 
-  it("may have the encoding identity", async () => {
+  it("an answer may have the encoding identity", async () => {
     raw(
       "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-encoding: Identity\r\ncontent-length: 2\r\n\r\nhi",
     );
@@ -267,7 +270,7 @@ describe.each([
   });
 
   it.each([301, 302, 303, 307, 308])(
-    "do not lead to another address: a redirect with %i is not followed",
+    "a redirect with %i is an error and is not followed",
     async (status) => {
       await using elsewhere = await ProviderHarness.start();
       const sofar = harness.provider.requests.length;
@@ -284,7 +287,7 @@ describe.each([
     },
   );
 
-  it("have no media type if its header is invalid", async () => {
+  it("an answer has no media type if the media type header is invalid", async () => {
     for (const type of [`text/${KEY}`, "nonsense", "text/<b>", `x; ${KEY}`]) {
       harness.provider.next({ type: "status", status: 200, headers: { "content-type": type } });
       expect((await harness.open()).contentType).toBe("");

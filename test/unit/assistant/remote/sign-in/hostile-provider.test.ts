@@ -26,7 +26,7 @@ afterEach(async () => {
 
 const tokens = () => provider.asked.get("/token") ?? 0;
 
-/** Runs a sign-in whose callback has these changes, and returns its result. */
+/** Runs a sign-in whose callback has the given changes, and returns its result. */
 async function ends(changes: Readonly<Record<string, string | undefined>> = {}) {
   const back = await provider.authorize(await harness.signIns.begin("huggingface"), changes);
   const page = await fetch(back);
@@ -44,7 +44,7 @@ it("a sign-in succeeds with a correct callback", async () => {
   expect(await ends()).toBe("ok");
 });
 
-describe("a callback that does not belong to the sign-in", () => {
+describe("the callback of a sign-in", () => {
   it.each<[string, Readonly<Record<string, string | undefined>>, LoginDetail]>([
     ["a forged state", { state: "forged" }, "state_mismatch"],
     ["no state", { state: undefined }, "state_mismatch"],
@@ -80,12 +80,12 @@ describe("a callback that does not belong to the sign-in", () => {
     expect(tokens()).toBe(0);
   });
 
-  it("is refused for a wrong issuer, even if the server does not announce that it sends the issuer", async () => {
+  it("is refused for a wrong issuer even if the server does not announce that it sends the issuer", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: "https://evil.example" })).toBe("issuer_mismatch");
   });
 
-  it("a callback without an issuer is accepted if the server does not announce that it sends the issuer", async () => {
+  it("is accepted without an issuer if the server does not announce that it sends the issuer", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: undefined })).toBe("ok");
   });

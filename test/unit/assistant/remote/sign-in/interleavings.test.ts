@@ -29,7 +29,7 @@ const steps = fc.array(
     which: fc.nat(2),
     /** The number of turns of the event loop before the next step. */
     turns: fc.nat(6),
-    /** True if the next step waits for this one. */
+    /** True if the next step waits until this step has ended. */
     waits: fc.boolean(),
   }),
   { minLength: 1, maxLength: 14 },

@@ -76,7 +76,7 @@ describe("signing in at OpenRouter", () => {
     expect(harness.kept).toEqual([]);
   });
 
-  it("has no session to renew and no revocation endpoint", async () => {
+  it("creates a session that is never renewed, and that no endpoint can revoke", async () => {
     await using harness = newWorld();
     await server.signIn(await harness.signIns.begin("openrouter"));
     const signal = AbortSignal.timeout(5000);
@@ -246,7 +246,7 @@ it("200 failed sign-ins leave no resource open", async () => {
   expect(openDescriptors()).toBeLessThan(before + 10);
 });
 
-/** Returns the first bytes of the answers to these requests. */
+/** Returns the first bytes of the answer to the given requests. */
 function raw(to: { readonly hostname: string; readonly port: string }, text: string) {
   return new Promise<string>((resolve, reject) => {
     const socket = connect(Number(to.port), to.hostname, () => socket.write(text));
