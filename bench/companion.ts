@@ -15,16 +15,16 @@ const PACED_TOKENS = 100;
 const PACE_MS = 4;
 /** The number of tokens in a turn of the memory test. */
 const SHORT_TOKENS = 16;
-/** The number of turns after which all permanent objects exist. */
+/** The number of turns after which the surface has created all objects that it keeps. */
 const STEADY_TURN = 2_000;
 const SAMPLE_TURNS = 500;
-/** The growth that is allowed because garbage collection is irregular. */
+/** The growth of the surface's heap that counts as none, because garbage collection is irregular. */
 const GROWTH_BYTES_MAX = 2 ** 20;
 
 /**
- * Compares a streamed chat through the surface of port 7778, which writes the ledger to a disk and forwards the request, with
- * a direct request of the same client to the same provider, in alternating rounds. Provider and surface have their own
- * processes. Then measures the memory of the surface over many turns.
+ * Compares a streamed chat through the companion's port 7778 (the surface), which writes the ledger to a disk and
+ * forwards the request, with a direct request of the same client to the same provider, in alternating rounds. Provider
+ * and surface have their own processes. Then measures the memory of the surface over many turns.
  */
 export async function benchCompanion(turns: number): Promise<Figure[]> {
   // The files are in the working directory, because /tmp can be a file system in memory.
@@ -142,7 +142,10 @@ async function measureTokenCpu(
   return { tokenUs: ((many - one) * 1000) / TOKENS, turnMs: one };
 }
 
-/** Measures the time from sending a token at a slow provider to reading it, in microseconds. */
+/**
+ * Measures the time from the moment at which a slow provider sends a token to the moment at which the client reads it,
+ * in microseconds.
+ */
 async function measureLateness(url: string, model: string): Promise<number> {
   const late: number[] = [];
   for (let turn = 0; turn < PACED; turn += 1) {

@@ -69,7 +69,10 @@ async function berthRound(engine: BenchEngine): Promise<number> {
   });
 }
 
-/** Runs `work` on a new server. Stops the server before it deletes the containers, which the server would create again. */
+/**
+ * Runs `work` on a new server. Stops the server before deleting the containers, because a running server would create
+ * them again.
+ */
 export async function withServer<T>(
   engine: BenchEngine,
   work: (server: BenchServer) => Promise<T>,

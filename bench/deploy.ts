@@ -16,13 +16,13 @@ const ANSWER_LIMIT_MS = 60_000;
 const APP = "deployed";
 const LABELS = { "dev.berth.bench": "1" };
 
-/** The moments of one deploy by name, in milliseconds since its start, in order. */
+/** The named moments of one deploy in order, each in milliseconds since the start of the deploy. */
 type Marks = ReadonlyMap<string, number>;
 
 /**
- * Measures the time from the deploy call to the first answer of the new version through the ingress, divided by the
- * time that the engine alone needs to build, create and start the same source until its first answer. The previous
- * version runs meanwhile.
+ * Measures the time from the deploy call to the first answer of the new version through the ingress, while the previous
+ * version runs. Divides it by the time in which the engine alone builds, creates and starts the same source, up to the
+ * first answer of the container.
  */
 export async function benchDeploy(engine: BenchEngine): Promise<Figure> {
   await ensureTestImages(engine.host);

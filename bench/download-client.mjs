@@ -1,5 +1,5 @@
-// Downloads one file with Berth's built code in a process of its own, because curl also runs in one. The arguments are
-// WARM URL SIZE SHA256 DIR PARTS. The file WARM is downloaded first as a warm-up. Prints the duration of the call in
+// Downloads one file with Berth's built code, in its own process as curl does. The arguments are WARM URL SIZE SHA256
+// DIR PARTS. The file WARM is downloaded first as a warm-up. Prints the duration of the download of URL in
 // milliseconds.
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { systemClock } from "../src/base/clock.ts";
@@ -35,7 +35,7 @@ const model = (from, sizeBytes, digest) => ({
 });
 const download = (disk, wanted) =>
   disk.download(wanted, { token: undefined, onProgress: () => {} }, new AbortController().signal);
-// The clock's own timers do not keep the process running, so this timer does.
+// This timer keeps the process running, which the timers of Berth's clock do not do.
 const alive = setInterval(() => {}, 60_000);
 for (let round = 0; round < 3; round += 1) {
   const disk = diskAt(`${dir}/warm-${round}`);

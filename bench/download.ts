@@ -118,8 +118,8 @@ async function compareParts(file: Served, dir: string): Promise<Figure> {
 }
 
 /**
- * Measures a download over four connections, one of which is slow: its parts must not delay the whole. curl has one fast
- * connection.
+ * Measures a download over four connections, one of which is slow. The parts of the slow connection must not delay the
+ * whole download. curl downloads over one fast connection.
  */
 async function compareSlowConnection(file: Served, dir: string): Promise<Figure> {
   const server = await startUnevenServer({

@@ -41,7 +41,7 @@ export async function sweep(docker: Docker, label: string): Promise<void> {
       .catch(() => {});
 }
 
-/** Deletes the images that an instance has built. Their containers must be deleted first. */
+/** Deletes the images that an instance has built. The caller deletes the containers of these images first. */
 export async function sweepImages(docker: Docker, instance: string): Promise<void> {
   for (const { Id, RepoTags } of await docker.listImages())
     if ((RepoTags ?? []).some((tag) => tag.startsWith(`berth-${instance}/`)))

@@ -6,7 +6,7 @@ import { Dice } from "../test/support/random.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
 const SCHEMAS = 300;
-/** The number of schemas that are compiled before the measurement, because the thread is warm in normal use, too. */
+/** The number of schemas that are compiled before the measurement, so that the thread is warm, as in normal use. */
 const WARM_UP = 300;
 
 /**
@@ -57,7 +57,8 @@ async function measureTimes(
 }
 
 /**
- * Measures the processor time of compiling without the thread. Other load of the machine does not affect this time.
+ * Measures the processor time that the compiler needs in the main thread. Other load of the machine does not affect
+ * this time.
  */
 function measureCoreTimes(schemas: readonly unknown[]): number[] {
   return schemas.map((schema) => {

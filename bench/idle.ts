@@ -49,7 +49,7 @@ export async function benchIdle(server: BenchServer, apps: number): Promise<Figu
   ];
 }
 
-/** Counts writes to the engine after all files were saved again with the same content. */
+/** Saves all spec files again with the same content, and counts the calls that change something on the engine. */
 export async function benchReapply(server: BenchServer, apps: number): Promise<Figure> {
   const before = await engineWrites(server);
   const now = new Date();

@@ -18,9 +18,9 @@ const ROUNDS = 5;
 const ROUND_MS = 3_000;
 const DEPLOYS = 20;
 /**
- * The aims for the CPU time of a plain Caddy of the same version, divided by that of the ingress, at 16 connections.
- * The first two are for an app that Caddy looks up in the route table, with an old Caddy and with Caddy 2.7 or later.
- * The last one is for an app with a direct route.
+ * Three aims for the CPU time of a plain Caddy divided by that of the ingress, with the same version of Caddy and 16
+ * connections. TABLE_AIM and TABLE_AIM_OF_NEWER are for an app that Caddy looks up in the route table, before and since
+ * Caddy 2.7. DIRECT_AIM is for an app with a direct route.
  */
 const TABLE_AIM = 0.72;
 const TABLE_AIM_OF_NEWER = 0.66;
@@ -55,8 +55,8 @@ export async function benchIngress(engine: BenchEngine): Promise<Figure[]> {
 
 /**
  * Compares requests through the ingress with requests to the container, and with a Caddy that only forwards them, in
- * alternating rounds. Measures answers per second, and Caddy's CPU time for each answer. Other load affects the CPU
- * time less.
+ * alternating rounds. Measures answers per second, and Caddy's CPU time for each answer. Other load of the machine
+ * affects the CPU time less than the rate.
  */
 async function throughput(engine: BenchEngine, server: BenchServer): Promise<Figure[]> {
   const through = { address: "127.0.0.1", port: server.ingressPort, name: NAME };
@@ -215,7 +215,7 @@ async function deploysUnderLoad(server: BenchServer): Promise<Figure> {
   };
 }
 
-/** Measures the time from the last answer of a release that dies to the next answer of the previous version. */
+/** Measures the time from the last answer of a release that crashes to the next answer of the previous version. */
 async function failedReleases(server: BenchServer): Promise<Figure> {
   const where = { port: server.ingressPort, host: NAME };
   const gapsMs: number[] = [];

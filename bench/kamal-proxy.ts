@@ -31,8 +31,7 @@ export class KamalProxy implements AsyncDisposable {
     const child = spawn(
       "kamal-proxy",
       ["run", `--http-port=${port}`, `--https-port=${securePort}`],
-      // The proxy has its own session of processes, as Berth's Caddy has, because the scheduler shares cores by
-      // session.
+      // The proxy has its own process session, as Berth's Caddy has, because the scheduler shares cores by session.
       { stdio: "ignore", detached: true, env: environment(dir) },
     );
     const proxy = new KamalProxy(port, child, dir);

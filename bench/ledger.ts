@@ -82,7 +82,10 @@ async function measureClients(ledger: OpenLedger): Promise<{ perSecond: number; 
   return { perSecond, p99Ms: percentile(took, 0.99) };
 }
 
-/** Writes the same rows one by one with SQLite alone, without the hash tree, the signature and the thread. */
+/**
+ * Writes the benchmark's entry again and again with SQLite alone, without the hash tree, the signature and the thread.
+ * Returns the writes per second.
+ */
 function singleCommits(file: string): number {
   const db = openDatabase({ file, durability: "full" });
   try {
@@ -98,7 +101,10 @@ function singleCommits(file: string): number {
   }
 }
 
-/** Appends the bytes of a commit of 64 entries to a file and flushes it. Returns the 99th percentile in milliseconds. */
+/**
+ * Appends as many bytes as 64 entries need to a file and flushes it, again and again. Returns the 99th percentile of
+ * the durations in milliseconds.
+ */
 function oneFlush(file: string): number {
   const took: number[] = [];
   const handle = openSync(file, "w");

@@ -17,7 +17,7 @@ const NO_ENGINE = "unix:///nowhere/docker.sock";
 /**
  * Compares the time from `POST /api/llm/start` of a downloaded model to the first token of a chat with the time that
  * the library needs to load the same file in a new process and generate one token. The very first start also measures
- * which number of threads is fastest; its time is in the notes.
+ * which number of threads is fastest; the notes contain the duration of that start.
  */
 export async function benchModelStart(): Promise<Figure[]> {
   const path = await getModelFile("mid-q8");

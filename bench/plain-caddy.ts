@@ -38,7 +38,7 @@ export class PlainCaddy implements AsyncDisposable {
     await writeFile(file, JSON.stringify(config));
     const child = spawn("caddy", ["run", "--config", file], {
       stdio: "ignore",
-      // Caddy has its own session of processes, as Berth's Caddy has, because the scheduler shares cores by session.
+      // Caddy has its own process session, as Berth's Caddy has, because the scheduler shares cores by session.
       detached: true,
       env: { ...process.env, HOME: dir, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir },
     });

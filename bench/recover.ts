@@ -34,7 +34,7 @@ async function recovery(server: BenchServer, engine: BenchEngine, app: string): 
   return killUntilRunning(engine, container.Id, async () => {});
 }
 
-/** Measures the engine's time to start a stopped container: this client sends the start call right after the kill. */
+/** Measures the time that the engine needs to start a container that was just killed. */
 async function bareStart(engine: BenchEngine, round: number): Promise<number> {
   const { docker, image } = engine;
   const labels = { "dev.berth.bench": "1" };

@@ -106,7 +106,10 @@ async function writeAll(file: FileHandle, chunk: Buffer): Promise<void> {
     written += (await file.write(chunk, written, chunk.length - written)).bytesWritten;
 }
 
-/** Measures the time from the call to the answer. FormData would need the archive in memory, so the form is built here. */
+/**
+ * Measures the time from the call to the answer. Builds the form itself, because FormData would need the archive in
+ * memory.
+ */
 async function upload(server: BenchServer, archive: string): Promise<number> {
   const config = JSON.stringify({ name: "uploaded", port: 8080 });
   const head = [

@@ -21,8 +21,8 @@ export const NEVER_READY = "setInterval(() => {}, 1000);\n";
 export const DIES_SOON = `${webServer("dies soon")}setTimeout(() => process.exit(1), 2000);\n`;
 
 /**
- * Creates a tar archive of a web server with a Dockerfile of three steps. If only the body changes, the first step
- * stays the same and comes from the cache.
+ * Creates a tar archive of a web server with a Dockerfile of three steps. If only the response body changes, the first
+ * step stays the same and comes from the cache.
  */
 export function webSource(body: string, program = webServer(body)): Buffer {
   const dockerfile = [
@@ -62,7 +62,7 @@ export async function deployWeb(
   if (!response.ok) throw new Error(`POST /api/deploy answered ${response.status}: ${answer}`);
 }
 
-/** Deploys a program that fails. Returns when Berth has returned to the previous version. */
+/** Deploys a program that fails. Returns when Berth runs the previous version again. */
 export async function deployFailing(
   server: BenchServer,
   name: string,

@@ -12,13 +12,14 @@ const root = path.resolve(import.meta.dirname, "..");
 
 /** These packages are not bundled. They are loaded from node_modules. */
 const EXTERNAL = [
-  // These packages contain compiled code.
+  // Packages that contain compiled code.
   "better-sqlite3",
   "koffi",
   "node-llama-cpp",
-  // This package serves files that are next to its modules.
+  // A package that serves files that are next to its modules.
   "@fastify/swagger-ui",
-  // Berth loads modules of this package that the package does not export, and there must be one copy of its classes.
+  // A package of which Berth loads modules that the package does not export. There must be only one copy of its
+  // classes.
   "dbus-next",
 ];
 

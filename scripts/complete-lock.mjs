@@ -14,12 +14,12 @@ const lockFile = path.resolve(import.meta.dirname, "..", "package-lock.json");
  * other systems.
  */
 const unused = [
-  // These packages contain 610 MB of llama.cpp for graphics cards, but Berth computes on the processor
-  // (src/assistant/inference/llama).
+  // The packages for CUDA and Vulkan contain 610 MB of llama.cpp for graphics cards, but Berth computes on the
+  // processor (src/assistant/inference/llama).
   /^@node-llama-cpp\/.*-(cuda|cuda-ext|vulkan)$/,
-  // This package would be compiled at installation; Berth has its own implementation of D-Bus (src/dbus).
+  // usocket would be compiled at installation, but Berth has its own implementation of D-Bus (src/dbus).
   /^usocket$/,
-  // ssh2, a dependency of dockerode, compiles faster ciphers with these packages; Berth does not use connections
+  // With cpu-features and nan, ssh2 (a dependency of dockerode) compiles faster ciphers, but Berth does not connect
   // over SSH.
   /^(cpu-features|nan)$/,
 ];
@@ -57,7 +57,8 @@ export function completeLock(lock) {
   for (const [location, entry] of Object.entries(packages)) {
     const name = nameAt(location);
     if (unused.some((pattern) => pattern.test(name))) packages[location] = unusedEntry(entry);
-    // The name of the package for linux-arm64 also contains x64, because it supports cross builds.
+    // The name of the node-llama-cpp package for linux-arm64 also contains x64, because the package supports cross
+    // builds.
     else if (name.startsWith("@node-llama-cpp/"))
       packages[location] = { ...entry, ...platformOf(name) };
   }
@@ -80,7 +81,7 @@ function platformOf(name) {
   return { os: [os], cpu: [cpu], ...(os === "linux" && libc && { libc: [libc] }) };
 }
 
-/** Creates an entry without a digest and an address, because the registry does not have them. */
+/** Creates an entry for a package that the registry lacks, and therefore without its digest and address. */
 function missingEntry(name, version, parent) {
   if (!/^\d+\.\d+\.\d+/.test(version))
     throw new Error(`package-lock.json has no entry for ${name}, and "${version}" is a range`);

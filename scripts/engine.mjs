@@ -16,7 +16,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 export const DEFAULT_SOCKET = "/var/run/docker.sock";
-/** A dockerd with an empty data root starts within a few seconds, or longer on a slow disk. */
+/** A dockerd with an empty data root starts within a few seconds, but a slow disk can delay the start. */
 const START_LIMIT_MS = 90_000;
 const STOP_LIMIT_MS = 40_000;
 
@@ -321,8 +321,8 @@ function addBridge({ bridge, bridgeAddress }) {
 }
 
 /**
- * Adds firewall rules. Another dockerd sets the policy of FORWARD to DROP, which also applies to bridges, but containers
- * of a network have to reach each other, and optionally other networks.
+ * Adds firewall rules. Another dockerd sets the policy of FORWARD to DROP, which also applies to bridges, but
+ * containers of a network have to reach each other, and other networks if `outbound` is true.
  */
 function firewall(action, { range, outbound }) {
   const iptables = which("iptables");

@@ -42,7 +42,8 @@ export function ensureBuilt() {
     "scripts/build.mjs",
     "scripts/editor-schemas.ts",
   ];
-  // Files that change during the build are newer than this time, so the next build includes them.
+  // The stamp is the time of the newest source before the build. A file that changes during the build is newer, so the
+  // next call builds again.
   const newest = Math.max(...sources.map((name) => newestTime(path.join(root, name))));
   const built = Number(readText(buildStamp) ?? 0);
   if (built >= newest && existsSync(path.join(root, "dist", "main.js"))) return;

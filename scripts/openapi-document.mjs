@@ -6,7 +6,7 @@ import { silentLogger } from "../src/base/logger.ts";
 import { packageRoot } from "../src/base/package-root.ts";
 import { readPackageVersion } from "../src/base/package-version.ts";
 
-/** Generates the OpenAPI document from the routes of a server that handles no other request, so that it needs no subsystems. */
+/** Generates the OpenAPI document from the routes of a server without subsystems, which handles no other request. */
 export async function generateOpenApiDocument() {
   const server = createApiServer({
     store: { watch: () => () => {} },

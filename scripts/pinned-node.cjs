@@ -1,5 +1,5 @@
-// Chooses the Node.js for Berth: the one that started it if its version is supported, or else the version that
-// pinned-node.json names, which is downloaded once with the machine's npm into a separate folder.
+// Chooses the Node.js for Berth: the one that runs this script if Berth supports its version, or else the version that
+// pinned-node.json names. That version is downloaded once with the machine's npm into a separate folder.
 //
 //   node scripts/pinned-node.cjs SCRIPT [ARGUMENT...]      runs a script on a supported Node.js
 //
@@ -28,8 +28,8 @@ class NodeError extends Error {
 }
 
 /**
- * Returns true for the versions that `engines` of package.json allows; a test compares this function with it.
- * better-sqlite3 needs version 10 of Node-API, and crashes with 22.13, which lacks it.
+ * Returns true for the versions that `engines` of package.json allows, which a test verifies. better-sqlite3 needs
+ * version 10 of Node-API, and crashes on Node.js 22.13, which lacks that version.
  */
 function isFit(version) {
   const parts = (version || process.versions.node).split(".").map(Number);
@@ -109,8 +109,8 @@ function environmentOf(node) {
 }
 
 /**
- * Returns the command for the machine's npm on this Node.js. It is found through the npm that started this process, or in
- * PATH. Undefined if there is none.
+ * Returns the command for the machine's npm on this Node.js. Finds npm through the npm that started this process, or in
+ * PATH. Returns undefined if there is no npm.
  */
 function npmCommand() {
   const started = process.env.npm_execpath;

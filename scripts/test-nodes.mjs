@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// npm run test:nodes -- [VITEST ARGUMENT...]: runs the projects with native parts on the oldest and on the newest
-// supported Node.js. Their programs come from npm, into .berth/nodes, because npm ci empties node_modules. The last line
-// reads `N passed, N failed`.
+// npm run test:nodes -- [VITEST ARGUMENT...]: runs the test projects that use native code on the oldest and on the
+// newest supported Node.js. npm installs these two versions into .berth/nodes, because npm ci empties node_modules. The
+// last line reads `N passed, N failed`.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";

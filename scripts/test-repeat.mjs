@@ -56,7 +56,7 @@ function greenInARow() {
 
 async function runOnce() {
   const busy = Array.from({ length: BUSY_PROCESSES }, () =>
-    // These processes exit when this one exits for any reason.
+    // A process that keeps a core busy exits when this process exits, for whatever reason.
     spawn(process.execPath, ["-e", "const of = process.ppid; while (process.ppid === of);"], {
       stdio: "ignore",
     }),

@@ -185,7 +185,10 @@ async function benchSchema(load: Load, daemon: BenchDaemon): Promise<Figure> {
   };
 }
 
-/** Measures an interactive stream with six background streams, and one that starts while all eight sequences are used. */
+/**
+ * Measures an interactive stream next to six background streams, and an interactive stream that starts while background
+ * streams use all eight sequences.
+ */
 async function benchBackground(load: Load, daemon: BenchDaemon): Promise<Figure[]> {
   const options = { prompt: `${WORDS} again`, tokens: load.answerTokens };
   const rounds: { alone: Speed; beside: Speed; admission: number }[] = [];
@@ -280,7 +283,7 @@ async function withBackgroundLoad<T>(
   }
 }
 
-/** Compares one durable append, which each request makes, with a whole request of 32 tokens. */
+/** Compares one durable append to the ledger, which each request causes, with a whole request of 32 tokens. */
 async function benchLedgerShare(load: Load, daemon: BenchDaemon): Promise<Figure> {
   const dir = await mkdtemp(join(tmpdir(), "berth-bench-ledger-"));
   const pairs: { append: number; request: number }[] = [];

@@ -1,4 +1,4 @@
-// Prints the answer to a question while the model writes it, and needs no package:
+// Prints the answer to a question while the model writes it. Needs no package. Usage:
 //   node examples/assistant/chat.mjs "Name three rivers"
 // The variable BERTH_ASSISTANT_URL contains the assistant's address. The default is http://127.0.0.1:7777.
 const url = process.env.BERTH_ASSISTANT_URL ?? "http://127.0.0.1:7777";

@@ -1,4 +1,4 @@
-// Converts a text to JSON that matches a schema, and needs the package "openai":
+// Converts a text to JSON that matches a schema. Needs the package "openai". Usage:
 //   node examples/assistant/invoice.mjs "Two pears, 3.20"
 // The variable BERTH_ASSISTANT_URL contains the assistant's address. The default is http://127.0.0.1:7777.
 import OpenAI from "openai";

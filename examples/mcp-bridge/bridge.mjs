@@ -1,7 +1,8 @@
 #!/usr/bin/env node
-// Makes an MCP server that communicates on stdin and stdout available on a socket in the assistant's folder of apps:
+// Makes an MCP server that communicates on stdin and stdout available on a socket in the assistant's folder of apps.
+// Usage:
 //   node bridge.mjs APP_ID -- COMMAND [ARGUMENT...]
-// Each connection has its own process, which is stopped when the connection closes. See README.md.
+// For each connection, the bridge starts COMMAND, and stops it when the connection closes. See README.md.
 import { spawn } from "node:child_process";
 import { chmod, mkdir, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
@@ -10,7 +11,7 @@ import { join } from "node:path";
 /** The maximum number of connections. The assistant opens one; further connections are for debugging. */
 const CONNECTIONS_MAX = 4;
 /**
- * The pause before SIGTERM, after stdin was closed, and again before SIGKILL. The specification of MCP
+ * The pause between closing stdin and sending SIGTERM, and between SIGTERM and SIGKILL. The specification of MCP
  * recommends this order.
  */
 const GRACE_MS = 2_000;

@@ -31,7 +31,7 @@ const server = createServer((request, response) => {
     response.end(`${text}\n`);
   };
   if (!question) return say(200, "ask me something: /?q=What+is+a+berth");
-  // A closed connection aborts the request to the model.
+  // When the client closes its connection, the request to the model is aborted.
   const gone = new AbortController();
   response.on("close", () => gone.abort());
   answerTo(question, gone.signal).then(

@@ -8,8 +8,7 @@ import { fromJsonSchema, McpServer } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { NoteStore } from "./note-store.mjs";
 
-// The manifest declares the arguments of each tool. The app reads them from the manifest, so that both are always
-// equal.
+// The app reads the arguments of its tools from the manifest that declares them, so that app and manifest always agree.
 const manifestUrl = new URL("org.example.Notes.json", import.meta.url);
 const manifest = JSON.parse(await readFile(manifestUrl, "utf8"));
 
@@ -74,7 +73,8 @@ for (const signal of ["SIGINT", "SIGTERM"]) {
 }
 
 /**
- * Claims the bus name of the service: the session bus stops a service that it has started but that claims no name.
+ * Claims the app's bus name. The session bus stops a service that it has started if the service does not claim its
+ * name.
  */
 async function takeBusName() {
   const address = process.env.DBUS_STARTER_ADDRESS;

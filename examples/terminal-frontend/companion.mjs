@@ -69,8 +69,8 @@ export class Companion {
   }
 
   /**
-   * Claims the name of the frontend. The calls are answered directly, because `bus.export()` of dbus-next sends
-   * stack traces to callers, and does not name the caller.
+   * Claims the frontend's bus name and answers the calls to it. Does not use `bus.export()` of dbus-next, because that
+   * method sends stack traces to callers, and does not name the caller.
    */
   async serveWindow({ summon, hide }) {
     let isVisible = true;
@@ -87,7 +87,7 @@ export class Companion {
     };
     this.#bus.addMethodHandler((message) => {
       if (message.path !== pathOf(UI) || message.interface !== UI) return false;
-      // Any program may call this: the prompt is only shown, and only the user can send it.
+      // Any program may call Summon: the frontend only shows the prompt, and only the user can send the prompt.
       const method = methods[message.member];
       if (method === undefined) return false;
       const answer = method(...message.body);
@@ -152,7 +152,7 @@ class Turn {
     return this.#signals.shift();
   }
 
-  /** Resolves when an unread signal exists. */
+  /** Resolves when the query has an unread signal. */
   async arrival() {
     while (this.#signals.length === 0)
       await new Promise((resolve) => {

@@ -14,8 +14,8 @@ const safe = (text) =>
     "",
   );
 /**
- * Does the same for a single line, and also removes line breaks, so that the text can neither imitate other lines nor
- * act as Enter.
+ * Removes control and direction characters and line breaks, so that a text on one line can neither imitate other lines
+ * nor act as Enter.
  */
 const safeLine = (text) => safe(text.replace(/\s+/g, " "));
 
@@ -42,7 +42,8 @@ try {
   };
   process.exitCode = verb === "ask" ? await ask() : await chat();
 } catch (error) {
-  // docs/assistant-errors.md lists dev.assistant.Error.* and org.freedesktop.DBus.Error.*.
+  // The table in docs/assistant-errors.md explains the error names dev.assistant.Error.* and
+  // org.freedesktop.DBus.Error.*.
   console.error(`error: ${error.type ?? "failed"}: ${safeLine(error.message)}`);
   process.exitCode = 1;
 } finally {
@@ -71,7 +72,8 @@ async function chat() {
   for (;;) {
     while (elsewhere.length > 0) {
       const [queryId, spec] = elsewhere.shift();
-      // Another program may have answered first, or the time limit has passed: then this answer is not needed.
+      // Respond fails if another program has answered first or the time limit has passed. This answer is then not
+      // needed.
       await companion
         .respond(queryId, spec.question, await decide(spec, undefined, true))
         .catch(() => {});
@@ -93,7 +95,7 @@ async function chat() {
   }
 }
 
-/** Runs one turn, from the question to its end; Ctrl-C cancels it. */
+/** Runs one turn, from the prompt to the end of the model's answer; Ctrl-C cancels the turn. */
 async function play(prompt, options) {
   if (values.model) options.model_hint = variant("s", values.model);
   const turn = await companion.ask(prompt, options);
@@ -111,7 +113,7 @@ async function play(prompt, options) {
       if (member === "ConfirmationNeeded") {
         const spec = JSON.parse(value);
         const answer = await decide(spec, turn.arrival());
-        // Another program has answered first, and the turn continues.
+        // `answer` is undefined if another program has answered first. The turn then continues.
         if (answer !== undefined)
           await companion.respond(turn.queryId, spec.question, answer).catch(() => {});
       }

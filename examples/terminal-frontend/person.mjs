@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** The minimum time before an answer to a question is accepted. */
+/** The minimum time between showing a question and accepting an answer. */
 const HOLD_MS_MIN = 100;
 
 export class Person {
@@ -90,8 +90,8 @@ export class Person {
   }
 
   /**
-   * Replaces the text after the prompt with text from another program. During a question it waits for the next
-   * prompt, because the text must never become an answer.
+   * Replaces the text after the prompt with text from another program. While a question is open, the text waits for the
+   * next prompt, because it must never become an answer.
    */
   prefill(text) {
     process.stderr.write("\u0007");

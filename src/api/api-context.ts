@@ -38,12 +38,12 @@ export interface ApiDependencies {
     readonly dataDir: string;
     /** Addresses and networks of reverse proxies whose X-Forwarded-For header names the client. */
     readonly trustedProxies: readonly string[];
-    /** The `Config.values`, in which secrets are redacted. */
+    /** The effective settings (`Config.values`). Secrets in them are redacted. */
     readonly values: readonly ConfigValue[];
     /** Port of the ingress; undefined if it does not serve HTTP. */
     readonly httpPort: number | undefined;
     readonly httpsPort: number | undefined;
-    /** Largest accepted source archive. */
+    /** The size of the largest source archive that the API accepts. */
     readonly uploadBytesMax: number;
   };
   /** The certificate for HTTPS. If it is absent, the API speaks HTTP. */
@@ -57,7 +57,7 @@ export interface ApiDependencies {
 /** The dependencies of every route. */
 export interface ApiContext extends ApiDependencies {
   readonly hub: ChangeHub;
-  /** A signal that is aborted when the server starts to close. The abort ends waits and streams. */
+  /** A signal that is aborted when the server starts to close. The abort ends waiting requests and event streams. */
   readonly closing: AbortSignal;
   readonly startedAtMs: number;
 }
@@ -81,9 +81,9 @@ declare module "fastify" {
   }
   interface FastifyContextConfig {
     access?: Access;
-    /** The response lasts until its reader disconnects, so its duration is not measured. */
+    /** If true, the response lasts until the client disconnects, so the duration of the request is not measured. */
     isStream?: boolean;
-    /** The body for the OpenAPI document, if the route reads it itself. */
+    /** The request body for the OpenAPI document, if the route parses the body itself. */
     documentedBody?: TSchema;
   }
 }

@@ -52,8 +52,8 @@ const REQUEST_MS_MAX = 300_000;
 const CLOSE_GRACE_MS = 2_000;
 
 /**
- * Creates the REST API; the caller makes it listen. `close()` ends streams and waits, lets running requests finish,
- * and leaves the store open.
+ * Creates the REST API; the caller makes it listen. `close()` ends event streams and waiting requests, lets all other
+ * requests finish, and leaves the store open.
  */
 export function createApiServer(options: ApiDependencies): FastifyInstance {
   const closing = new AbortController();

@@ -4,7 +4,7 @@ import { isKind } from "../resources/resource.ts";
 import type { Admission } from "../store/store.ts";
 import type { ApiContext } from "./api-context.ts";
 
-/** Creates an admission check for the store. It throws AdmissionError. */
+/** Returns the check that the store runs before it writes an App. The check throws AdmissionError. */
 export function createAppAdmission({ store, config }: ApiContext): Admission<"App"> {
   return (app) => new AppAdmission(store, config).assertAdmissible(app);
 }

@@ -54,9 +54,9 @@ export interface AppWriteRequest {
 }
 
 /**
- * Writes an app for a route: dry run or write, optional wait, response. Throws what
- * `Store.apply` throws, ConflictError `conflict` if another App has a domain, and ConflictError `wrong_state` for a
- * wait that ends with a failure.
+ * Writes an app for a route, or only plans the write if the request is a dry run. Waits for the app if the request asks
+ * for that, and responds. Throws what `Store.apply` throws, ConflictError `conflict` if another App has a domain, and
+ * ConflictError `wrong_state` for a wait that ends with a failure.
  */
 export async function writeApp(
   context: ApiContext,
@@ -145,7 +145,8 @@ export async function waitUntilReady(
 }
 
 /**
- * Returns the resource that a dry run of `intent` would write. The plans of other Apps in the same request use it.
+ * Returns the resource that a dry run of `intent` would write. Other Apps of the same request are planned as if that
+ * resource existed.
  */
 export function toPlannedResource(
   intent: Pick<Manifest, "kind" | "spec">,
@@ -160,7 +161,10 @@ function isSecret(
   return intent.kind === "Secret";
 }
 
-/** Marks a write that changed nothing with a header, since the body has no field for it. Returns true for a change. */
+/**
+ * Sets a header on the response if the write changed nothing, because the body has no field for that. Returns true for
+ * a change.
+ */
 export function setChangedHeader(
   reply: FastifyReply,
   result: Pick<ApplyResult, "created" | "changes">,

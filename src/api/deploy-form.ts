@@ -10,7 +10,7 @@ const KNOWN_PARTS = "known parts: config, source";
 
 const checkConfig = compileValidator(SourceDeployConfig, "body");
 
-/** A part of a source deploy. The two parts are in the order of the request. */
+/** A part of a source deploy. The parts arrive in the order in which the client sends them. */
 export type DeployFormPart =
   | { readonly type: "config"; readonly config: SourceDeployConfig }
   /** The caller reads the stream to its end before it requests the next part. */
@@ -24,7 +24,7 @@ export async function* readDeployForm(request: FastifyRequest): AsyncGenerator<D
   assertForm(request);
   const seen = new Set<string>();
   for await (const part of readParts(request)) {
-    // Parsers of forms return a part without a name, although their types do not say so.
+    // The form parser can return a part without a name, although its types exclude that.
     const name: string | undefined = part.fieldname;
     if (name === undefined)
       throw new BerthError("invalid_request", `a part of the form has no name; ${KNOWN_PARTS}`);

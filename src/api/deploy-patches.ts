@@ -62,8 +62,8 @@ export function createRedeployPatch(nowMs: number): DeployPatch {
 }
 
 /**
- * Returns the annotations of a redeploy. They also retry a quarantined revision or a failed build, because the user
- * asks for it.
+ * Returns the annotations that a redeploy sets. They also make Berth retry a quarantined revision or a failed build,
+ * because the user asks for a deploy.
  */
 function createRedeployAnnotations(nowMs: number): Record<string, string | null> {
   const now = timestamp(nowMs);

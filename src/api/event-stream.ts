@@ -3,7 +3,10 @@ import type { FastifyReply } from "fastify";
 import type { Clock } from "../base/clock.ts";
 import { BerthError } from "../base/errors.ts";
 
-/** Limit of the unread data of a reader, about twenty thousand changes. Beyond it the connection is closed. */
+/**
+ * The maximum amount of data that a client has not read yet, about twenty thousand changes. The server closes the
+ * connection of a client above this limit.
+ */
 const BUFFER_BYTES_MAX = 4 * 1024 * 1024;
 /**
  * The interval of heartbeats. Proxies close connections that are silent for about a minute; the SSE specification
@@ -73,11 +76,11 @@ export class EventStream {
     this.#stopHeartbeat = repeat(clock, HEARTBEAT_MS, () => this.#push(":\n\n"));
     closing.addEventListener("abort", onClosing, { once: true });
     if (closing.aborted) this.end();
-    // Data is sent immediately, so that the reader knows that it is connected.
+    // The first data is sent immediately, so that the client knows that it is connected.
     else this.#push("retry: 2000\n\n");
   }
 
-  /** Is aborted when the reader disconnects or is disconnected, or when the server closes. */
+  /** Is aborted when the client or the server ends the stream. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }

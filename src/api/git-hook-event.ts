@@ -8,7 +8,7 @@ export type GitHookEvent =
   | {
       readonly type: "push";
       readonly urls: readonly string[];
-      /** Full name, such as refs/heads/main; undefined if the event lacks it. */
+      /** The full name of the pushed ref, such as refs/heads/main; undefined if the event lacks it. */
       readonly ref: string | undefined;
     }
   /** An event that Berth ignores: one of another type, or a push that deletes a branch. */
@@ -41,7 +41,7 @@ export function parseGitHook(headers: IncomingHttpHeaders, body: Buffer): GitHoo
   if (payload === undefined) {
     throw new BerthError("invalid_request", "the body is not that of a push");
   }
-  // A deleted branch cannot be fetched.
+  // A push that deletes a branch is ignored, because there is nothing to fetch.
   if (payload["deleted"] === true || payload["after"] === "0".repeat(40)) {
     return { type: "other" };
   }

@@ -18,6 +18,8 @@ export function archiveTooLargeError(bytesMax: number): BerthError {
   return new BerthError(
     "payload_too_large",
     `the archive is too large: at most ${formatBytes(bytesMax)} are accepted`,
-    { hint: "exclude what the build does not need with .dockerignore, or raise upload_limit" },
+    {
+      hint: "use .dockerignore to exclude files that the build does not need, or raise upload_limit",
+    },
   );
 }

@@ -2,8 +2,8 @@ import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 
 /**
- * The limit of a response. Ten thousand lines are usually a few MB, but lines of the maximum length would be hundreds
- * of MB.
+ * The maximum number of characters of a response. Ten thousand lines are usually a few MB, but lines of the maximum
+ * length would be hundreds of MB.
  */
 const RESPONSE_CHARACTERS_MAX = 32 * 1024 * 1024;
 

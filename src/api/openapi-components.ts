@@ -92,7 +92,7 @@ const composedSchemas: Readonly<Record<string, JsonObject>> = {
   AppSpecPatch: {
     type: "object",
     description:
-      "Fields of AppSpec, and labels. null removes a field; fields that are not given stay.",
+      "Fields of AppSpec, and labels. null removes a field; a field that is left out keeps its value.",
     additionalProperties: true,
   },
   AppWriteAnswer: { oneOf: [createReference("AppDetails"), createReference("DryRunReport")] },

@@ -29,7 +29,7 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
         { name: "resources", description: "Every kind, in the form of its manifest" },
         { name: "specs", description: "The watched folder" },
         { name: "webhooks", description: "Messages to other programs about events of apps" },
-        { name: "events", description: "What happens, and who did it" },
+        { name: "events", description: "Changes of resources, and who made them" },
         { name: "models", description: "Language models" },
         { name: "auth", description: "Sessions and tokens" },
         { name: "system", description: "The server itself" },
@@ -57,7 +57,10 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
   });
 }
 
-/** The document that the build generates (scripts/build.mjs), which takes longer than a reader should wait. */
+/**
+ * The OpenAPI document that the build generates (scripts/build.mjs), because generating it takes longer than a reader
+ * should wait.
+ */
 const builtDocument = join(import.meta.dirname, "openapi.json");
 
 export function openApiRoutes(api: Api): void {

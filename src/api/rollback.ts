@@ -92,7 +92,10 @@ function findRequestedImage({ metadata, spec, status }: Resource<"App">): string
     : null;
 }
 
-/** Returns the annotation that pins an App to the image of the revision, or that removes such a pin. */
+/**
+ * Returns the annotation that pins an App to the image of the revision. If the image is unknown, returns the annotation
+ * that removes an earlier pin.
+ */
 export function createImageHold(
   app: Resource<"App">,
   { spec, image, imageId }: Revision,
@@ -105,9 +108,9 @@ export function createImageHold(
 }
 
 /**
- * Returns the annotations that pin an App with a source to the commit of the revision, or that remove such a pin. An
- * archive needs none, because the spec names it. Throws ConflictError `wrong_state` if neither the image nor the source
- * of the revision is available.
+ * Returns the annotations that pin an App with a source to the commit of the revision, or that remove such a pin. A
+ * source archive needs no pin, because the spec names one archive. Throws ConflictError `wrong_state` if neither the
+ * image nor the source of the revision is available.
  */
 export function createSourceHold(
   app: Resource<"App">,
@@ -117,7 +120,7 @@ export function createSourceHold(
   const { source } = target.spec;
   const isHeld = app.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
   const release = isHeld ? { [SOURCE_REVISION_ANNOTATION]: null } : {};
-  // Berth keeps the archives of all kept revisions.
+  // An archive remains available for as long as Berth keeps a revision that uses it.
   if (source === undefined || "archive" in source) return release;
   const build = target.image === null ? undefined : store.builds.findByImage(target.image);
   const revisionGoneError = (why: string) =>
@@ -125,7 +128,7 @@ export function createSourceHold(
       hint: `deploy that version again; see GET /api/apps/${app.metadata.name}/revisions`,
     });
   if (build === undefined) throw revisionGoneError("Berth does not know the source of its image");
-  // A commit can be fetched and built again; the content of a folder has changed since.
+  // A commit can be fetched and built again, but the earlier content of a folder cannot.
   if ("local" in source && !store.ownedImages.list(app.metadata.name).includes(build.image)) {
     throw revisionGoneError(
       "its image has been removed, and the folder that it was built from has changed",
@@ -135,8 +138,8 @@ export function createSourceHold(
 }
 
 /**
- * Returns the merge patch that turns one spec into the other. It contains only differences, so that unchanged fields of
- * files cause no conflict. Pure.
+ * Returns the merge patch that turns one spec into the other. The patch contains only differences, so that it does not
+ * conflict with spec files that own the other fields. Pure.
  */
 export function createRollbackPatch(current: AppSpec, target: AppSpec): Record<string, unknown> {
   const patch: Record<string, unknown> = {};

@@ -21,7 +21,7 @@ export const appWriteResponses = responses({ 200: AppWriteResponse, 202: AppWrit
 
 export const NameParams = Type.Object({ name: Type.String() }, closed);
 
-/** The body of a POST without content: none, or an empty object. */
+/** The body of a POST without content: no body at all, or an empty object. */
 export const EmptyBody = Type.Unsafe<Record<string, never> | null>({
   type: ["object", "null"],
   additionalProperties: false,

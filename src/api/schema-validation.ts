@@ -8,7 +8,7 @@ import { CreateSecretBody, PatchSecretBody, PutSecretBody } from "../resources/w
 
 const common = { allErrors: true, strict: false, verbose: true, useDefaults: false } as const;
 const bodyAjv = new Ajv2020({ ...common, coerceTypes: false });
-/** Values in a URL are text, so numbers and booleans are converted. */
+/** Converts texts to numbers and booleans, because all values in a URL are text. */
 const parameterAjv = new Ajv2020({ ...common, coerceTypes: true });
 
 export type HttpPart = "body" | "querystring" | "params" | "headers";

@@ -5,8 +5,8 @@ import type { Store } from "../store/store.ts";
 const NAMED_MAX = 5;
 
 /**
- * Refuses the deletion of a Secret that Apps or Models refer to: each of them would fail at its next start. Throws
- * ConflictError `conflict`, which names them.
+ * Refuses the deletion of a Secret that Apps or Models refer to, because each of them would fail at its next start.
+ * Throws ConflictError `conflict` with the names of these Apps and Models.
  */
 export function assertSecretUnused(store: Store, secret: string): void {
   const apps = store
@@ -22,6 +22,6 @@ export function assertSecretUnused(store: Store, secret: string): void {
   const named = users.slice(0, NAMED_MAX).join(", ");
   const more = users.length > NAMED_MAX ? ` and ${users.length - NAMED_MAX} more` : "";
   throw new ConflictError("conflict", `secret "${secret}" is used by ${named}${more}`, {
-    hint: "change or delete what uses it first, or delete it anyway with force",
+    hint: "first change or delete the apps and models that use the secret, or delete it anyway with force",
   });
 }

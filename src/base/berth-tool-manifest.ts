@@ -1,7 +1,7 @@
 /**
- * The manifest with which Berth offers itself as an app on the agent bus, with tools for the apps of a server. Both
- * the companion and the tool server read it here, so that the manifest and the definitions that the server reports
- * cannot differ. A test validates it with the rules for manifests of other apps.
+ * The id of Berth's own tool manifest, with which Berth offers itself as an app on the agent bus, with tools for the
+ * apps of a server. Both the companion and the tool server read the manifest from this module, so that they agree about
+ * the tools. A test validates the manifest with the rules for manifests of other apps.
  */
 export const BERTH_APPS_ID = "dev.berth.apps";
 
@@ -54,7 +54,7 @@ const undoId = {
   type: "string",
   pattern: "^[0-9a-f]{32}$",
   maxLength: 32,
-  description: "undo_id from the result of the call to undo",
+  description: "the undo_id that the call returned which is now undone",
 } as const;
 
 const nameOnlySchema = {
@@ -64,7 +64,7 @@ const nameOnlySchema = {
   additionalProperties: false,
 } as const;
 
-/** Undo by restoring the state that the tool server saved before the call; the result of the call holds its id. */
+/** The undo of a tool whose call saves the state first: restores that state by the id in the result of the call. */
 const undoByRestoring = {
   tool: "restore_app",
   map: { name: "$input.name", undo_id: "$result.undo_id" },
@@ -94,7 +94,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "Read an app's log",
     tier: "read",
     description:
-      "Reads the newest log lines of an app, oldest first. The app and its users wrote their content.",
+      "Reads the newest log lines of an app, oldest first. The content of the lines comes from the app and its users.",
     input_schema: {
       type: "object",
       properties: {
@@ -121,7 +121,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "Deploy an app",
     tier: "write",
     description:
-      "Deploys a container image, a git repository or a template. An existing app gets the new version and keeps its settings; otherwise the app is created. For an app with a source, none of image, git and template deploys the newest version of that source. Waits up to 45 seconds for the app to be ready, and reports its progress.",
+      "Deploys a container image, a git repository or a template. An existing app gets the new version and keeps its settings; otherwise the app is created. If an app has a source, a call without image, git and template deploys the newest version of that source. Waits up to 45 seconds for the app to be ready, and reports its progress.",
     input_schema: {
       type: "object",
       properties: {
@@ -218,7 +218,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "Go back to an earlier version of an app",
     tier: "write",
     description:
-      "Goes back to an earlier revision of an app; without a number, to the last stable revision before the current one. describe_app lists revisions.",
+      "Goes back to an earlier revision of an app; without a revision number, to the last stable revision before the current one. describe_app lists revisions.",
     input_schema: {
       type: "object",
       properties: {

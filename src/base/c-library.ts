@@ -14,7 +14,8 @@ export const MUSL_NOTICE =
   "llama.cpp does not run on this system, whose C library is musl: the assistant answers as a stub, not with a model";
 
 function thisSystem() {
-  // Without `excludeNetwork`, the report resolves the host name of every connected peer, which takes seconds.
+  // Without `excludeNetwork`, Node's diagnostic report resolves the host name of every connected peer, which takes
+  // seconds.
   Reflect.set(process.report, "excludeNetwork", true);
   return { platform: process.platform, report: process.report.getReport() };
 }

@@ -6,8 +6,8 @@ export interface Clock {
   /** Returns milliseconds since the Unix epoch. */
   now(): number;
   /**
-   * Runs `callback` once after `delayMs` (0 or more). Returns a function that cancels the timer; it has no effect
-   * after the callback ran.
+   * Runs `callback` once after `delayMs` (0 or more). Returns a function that cancels the timer, and that has no effect
+   * after the callback has run.
    */
   setTimer(delayMs: number, callback: () => void): () => void;
 }

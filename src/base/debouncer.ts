@@ -1,11 +1,11 @@
 import type { Clock } from "./clock.ts";
 
 /**
- * Delay in milliseconds without a further hint: long enough for an editor to finish saving, and too short for a user
- * to notice.
+ * The time without a further hint after which the call is made, in milliseconds: long enough for an editor to finish
+ * saving, and too short for a user to notice.
  */
 const QUIET_MS = 50;
-/** Longest delay in milliseconds while hints keep arriving. */
+/** The longest delay of the call in milliseconds while hints keep arriving. */
 const QUIET_MAX_MS = 500;
 
 /**

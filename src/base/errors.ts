@@ -83,7 +83,7 @@ export class NotFoundError extends BerthError {
   }
 }
 
-/** Thrown if a write conflicts with the current state. Repeating it unchanged does not help. */
+/** Thrown if a write conflicts with the current state. Repeating the same write does not help. */
 export class ConflictError extends BerthError {
   constructor(
     code: "conflict" | "name_taken" | "field_owned" | "wrong_state",

@@ -2,8 +2,8 @@ import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 
 /**
  * Validates values by one of Berth's own schemas (JSON Schema, draft 07). The schema is compiled when the first value
- * is validated, because a process uses few of its schemas. It is not validated against the meta-schema, which would
- * take longer to compile than any of these schemas.
+ * is validated, because a process uses few of its schemas. Schemas are not validated against the meta-schema, which
+ * would take longer to compile than any of these schemas.
  */
 export class LazyValidator<Value> {
   readonly #schema: object;

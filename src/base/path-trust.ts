@@ -1,7 +1,10 @@
 import { lstatSync, readlinkSync, type Stats } from "node:fs";
 import { join, parse, sep } from "node:path";
 
-/** The limit of the Linux kernel; a path with more links probably leads in a circle. */
+/**
+ * The number of symbolic links that the Linux kernel follows in one path; a path with more links probably leads in a
+ * circle.
+ */
 const LINKS_MAX = 40;
 const STICKY = 0o1000;
 const WRITABLE_BY_OTHERS = 0o022;

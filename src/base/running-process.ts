@@ -44,7 +44,7 @@ export async function terminateProcess(
     try {
       process.kill(pid, name);
     } catch {
-      // The process has ended already.
+      // The process has already ended, so it cannot receive the signal.
     }
     if (await waitUntilGone(isRunning, limitMs, clock, signal)) return;
   }

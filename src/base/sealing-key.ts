@@ -46,7 +46,7 @@ export class SealingKey {
     return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()]);
   }
 
-  /** Returns a text that `seal` has sealed in the same context. Throws SealBrokenError. */
+  /** Opens a text that `seal` has sealed in the same context. Throws SealBrokenError. */
   open(sealed: Buffer, context: Uint8Array): Buffer {
     try {
       const nonce = sealed.subarray(0, NONCE_BYTES);

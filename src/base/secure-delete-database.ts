@@ -7,9 +7,9 @@ import {
 } from "./sqlite.ts";
 
 /**
- * Opens a database that erases deleted content: SQLite overwrites its pages with zeros and keeps no temporary files.
- * If another program has locked the database, calls do not wait but throw `SQLITE_BUSY`, so that the caller can wait
- * without blocking the daemon. Errors of SQLite are thrown unchanged.
+ * Opens a database that erases deleted content: SQLite overwrites deleted content with zeros and keeps no temporary
+ * files. If another program has locked the database, calls do not wait but throw `SQLITE_BUSY`, so that the caller can
+ * wait without blocking the daemon. Errors of SQLite are thrown unchanged.
  */
 export function openSecureDeleteDatabase(
   options: { readonly file: string; readonly durability: Durability },

@@ -60,7 +60,7 @@ export function openDatabase(options: {
 
 /**
  * Maps an error of SQLite to a BerthError: `disk_full`, `store_corrupt`, or `internal` with SQLite's code. Returns
- * other errors unchanged. SQLite's own text may contain a path, so it is only in the cause.
+ * other errors unchanged. SQLite's own text may contain a path, so only the cause contains it.
  */
 export function mapSqliteError(error: unknown): unknown {
   if (error instanceof TypeError && error.message.includes("connection is not open")) {
@@ -81,7 +81,10 @@ export function mapSqliteError(error: unknown): unknown {
   });
 }
 
-/** Maps a system error about a file of the database. Its text contains paths, so it is only in the cause. */
+/**
+ * Maps a system error about a file of the database. The text of the system error contains paths, so only the cause
+ * contains it.
+ */
 function mapSystemError(error: unknown): unknown {
   if (!(error instanceof Error) || !("syscall" in error) || !("code" in error)) return error;
   if (error.code === "ENOSPC" || error.code === "EDQUOT") return diskFullError(error);
@@ -111,7 +114,7 @@ export function migrate(db: SqliteDatabase, migrations: readonly Migration[]): v
     throw new BerthError(
       "wrong_state",
       `the store was written by a newer version of Berth (schema ${current}; this one knows ${migrations.length})`,
-      { hint: "start the newer version again, or restore a backup made with this one" },
+      { hint: "start the newer version again, or restore a backup that this version has made" },
     );
   }
   try {

@@ -12,8 +12,8 @@ export class TaskGroup implements AsyncDisposable {
 
   constructor(onError: (error: unknown, name: string) => void) {
     this.#onError = onError;
-    // Every running task listens to the signal, so hundreds of listeners are normal and the default warning does not
-    // apply.
+    // Every running task listens to the signal, so hundreds of listeners are normal, and Node's warning about a leak
+    // would be wrong.
     setMaxListeners(0, this.#controller.signal);
   }
 

@@ -5,7 +5,7 @@ const STEMMED_CHARACTERS_MAX = 64;
 
 /**
  * Matches a word as FTS5's tokenizer `unicode61` defines it: letters, digits, marks and private-use characters. All
- * others separate words.
+ * other characters separate words.
  */
 const wordPattern = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
 /** Matches characters of scripts without spaces between words, and of Hangul, which attaches particles to words. */

@@ -40,7 +40,7 @@ export function chooseWebPort(
     : undefined;
 }
 
-/** Lists the ports that the service names itself: in PORT, and in the URL of its health check. */
+/** Lists the ports that the service itself names: in PORT, and in the URL of its health check. */
 function listOwnPorts(conversion: ServiceConversion): WebPort[] {
   const variable = conversion.env.get("PORT")?.value ?? "";
   const found = /^\d{1,5}$/.test(variable)

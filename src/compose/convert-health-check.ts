@@ -2,7 +2,7 @@ import { type ComposeNode, getValue } from "./compose-tree.ts";
 import { convertDuration, isLongerThan } from "./quantities.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Compose's defaults, which are written to the spec because those of Berth are shorter. */
+/** The default times of Compose, which are written to the spec because Berth's default times are shorter. */
 const COMPOSE_INTERVAL = "30s";
 const COMPOSE_TIMEOUT = "30s";
 

@@ -22,7 +22,10 @@ export function convertTraefikLabels(
   if (prefix !== undefined && stripped.has(prefix.replace(/\/+$/, ""))) hints.stripPrefix = true;
 }
 
-/** Reports the middlewares of routers that no label of this service declares; they may protect the service. */
+/**
+ * Reports middlewares that a router of the service uses but that no label of the service declares. Such a middleware
+ * may protect the service.
+ */
 function reportForeignMiddlewares(scope: ServiceConversion, labels: readonly Entry[]): void {
   const declared = labels.map(({ key }) => /^traefik\.http\.middlewares\.([^.]+)\./.exec(key)?.[1]);
   for (const { key, value } of labels) {

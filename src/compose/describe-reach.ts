@@ -1,7 +1,7 @@
 import { posix, resolve } from "node:path";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** The sockets through which a container engine is controlled, wherever they are. */
+/** The sockets through which a container engine is controlled, in whatever folder they are. */
 const engineSocket = /(^|\/)(docker|podman|containerd|crio)\.sock$/;
 /** Files without secrets that many images mount to have the time zone of the machine. */
 const harmlessFiles: ReadonlySet<string> = new Set(["/etc/localtime", "/etc/timezone"]);
@@ -11,7 +11,7 @@ export const REACH_HINT =
 
 /**
  * Returns the reason why a mount, a build or a file of variables gives an app access to more than the files of its
- * project; undefined for a path in the project's folder. For a link, its target counts.
+ * project; undefined for a path in the project's folder. For a symbolic link, the target counts.
  */
 export function describeReach(
   conversion: ServiceConversion,

@@ -69,7 +69,8 @@ export function parseEnvFile(text: string, outerVariables: Variables, isRaw = fa
 
   function add(key: string, value: string, line: number, shouldExpand: boolean): void {
     const expanded = shouldExpand ? interpolate(value, known) : { text: value, unsetVariables: [] };
-    // The text is kept, although Compose refuses it: in an env file it is nearly always part of a password.
+    // A text whose variables cannot be expanded is kept, although Compose refuses it: in an env file it is nearly
+    // always part of a password.
     const result = expanded.failure === undefined ? expanded.text : value;
     if (expanded.failure !== undefined)
       problems.push({ line, message: `${key}: ${expanded.failure}` });

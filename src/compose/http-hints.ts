@@ -7,7 +7,7 @@ export interface WebPort {
   readonly evidence: string;
 }
 
-/** A host name that the app should have, with the value that declares it. */
+/** A host name that the app should have, with the label or variable that declares the host name. */
 export interface WantedDomain {
   readonly domain: string;
   readonly node: ComposeNode;

@@ -62,7 +62,7 @@ function collectNamedTexts(conversion: ServiceConversion): NamedText[] {
 }
 
 /**
- * Finds a host name in a text, as a whole word: Returns `address` for a part of an address (`//db`, `user@db`,
+ * Finds a host name in a text, as a whole word. Returns `address` for a part of an address (`//db`, `user@db`,
  * `db:5432`), and `word` for a word that may mean something else. Neither `db-2` nor `mydb` contains `db`.
  */
 export function findHostReference(text: string, host: string): "address" | "word" | undefined {

@@ -6,9 +6,9 @@ import { findHostReference } from "./report-references.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /**
- * Reports old names of services that may remain after `--name-prefix` has renamed their apps. Names in files that are
- * mounted or built into an image are found in the files. Images themselves are not read, so one finding warns of all
- * of them. `reportReferences` reports the names inside values.
+ * Reports old names of services that may remain after `--name-prefix` has renamed their apps. Searches the files that
+ * are mounted or built into an image. Images are not searched, so one finding warns about all of them.
+ * `reportReferences` reports the names inside values.
  */
 export function reportUnreadNames(
   conversions: readonly ServiceConversion[],

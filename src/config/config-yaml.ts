@@ -5,7 +5,7 @@ import { ConfigError } from "./config-error.ts";
 export interface ConfigYaml {
   /** The mapping in the file; empty for an empty file. */
   readonly value: unknown;
-  /** Returns `file:line:column` of a top-level key, or only the file if it lacks the key. */
+  /** Returns `file:line:column` of a top-level key, or only the file if the file lacks the key. */
   readonly at: (key: string) => string;
 }
 

@@ -7,7 +7,7 @@ export interface TlsFiles {
   readonly keyFile: string;
 }
 
-/** Throws ConfigError if only one of the two is set. */
+/** Throws ConfigError if only one of certificate and key is set. */
 export function pairTlsFiles(
   certFile: string | undefined,
   keyFile: string | undefined,

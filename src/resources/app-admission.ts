@@ -39,8 +39,8 @@ export class AdmissionError extends ConflictError {
 
 /**
  * Checks Apps against all others before they are written: an App gets no domain of another App, and does not depend on
- * itself. A conflict that the stored App already has is allowed, so that it does not block other changes. The check
- * keeps a view of all Apps, so a new one is created for each request or batch.
+ * itself. A conflict that the stored App already has is allowed, so that it does not block other changes. An
+ * AppAdmission keeps a view of all Apps, so each request or batch needs a new one.
  */
 export class AppAdmission {
   readonly #store: Pick<AppReader, "get">;
@@ -143,7 +143,7 @@ export class AppAdmission {
       formatPointer(["spec", "dependsOn", String(dependsOn.indexOf(next))]),
       `dependsOn has a cycle: ${cycle.join(" -> ")}`,
       {
-        hint: `each of them would wait for the next one; remove ${next} from dependsOn of ${name}`,
+        hint: `each of these apps would wait for the next one; remove ${next} from dependsOn of ${name}`,
       },
     );
   }

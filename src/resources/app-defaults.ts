@@ -3,7 +3,7 @@ import type { AppSource, AppSpec, SecretReference, Volume } from "./app-spec.ts"
 import { NO_DOMAIN } from "./field-schemas.ts";
 import { isMovingReference } from "./image-reference.ts";
 
-/** An AppSpec with every default filled in and every quantity in its unit. */
+/** An AppSpec with every default filled in. Quantities are numbers in the unit that the name of the field contains. */
 export interface EffectiveApp {
   readonly image: string | undefined;
   readonly port: number | undefined;

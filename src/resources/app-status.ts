@@ -61,12 +61,13 @@ export interface ContainerStatus {
 }
 
 /**
- * The window after a switch in which a new version is observed, and switched back from if it fails:
+ * The time after a switch in which Berth observes the new version, and goes back to the previous one if the new one
+ * fails:
  *
  *   open -> passed: the new version is Ready, and the previous one drains
  *        -> failed: the requests go back to the previous version
  *
- * It is stored before the switch, so that Berth resumes it after a crash.
+ * The window is stored before the switch, so that Berth resumes the observation after a crash.
  */
 export interface RolloutWindow {
   /** The new version and the previous one, as hashes of their containers. */
@@ -77,7 +78,10 @@ export interface RolloutWindow {
   readonly since: number | null;
   /** The end of a window that passed. */
   readonly endedAt: number | null;
-  /** The containers of the new version at `since`, with their starts: another start is a restart. */
+  /**
+   * The containers of the new version with their times of start, as they were at `since`. A container with another time
+   * of start was restarted.
+   */
   readonly starts: readonly { readonly id: string; readonly startedAt: string | null }[];
 }
 
@@ -86,7 +90,7 @@ export interface RolloutWindow {
  * another image, even if the tag moves meanwhile.
  */
 export interface ImagePin {
-  /** The reference in the spec, or of the image that was built from the App's source. */
+  /** The reference in the App's spec, or the reference of the image that was built from the App's source. */
   readonly reference: string;
   /** The engine's id of the image. */
   readonly id: string;
@@ -181,7 +185,10 @@ export interface AppStatus {
   readonly observedGeneration: number;
   readonly conditions: readonly Condition[];
   readonly revisions: {
-    /** The numbers of three revisions: the last one that was attempted, that was fully applied, and that was stable. */
+    /**
+     * The numbers of three revisions: the last attempted one, the last one that was fully applied, and the last stable
+     * one.
+     */
     readonly attempted: number | null;
     readonly applied: number | null;
     readonly stable: number | null;

@@ -56,7 +56,9 @@ function checkFileChoice(spec: ModelSpec, add: IssueList["add"]): void {
   }
 }
 
-/** Checks git's rules for names. Only the hub can tell if the revision exists. */
+/**
+ * Returns true if git's rules allow the text as the name of a revision. Only the hub can tell if the revision exists.
+ */
 function isRevision(text: string): boolean {
   return (
     /^[^-/\s~^:?*[\\][^\s~^:?*[\\]*$/.test(text) && !text.includes("..") && !/\p{Cc}/u.test(text)

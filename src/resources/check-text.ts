@@ -10,8 +10,8 @@ const freeFields =
   /^\/spec\/(env|build\/args|entrypoint|command|healthCheck\/command|ingress\/maintenance)\//;
 
 /**
- * Checks that the labels of a resource, and the names, paths and addresses of an App, can be printed. Other characters
- * would control the terminal of a reader, or would show a path that differs from the one that the engine uses.
+ * Checks that the labels of a resource, and the names, paths and addresses of an App, can be printed. Unprintable
+ * characters could control the terminal of a reader, or show a path that differs from the one that the engine uses.
  */
 export function checkPrintable({ kind, metadata, spec }: Manifest): SpecIssue[] {
   const issues: SpecIssue[] = [];

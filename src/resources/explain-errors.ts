@@ -31,13 +31,13 @@ export function explainErrors(
   return [...unique.values()].slice(0, ISSUES_MAX);
 }
 
-/** An error. If the error is about a union, it includes the errors of the branches. */
+/** An error of Ajv. If the error is about a union, it includes the errors of the branches. */
 interface SchemaFailure {
   readonly error: ErrorObject;
   readonly inside: readonly SchemaFailure[];
 }
 
-/** Groups the errors of the branches with that of their union, which Ajv reports after them. */
+/** Groups the errors of the branches with the error of their union, which Ajv reports after them. */
 function groupUnionErrors(errors: readonly ErrorObject[]): SchemaFailure[] {
   const failures: SchemaFailure[] = [];
   for (const error of errors) {

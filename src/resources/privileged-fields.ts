@@ -70,16 +70,19 @@ export interface UncheckedField {
 
 const NAMED_MAX = 10;
 
-/** Thrown if an App would reach outside while it has fields that only writers without the scope `admin` have set. */
+/**
+ * Thrown if an App would have a privileged field together with fields that only writers without the scope `admin` have
+ * set.
+ */
 export class UncheckedFieldsError extends ConflictError {
-  /** The field that reaches outside, as a JSON Pointer. */
+  /** The privileged field, as a JSON Pointer. */
   readonly path: string;
 
   constructor(path: string, subject: string, fields: readonly UncheckedField[]) {
     const named = fields.slice(0, NAMED_MAX).map(describeField).join(", ");
     const more = fields.length > NAMED_MAX ? ` and ${fields.length - NAMED_MAX} more` : "";
     super("conflict", `${subject}, but no one with the scope admin has checked ${named}${more}`, {
-      hint: "read these fields, then set them in the same write, with the same values to keep them, or remove them first with the scope admin; write the other resources before this app",
+      hint: "read these fields; then, with the scope admin, include them in this write (with their present values to keep them), or remove them first; write the other resources before this app",
       details: { fields },
     });
     this.path = path;

@@ -14,8 +14,7 @@ for (const address of ["169.254.169.254", "169.254.170.2", "100.100.100.200"])
 refusedAddresses.addAddress("fd00:ec2::254", "ipv6");
 
 /**
- * Returns true for an address to which Berth never sends anything, including such an IPv4 address that is mapped to
- * IPv6.
+ * Returns true for an address to which Berth never sends anything, also if it is an IPv4 address in IPv6-mapped form.
  */
 export function isRefusedAddress(address: string): boolean {
   const version = isIP(address);

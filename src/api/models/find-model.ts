@@ -24,7 +24,7 @@ export type FoundModel =
     };
 
 /**
- * Looks an id up as the name of a Model, as its repository, in the catalog, and among the files of the assistant.
+ * Looks for the id among the names of Models, the repositories of Models, the catalog, and the files of the assistant.
  * Throws BerthError `invalid_request` for an invalid id, ConflictError `conflict` if several Models have the
  * repository, NotFoundError for an unknown name.
  */
@@ -84,7 +84,7 @@ function requireSingle<T extends { readonly metadata: { readonly name: string } 
   if (found.length < 2) return found[0];
   const names = found.map(({ metadata }) => metadata.name).join(", ");
   throw new ConflictError("conflict", `${id.text} is the repository of several models: ${names}`, {
-    hint: "use the name of one of them",
+    hint: "use the name of one of these models",
   });
 }
 
@@ -127,7 +127,7 @@ export function createModelManifest(
   }
   const { id, path } = found.file;
   if (path === null) throw noModelFileError(id);
-  // The id of the file may become the name of its Model, although the file has that name already.
+  // A Model for this file may have the id of the file as its name; the file itself does not make the name taken.
   const isOther = (name: string) => name !== id && isNameTaken(context, name);
   return { metadata: { name: chooseModelName({ id }, isOther) }, spec: { source: path } };
 }

@@ -55,8 +55,8 @@ function isMadeFrom(model: Resource<"Model">, { metadata, spec }: Manifest<"Mode
 }
 
 /**
- * Returns true if the Model has this quantization. The quantization in the status counts; if the status has none, the
- * one in the spec counts.
+ * Returns true if the Model has this quantization. Uses the quantization in the status, or the one in the spec if the
+ * status has none.
  */
 export function hasQuantization({ spec, status }: Resource<"Model">, wanted: string): boolean {
   return [

@@ -59,7 +59,8 @@ export async function downloadModel(
 }
 
 /**
- * Loads a model, and creates its Model if there is none. If memory is short, the model has priority over all others.
+ * Loads a model, and creates a Model resource if there is none. If memory is short, the model has priority over all
+ * others.
  */
 export async function startModel(
   context: ApiContext,
@@ -105,8 +106,8 @@ export async function startModel(
 type ModelPatch = Pick<Partial<ApplyIntent<"Model">>, "spec" | "annotations">;
 
 /**
- * Returns a time that is later than every earlier start, even if starts are concurrent or the clock was set back,
- * because the model that was started last has priority.
+ * Returns the start time for a model, which is later than that of every other model even if starts are concurrent or
+ * the clock was set back. The model that was started last has priority.
  */
 function chooseStartTime({ store, clock }: ApiContext): string {
   const others = store

@@ -20,8 +20,8 @@ export interface ModelWriteRequest {
 }
 
 /**
- * Writes a Model for a route: dry run or write, optional wait, response. Throws what `Store.apply` and
- * `waitForModelState` throw.
+ * Writes a Model for a route, or only plans the write if the request is a dry run. Waits for the model if the request
+ * asks for that, and responds. Throws what `Store.apply` and `waitForModelState` throw.
  */
 export async function writeModel(
   context: ApiContext,
@@ -76,8 +76,8 @@ export async function respondWithModel(
 
 /**
  * Sets the status of the response: 200 when the model has reached the desired state, 202 after the timeout. Throws
- * NotFoundError if the source does not exist or the Model is gone, `disk_full`, `assistant_unreachable` if the assistant
- * is off, and ConflictError `wrong_state` for every other failure.
+ * NotFoundError if the source does not exist or the Model is gone; `disk_full` if the disk is full;
+ * `assistant_unreachable` if the assistant is off; and ConflictError `wrong_state` for every other failure.
  */
 export async function waitForModelState(
   context: ApiContext,

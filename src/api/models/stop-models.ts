@@ -77,7 +77,7 @@ function findModelsToStop(context: ApiContext, id: string): Resource<"Model">[] 
   return [];
 }
 
-/** Throws ConflictError `field_owned` with all fields that files own, before anything is written. */
+/** Throws ConflictError `field_owned`, which names all fields that spec files own, before anything is written. */
 function assertAllStoppable({ store }: ApiContext, intents: readonly ApplyIntent<"Model">[]): void {
   const refusals: BerthError[] = [];
   for (const intent of intents) {

@@ -89,8 +89,8 @@ function isDownloaded({ status }: Resource<"Model">, generation: number): boolea
 }
 
 /**
- * Reasons that end a wait, because the user has to free space first. After that, Berth continues without another
- * request.
+ * Reasons that end a wait, because the user has to free space first. When space is free, Berth continues without
+ * another request.
  */
 const capacityReasons: Readonly<Record<"running" | "downloaded" | "stopped", readonly string[]>> = {
   running: ["DiskFull", "InsufficientMemory"],

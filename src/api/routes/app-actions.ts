@@ -102,7 +102,7 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
   }));
 }
 
-/** Responds 200 immediately, or with wait when the app has reached the desired state. */
+/** Responds 200 immediately or, if the request asks for a wait, when the app has reached the desired state. */
 async function respondUnchanged(
   context: ApiContext,
   reply: Parameters<typeof respondToWrite>[1],

@@ -27,7 +27,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Deploy an image, or a git repository, to an app",
         description:
-          "One of image and git. Without either, the current image or source of the app is resolved again. A tag that means another image than before gives a new revision. Fields that git lacks get their defaults.",
+          "The body has either image or git. Without either, the current image or source of the app is resolved again; if the tag now means another image, that is a new revision. Fields that git lacks get their defaults.",
         tags: ["apps"],
         params: NameParams,
         body: DeployBody,
@@ -92,7 +92,8 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         name,
         manager: "api",
         actor: getActor(request),
-        // A caller that rolls an app back has not checked the fields that other writers set in the earlier version.
+        // The fields of the earlier version may come from another writer. The caller has not checked them, so they are
+        // admitted with the scope of that writer.
         ...(target.scope === "admin"
           ? {}
           : { author: { name: target.actor, scope: target.scope } }),

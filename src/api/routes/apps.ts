@@ -99,7 +99,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Create an app",
         description:
-          "Accepts every field of an App's spec in addition to name, image, port, domain and env. Without image and source the app is pending until a deploy gives it one. An app that exists is refused unless forced; then the new spec replaces its spec.",
+          "Accepts every field of an App's spec in addition to name, image, port, domain and env. Without image and source the app is pending until a deploy gives it one. If the app exists, the request is refused unless it has force; with force, the new spec replaces the app's spec.",
         tags: ["apps"],
         body: CreateAppBody,
         querystring: WriteQueryParams,

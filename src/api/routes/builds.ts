@@ -25,13 +25,16 @@ const LogQuery = Type.Object(
   {
     follow: Type.Optional(
       Type.Boolean({
-        description: "server-sent events: line for each line of the log, then end with the build",
+        description:
+          "server-sent events: one named line for each line of the log, then one named end, whose data is the build",
       }),
     ),
   },
   closed,
 );
-/** The limit of one list, above the number of builds that are kept of one app. */
+/**
+ * The maximum number of builds in one response. It is greater than the number of builds that Berth keeps for an app.
+ */
 const BUILDS_MAX = 1000;
 
 /** Routes for builds and their logs. */

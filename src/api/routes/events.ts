@@ -25,7 +25,10 @@ const EventsQuery = Type.Object(
     ...filterFields,
     format: Type.Optional(OneOf(["stream", "list"])),
     last_event_id: Type.Optional(
-      Type.Integer({ minimum: 0, description: "for readers that cannot send Last-Event-ID" }),
+      Type.Integer({
+        minimum: 0,
+        description: "the same as the header Last-Event-ID, for clients that cannot send it",
+      }),
     ),
   },
   closed,
@@ -51,7 +54,7 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
       schema: {
         summary: "Changes and events, as they happen",
         description:
-          "Server-sent events, named by the type of the change; id is the sequence. Last-Event-ID resumes; an event named reset means that changes were lost and the reader has to list again. Returns a list with format=list or Accept: application/json.",
+          "Server-sent events, named by the type of the change; the id of an event is its sequence number. Last-Event-ID resumes; an event named reset means that changes were lost and the reader has to list again. Returns a list with format=list or Accept: application/json.",
         tags: ["events"],
         produces: ["text/event-stream", "application/json"],
         querystring: EventsQuery,

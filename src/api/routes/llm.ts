@@ -137,7 +137,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       config: { access: "read" },
       schema: {
         summary: "What the next reconcile of a model would do",
-        description: "For an id without a Model: what a download would do.",
+        description: "For an id without a Model, the response shows what a download would do.",
         tags,
         params: IdParams,
         querystring: NoQuery,

@@ -79,7 +79,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Create an app from a template",
         description:
-          "Creates the app, its companions and the Secrets of its parameters, all or none. The response lists them under created. An app that exists is refused unless forced; companions and Secrets must be new.",
+          "Creates the app, the companions that the template declares and the Secrets of its parameters, all or none. The response lists them under created. If the app exists, the request is refused unless it has force; companions and Secrets must be new.",
         tags: ["templates"],
         body: FromTemplateBody,
         querystring: WriteQueryParams,

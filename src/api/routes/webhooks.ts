@@ -18,7 +18,7 @@ import type { Api, ApiContext } from "../api-context.ts";
 import { getActor } from "../request-parameters.ts";
 import { EmptyBody, LimitField, NoQuery, responses } from "../route-schemas.ts";
 
-/** The length of a generated secret: that of the HMAC's output. */
+/** The length of a generated secret in bytes, equal to the length of the HMAC. */
 const SECRET_BYTES = 32;
 const DELIVERIES_SHOWN = 50;
 
@@ -69,7 +69,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Add a receiver of events",
         description:
-          "A webhook without events and apps gets all events. Requests are signed with the secret, as sha256=HMAC of the body. If none is given, Berth generates one and shows it in this response only.",
+          "A webhook without events and apps gets all events. Requests are signed with the secret, as sha256=HMAC of the body. If the request contains no secret, Berth generates one and shows it in this response only.",
         tags,
         body: CreateWebhookBody,
         querystring: NoQuery,

@@ -42,7 +42,7 @@ export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
   };
 }
 
-/** Returns the image of the serving containers; others may be draining or not healthy yet. */
+/** Returns the image of the serving containers. Containers that drain or are not healthy yet do not count. */
 function getRunningImage(containers: readonly ContainerStatus[]): string {
   const serving = containers.find(({ role }) => role === "active");
   return (serving ?? containers[0])?.image ?? "";

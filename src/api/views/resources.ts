@@ -44,7 +44,7 @@ export function secretView(secret: Resource<"Secret">): SecretView {
   };
 }
 
-/** Returns the list item of a template. If the image or the port is a parameter, it shows the default. */
+/** Returns the list item of a template. If the image or the port is a parameter, the item shows the default value. */
 export function templateView(template: Manifest<"Template">, isBuiltIn: boolean): TemplateView {
   const { metadata, spec } = template;
   const parameters = spec.parameters ?? [];

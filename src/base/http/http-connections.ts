@@ -13,7 +13,7 @@ export type OnRequestEnd = (isSent: boolean) => void;
  * become idle after the call.
  */
 export class HttpConnections {
-  /** The responses in progress on each connection. Pipelined requests wait there too. */
+  /** The responses in progress on each connection, including those of pipelined requests, which wait for their turn. */
   readonly #responses = new Map<Socket, Map<ServerResponse, OnRequestEnd | undefined>>();
   #isClosing = false;
 
@@ -26,7 +26,7 @@ export class HttpConnections {
       this.#responses.set(socket, new Map());
       socket.once("close", () => this.#forget(socket));
     });
-    // This listener has to run before the one that handles the request, which may call `onEnd`.
+    // This listener has to run before the listener that handles the request, which may call `onEnd`.
     server.prependListener("request", ({ socket }, response) => {
       this.#responses.get(socket)?.set(response, undefined);
       response.once("close", () => this.#end(socket, response));

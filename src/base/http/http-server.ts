@@ -28,7 +28,7 @@ export interface HttpServerOptions {
   readonly onClosing: () => void;
   /** Returns the response to data that is not valid HTTP, in the server's own error format. */
   readonly toMalformedResponse: (status: number, message: string) => MalformedRequestResponse;
-  /** The content types of bodies that are accepted. Fastify refuses all others. */
+  /** The accepted content types of request bodies. Fastify refuses all others. */
   readonly jsonContentType: RegExp;
   /** Parses a body, and throws the error to respond with. */
   readonly parseJson: (body: Buffer, request: FastifyRequest) => unknown;
@@ -54,7 +54,8 @@ export function createHttpServer(options: HttpServerOptions): {
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX, ...fastify.routerOptions },
     clientErrorHandler: (error, socket) =>
       answerMalformedRequest(error, socket, clock, options.toMalformedResponse),
-    // Node's own check of the Host header is off, because the servers respond to a missing one in their own formats.
+    // Node's own check of the Host header is off, because the servers respond to a missing Host header in their own
+    // formats.
     http: { requireHostHeader: false, ...fastify.http },
   });
   // A server may ignore an Expect header that it does not know. Node would respond with an error without a body.

@@ -10,7 +10,7 @@ export interface Certificate {
 
 /** The first byte of every TLS connection: the type of the handshake record. */
 const HANDSHAKE = 0x16;
-/** A client that connects and sends nothing is dropped after this time. */
+/** The server drops a client that connects and sends nothing for this time. */
 const FIRST_BYTE_MS_MAX = 30_000;
 
 /**
@@ -39,7 +39,7 @@ export class TlsServerWithLocalHttp extends Server {
     this.#tls.on("tlsClientError", (_error, socket) => socket.destroy());
   }
 
-  /** Uses another certificate for new connections. Throws if it does not match its key. */
+  /** Uses another certificate for new connections. Throws if the certificate and the key do not match. */
   setCertificate(certificate: Certificate): void {
     this.#tls.setSecureContext(certificate);
   }

@@ -59,8 +59,8 @@ export function closeLingering(socket: Socket, clock: Clock): void {
 
 /**
  * Replaces `destroySoon` of a socket that still receives data: it ends the sending half only, and the connection is
- * closed when the client has sent everything, or after a time limit. If the kernel closed a connection with unread data,
- * it would reset it, and the client would lose the response.
+ * closed when the client has sent everything, or after a time limit. If the kernel closed a connection with unread
+ * data, it would reset the connection, and the client would lose the response.
  */
 class LingeringClose {
   readonly #socket: Socket;

@@ -2,8 +2,8 @@ import { ServerSentEventDecoder } from "../server-sent-events.ts";
 import type { ResponseErrors } from "./response-errors.ts";
 
 /**
- * Longest event. A streamed event has a few hundred bytes, but an event with a whole answer can be as long as a
- * model's context.
+ * The maximum number of characters of an event. A streamed event has a few hundred bytes, but an event with a whole
+ * answer can be as long as a model's context.
  */
 const EVENT_CHARACTERS_MAX = 4 * 2 ** 20;
 

@@ -1,8 +1,8 @@
 /** Creates the errors for an answer that cannot be read. Their messages name the server and say what to do next. */
 export interface ResponseErrors {
   /**
-   * Creates the error for an answer that breaks the convention; `what` describes the violation without quoting the
-   * answer.
+   * Creates the error for an answer that breaks the conventions of the OpenAI API; `what` describes the violation
+   * without quoting the answer.
    */
   malformedResponse(what: string, cause?: unknown): Error;
   /** Creates the error that the answer itself reports, from the value of its member `error`. */

@@ -19,9 +19,9 @@ interface KnownCall {
 }
 
 /**
- * Reads the tool calls of one choice and numbers them in the order in which they begin. By the convention each delta
- * has an index, and the first delta of a call has its id and name; some servers repeat the id and the name, and
- * others leave out the index or the id.
+ * Reads the tool calls of one choice and numbers them in the order in which they begin. By the convention of the OpenAI
+ * API, each delta has an index, and the first delta of a call has its id and name; some servers repeat the id and the
+ * name, and others leave out the index or the id.
  */
 export class ToolCallReader {
   readonly #choice: number;

@@ -28,7 +28,7 @@ export type ChatBackendEvent =
   /** The user has refused a permission that the answer needs. */
   | { readonly type: "denied"; readonly message: string };
 
-/** A chat with the assistant of this machine, which has local models only. */
+/** Creates the backend of a chat with the assistant of this machine, which has local models only. */
 export function createHttpChatBackend(client: ChatClient): ChatBackend {
   return {
     listModels: () => client.listModels(),

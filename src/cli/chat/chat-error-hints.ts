@@ -16,7 +16,7 @@ function describeChatError(
     case "no_model":
       return [
         "the assistant has no chat model",
-        "`berth models start NAME` starts one of `berth models ls --all`; `berth models pull ORG/NAME` gets one",
+        "`berth models start NAME` starts a model that `berth models ls --all` lists; `berth models pull ORG/NAME` downloads another one",
       ];
     case "model_not_found":
       return [

@@ -42,7 +42,7 @@ export function findServedModel(
 }
 
 const noModelHint =
-  "`berth models start NAME` starts one of `berth models ls --all`; `berth models pull ORG/NAME` gets one";
+  "`berth models start NAME` starts a model that `berth models ls --all` lists; `berth models pull ORG/NAME` downloads another one";
 
 function chooseDefaultModel(models: readonly ServedModel[]): ServedModel {
   const able = models.filter(({ kind }) => kind !== "embedding");

@@ -46,8 +46,8 @@ export function findAssistant(options: FindAssistantOptions): string {
 }
 
 /**
- * Reads the URL of the assistant that uses the data directory. Undefined if no assistant uses it, or if this user
- * cannot read the file with the URL.
+ * Reads the URL of the assistant that uses the data directory. Returns undefined if no assistant uses it, or if this
+ * user cannot read the file with the URL.
  */
 function readRunningUrl(dataDir: string): string | undefined {
   try {

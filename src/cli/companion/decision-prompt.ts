@@ -17,7 +17,7 @@ export interface DecisionPrompt {
   readonly holdMs: number;
 }
 
-/** Input that arrives earlier was typed before the user could read the question. */
+/** The shortest allowed `holdMs`. Input that arrives earlier was typed before the user could read the question. */
 const HOLD_MS_MIN = 100;
 
 /** Asks on standard error until the user decides or the signal aborts. */

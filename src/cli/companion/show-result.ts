@@ -70,7 +70,7 @@ function formatResult(
   toYaml: (document: unknown) => string,
 ): string {
   const blocks = content.map((block) => formatContentBlock(block));
-  // By convention of MCP, a structured result is repeated as JSON text.
+  // By a convention of MCP, the text of a tool repeats its structured result as JSON.
   const isSame = blocks.length === 1 && isJsonOf(blocks[0] ?? "", result);
   if (blocks.length > 0 && !isSame) return sanitizeText(blocks.join("\n")).trimEnd();
   if (result === undefined) return "";

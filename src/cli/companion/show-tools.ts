@@ -10,7 +10,8 @@ const INDENT = "  ";
 
 /**
  * Formats tools in the given order. Without a width, for pipes, each tool has one line with its whole description. At a
- * terminal the first sentence is next to the tool or below it; with `isFull` the whole description.
+ * terminal, the first sentence of the description is next to the tool or below it, or the whole description if `isFull`
+ * is true.
  */
 export function showTools(
   tools: readonly ToolRow[],

@@ -2,9 +2,9 @@ export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];
 
 /**
- * The completion scripts of the shells. Each calls `berth __complete`, which reads the command tree of the
- * installed berth, so that a script never becomes outdated. Its output is lines of "value<Tab>description", and
- * a last line that tells if the shell should add paths.
+ * The completion scripts of the shells. Each calls `berth __complete`, which reads the command tree of the installed
+ * berth, so that a script never becomes outdated. That command prints lines of "value<Tab>description", and a last line
+ * that tells if the shell should add paths.
  */
 export const completionScripts: Readonly<Record<Shell, string>> = {
   bash: `# bash completion for berth

@@ -50,7 +50,7 @@ export async function resolvePort(
   return null;
 }
 
-/** Reads the variable PORT, on which an app with a generated Dockerfile listens. */
+/** Reads the port from the variable PORT, which sets the port of an app with a generated Dockerfile. */
 function portFromVariables(variables: readonly string[] = []): number | undefined {
   const port = Number(parseVariables(variables)["PORT"]);
   return Number.isInteger(port) && port >= 1 && port <= 65_535 ? port : undefined;
@@ -58,7 +58,7 @@ function portFromVariables(variables: readonly string[] = []): number | undefine
 
 /**
  * Returns the port on which an image listens: the first TCP port of the EXPOSE lines in the last stage of its
- * Dockerfile. Undefined if there is none, or if it is a variable. Pure.
+ * Dockerfile. Returns undefined if there is no such port, or if a variable sets it. Pure.
  */
 export function parseExposedPort(dockerfile: string): number | undefined {
   let port: number | undefined;

@@ -50,7 +50,9 @@ export async function waitForAppReady(
   }
 }
 
-/** Says what the wait is for while no engine answers: without a terminal nothing else is shown until it does. */
+/**
+ * Prints a note if the container engine does not answer: without a terminal, nothing else is printed until it answers.
+ */
 async function noteMissingEngine(cli: Cli, client: Client, name: string): Promise<void> {
   const { runtime } = await client.health();
   if (runtime === "connected") return;

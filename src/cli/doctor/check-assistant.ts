@@ -34,7 +34,7 @@ export function createAssistantFinding(assistant: SystemInfo["assistant"]): Doct
       );
 }
 
-/** Reports that a running server cannot start its companion; `checkCompanion` inspects one that runs. */
+/** Reports that a running server cannot start its companion; `checkCompanion` inspects a running companion. */
 export function createCompanionFindings({
   state,
   starts,
@@ -53,7 +53,7 @@ export function createCompanionFindings({
   ];
 }
 
-/** Checks whether a server could start its assistant. For a machine on which no server runs. */
+/** Checks, on a machine without a running server, whether a server could start its assistant. */
 export async function checkAssistantStart({ config }: DoctorContext): Promise<DoctorFinding[]> {
   const { assistant } = config;
   if (assistant && isMusl()) return [createFinding(CHECK, "warn", MUSL_NOTICE, WITH_GLIBC)];

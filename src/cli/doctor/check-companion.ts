@@ -138,7 +138,7 @@ function createKeyFindings(state: BusValue | undefined): DoctorFinding[] {
     : [];
 }
 
-/** The program and arguments of this user's unit; undefined if Berth has not installed one. */
+/** Returns the program and the arguments of the user's systemd unit; undefined if Berth has not installed the unit. */
 function readInstalledProgram(unit: string): readonly string[] | undefined {
   try {
     return parseExecStart(readFileSync(unit, "utf8"));

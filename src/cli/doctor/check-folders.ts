@@ -18,7 +18,10 @@ import {
   systemErrorCode,
 } from "./finding.ts";
 
-/** Below the first limit SQLite and the engine soon fail to write; below the second, the next pull may fail. */
+/**
+ * With less free space than FREE_BYTES_FAIL, SQLite and the engine soon fail to write; with less than FREE_BYTES_WARN,
+ * the next pull may fail.
+ */
 const FREE_BYTES_FAIL = 100 * 1024 * 1024;
 const FREE_BYTES_WARN = 1024 * 1024 * 1024;
 const PROBLEMS_SHOWN_MAX = 5;

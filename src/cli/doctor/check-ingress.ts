@@ -36,7 +36,7 @@ export function createApiFindings(ingress: SystemInfo["ingress"]): DoctorFinding
   ];
 }
 
-/** Checks whether a server could start the configured ingress. For a machine on which no server runs. */
+/** Checks, on a machine without a running server, whether a server could start the configured ingress. */
 export async function checkIngressStart(context: DoctorContext): Promise<DoctorFinding[]> {
   const { config, environment } = context;
   if (config.ingress === "off")
@@ -129,7 +129,7 @@ async function checkIngressPort(flag: string, port: number): Promise<DoctorFindi
   }
 }
 
-/** The id of the Caddy process that an earlier server has left running for its apps. */
+/** Returns the id of the Caddy process that an earlier server has left running for its apps. */
 function findRunningCaddy(dataDir: string): number | undefined {
   try {
     const pid = Number(readFileSync(join(dataDir, "ingress/caddy.pid"), "utf8"));

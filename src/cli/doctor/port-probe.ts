@@ -3,8 +3,8 @@ import { createServer } from "node:net";
 import { parseTcpSockets, TCP_STATE } from "../../base/tcp-sockets.ts";
 
 /**
- * Listens on the port for a moment; without a host, on all addresses. Rejects with the error of the system if that is
- * not possible.
+ * Listens on the port for a moment. Without a host, listens on all addresses. Rejects with the error of the system if
+ * listening is not possible.
  */
 export function tryToListen(host: string | undefined, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -16,7 +16,10 @@ export function tryToListen(host: string | undefined, port: number): Promise<voi
   });
 }
 
-/** Finds the process that listens on a port, as "nginx (process 123)". Linux only, and only if this user may read it. */
+/**
+ * Finds the process that listens on a port, such as "nginx (process 123)". Works only on Linux, and only if this user
+ * may read the files of that process in /proc.
+ */
 export function findPortHolder(port: number): string | undefined {
   try {
     const inodes = ["/proc/net/tcp", "/proc/net/tcp6"]

@@ -12,7 +12,7 @@ import { checkGit } from "./check-ingress.ts";
 import { checkServer } from "./check-server.ts";
 import { createFinding, type DoctorFinding } from "./finding.ts";
 
-/** Runs all checks, each after those that it depends on. */
+/** Runs all checks. A check that depends on other checks runs after them. */
 export async function runChecks(
   io: CliIo,
   flags: NonNullable<ConfigInput["flags"]>,
@@ -39,7 +39,7 @@ export async function runChecks(
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const state = createFinding("configuration", "fail", getErrorMessage(error), error.hint);
-    // The other checks need valid settings, so they are skipped.
+    // The other checks need valid settings, so invalid settings end the run.
     return [...findings, state];
   }
   const context = {

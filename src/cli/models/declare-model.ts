@@ -138,7 +138,9 @@ async function fetchManifest(client: Client, name: string): Promise<ModelManifes
   }
 }
 
-/** Throws UsageError if these fields would replace the model by another one: the present model may be in use. */
+/**
+ * Throws UsageError if these fields would replace the model by another model, because the present one may be in use.
+ */
 function assertSameModel(
   { metadata, spec }: ModelManifest,
   wanted: Pick<ModelSpec, "source" | "file" | "quantization">,

@@ -135,7 +135,7 @@ class ModelProgressDisplay {
 
   show(view: ModelProgressView): void {
     const activity = activityText(view);
-    // An error that is followed by a retry stays visible on a line of its own; the last error ends the command.
+    // An error that is followed by a retry stays visible on its own line; the last error ends the command.
     const isFinal = view.status === "failed" && view.next_retry_at === null;
     if (view.error !== null && view.error !== this.#shownError && !isFinal)
       this.#progress?.printLine(`${view.name}: ${view.error}`);
@@ -175,7 +175,7 @@ class ModelProgressDisplay {
 function doneBytes(view: ModelProgressView, isCounted: boolean): number {
   if (!isCounted) return 0;
   if (view.step === "downloading" || view.size_bytes === null) return view.downloaded_bytes;
-  // During verification the whole file is on disk, and the progress counts the bytes read.
+  // During verification the whole file is on disk, so the bytes that were verified are shown.
   return Math.round(view.progress * view.size_bytes);
 }
 

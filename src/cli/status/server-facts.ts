@@ -6,7 +6,7 @@ import type { Colors } from "../colours.ts";
 import { listAllModels } from "../models/list-all-models.ts";
 import { toSingleLine } from "../output/display-width.ts";
 
-/** The state of a running server, from which `up` and `status` print. */
+/** The state of a running server, which `up` and `status` print. */
 interface ServerFacts {
   readonly health: HealthView;
   readonly info: SystemInfo;
@@ -87,7 +87,10 @@ export function describeAssistant(assistant: SystemInfo["assistant"]): Component
   };
 }
 
-/** Returns undefined on a machine without a session bus, as most servers are, and with `--companion off`. */
+/**
+ * Describes the companion. Returns undefined with `--companion off`, and on a machine without a session bus, such as
+ * most servers.
+ */
 function describeCompanion(companion: SystemInfo["companion"]): ComponentState | undefined {
   const { state, url, message } = companion;
   if (state === "off" || state === "no_bus") return undefined;
@@ -103,7 +106,7 @@ export function colourComponent({ level, text }: ComponentState, colours: Colors
   return level === "ok" ? text : colours.yellow(text);
 }
 
-/** The field of the companion, for a list of fields; empty if there is none to show. */
+/** Returns the field about the companion for a list of fields; empty if there is nothing to show. */
 export function companionField(
   companion: SystemInfo["companion"],
   colours: Colors,

@@ -121,7 +121,10 @@ async function waitForEngine(client: Client, signal: AbortSignal): Promise<boole
   return false;
 }
 
-/** Reads the state of the server until it `isSettled`, at most `pollsMax` times; returns the last state read. */
+/**
+ * Reads the state of the server until `isSettled` returns true for it, at most `pollsMax` times; returns the last state
+ * read.
+ */
 async function waitForInfo(
   client: Client,
   isSettled: (info: SystemInfo) => boolean,
@@ -203,8 +206,8 @@ function appsText(cli: Cli, apps: readonly AppItem[]): string {
 }
 
 /**
- * Returns the address of the API as HTTPS if its port has a certificate. Undefined if it has none: `api_url` is then
- * the address through the ingress.
+ * Returns the address of the API as HTTPS if its port has a certificate. Returns undefined if the port has no
+ * certificate: `api_url` is then the address through the ingress.
  */
 function findTlsUrl({ api, api_url: url }: ReadyFile): string | undefined {
   return url === api.replace(/^http:/, "https:") ? url : undefined;

@@ -15,10 +15,12 @@ interface BuildFlags {
   readonly baseImage?: string;
 }
 
-/** The default limits of a server for a source. */
+/** The limits for a source on a server with default settings. */
 const LIMITS = { bytesMax: 8 * 2 ** 30, filesMax: 1_000_000 };
 
-/** Adds the verb `build`. The verb needs no server, because it applies the rules of a server to the folder itself. */
+/**
+ * Adds the verb `build`. The verb needs no server, because the command line applies the server's rules to the folder.
+ */
 export function addBuild(program: Command, cli: Cli): void {
   addExamples(
     program
@@ -86,7 +88,7 @@ async function chooseForFolder(folder: string, flags: BuildFlags) {
   });
 }
 
-/** Never overwrites an existing file, even if two processes run at once. */
+/** Writes a new file. Never overwrites an existing file, even if two processes run at once. */
 async function writeNewFile(path: string, text: string, conflictMessage: string): Promise<void> {
   const file = await open(path, "wx", 0o644).catch((error: unknown) => {
     if (getErrorCode(error) === "EEXIST")

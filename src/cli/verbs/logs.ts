@@ -64,12 +64,12 @@ export function addLogs(program: Command, cli: Cli): void {
   });
 }
 
-/** Writes bytes, so that a pipe gets what the app has written. */
+/** Writes the log as bytes, so that a pipe gets exactly what the app has written. */
 async function printLog(cli: Cli, text: string): Promise<void> {
   await cli.io.write(Buffer.from(`${text}\n`));
 }
 
-/** Formats a line; at a terminal, of the control sequences in the message only colours stay. */
+/** Formats a log line. At a terminal, removes all control sequences from the message except colours. */
 function formatLogLine(cli: Cli, line: LogLineView, flags: LogFlags): string {
   const before = [
     ...(flags.timestamps === true ? [line.time] : []),

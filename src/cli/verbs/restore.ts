@@ -19,7 +19,9 @@ interface RestoreFlags {
   readonly output?: OutputFormat;
 }
 
-/** Adds the verb `restore`. It writes to the data directory itself, so no server may run on it. */
+/**
+ * Adds the verb `restore`. The command line writes to the data directory without a server, so no server may run on it.
+ */
 export function addRestore(program: Command, cli: Cli): void {
   addExamples(
     program

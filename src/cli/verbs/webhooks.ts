@@ -137,7 +137,9 @@ function addCreate(webhooks: Command, cli: Cli): void {
   });
 }
 
-/** Checks the choices, which Commander does not do for an option with its own parser. */
+/**
+ * Checks that each event is a known one, because Commander does not check the choices of an option with its own parser.
+ */
 function parseEvents(value: string, previous: unknown): string[] {
   const known: readonly string[] = webhookEvents;
   if (!known.includes(value)) throw new InvalidArgumentError(`allowed: ${known.join(", ")}`);

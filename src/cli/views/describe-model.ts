@@ -115,7 +115,7 @@ function filesText(files: readonly ModelFileView[]): string {
   return files
     .flatMap(({ name, size_bytes: size, sha256 }) => [
       size === null ? name : `${name}  ${formatBytes(size)}`,
-      // The digest has a line of its own, because a truncated one is useless.
+      // The digest has its own line, because a truncated digest is useless.
       ...(sha256 === null ? [] : [`  sha256 ${sha256}`]),
     ])
     .join("\n");

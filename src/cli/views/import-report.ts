@@ -7,8 +7,8 @@ import {
 import type { Colors } from "../colours.ts";
 
 /**
- * Formats the findings as `file:line:column` lines, most important first. Findings with the same message share
- * one entry, with the lines of the others.
+ * Formats the findings as `file:line:column` lines, most important first. Findings with the same message share one
+ * entry, which lists all their lines.
  */
 export function formatImportReport(
   result: ComposeImport,

@@ -66,7 +66,7 @@ export async function createNodeDockerfile(
       ? [`FROM ${buildImage} AS build`, ...createBuildLines(reader, pkg, manager, "app"), ""]
       : []),
     `FROM ${runImage}`,
-    // COPY comes before WORKDIR, so that the folder itself belongs to the user, too.
+    // COPY comes before WORKDIR, so that the working directory itself also belongs to the user.
     `COPY ${needsStage ? "--from=build " : ""}--chown=${USER} ${needsStage ? "/app" : "."} /app`,
     "WORKDIR /app",
     `ENV NODE_ENV=production HOST=0.0.0.0 PORT=${PORT} PATH=/app/node_modules/.bin:$PATH`,
@@ -83,8 +83,8 @@ function hasPackages(pkg: NodePackage): boolean {
 }
 
 /**
- * Installs and builds in /app. The packages are installed first, so that their layers stay cached when the code
- * changes.
+ * Creates the Dockerfile lines that install the packages and build the app in /app. The packages are installed first,
+ * so that their layers stay cached when the code changes.
  */
 function createBuildLines(
   reader: SourceReader,

@@ -37,7 +37,7 @@ export async function createPythonDockerfile(
     "",
     `FROM ${options.baseImage ?? `${image}-slim`}`,
     "COPY --from=build /venv /venv",
-    // COPY comes before WORKDIR, so that the folder itself belongs to the user, too.
+    // COPY comes before WORKDIR, so that the working directory itself also belongs to the user.
     `COPY --chown=${USER} . /app`,
     "WORKDIR /app",
     `ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PORT=${PORT}`,
@@ -49,8 +49,8 @@ export async function createPythonDockerfile(
 }
 
 /**
- * Installs everything into /venv. Only /venv is copied to the final image, so compilers and package managers are left
- * out.
+ * Creates the Dockerfile lines that install all packages into /venv. Only /venv is copied to the final image, so
+ * compilers and package managers are left out.
  */
 function createInstallLines(project: PythonProject, server: string | undefined): readonly string[] {
   const manifests = `COPY ${project.manifests.join(" ")} ./`;

@@ -12,7 +12,10 @@ import { runTurn } from "./run-turn.ts";
 /** A request contains at most 256 earlier messages in addition to the new one. */
 const MESSAGES_MAX = 257;
 
-/** A chat with the companion over the session bus, in the chat lane. The user is asked for consent during a turn. */
+/**
+ * Creates the backend of a chat with the companion over the session bus. Turns of the chat run in the lane `chat`, and
+ * the user is asked for consent during a turn.
+ */
 export function createBusChatBackend(
   cli: Cli,
   { overlay, remote }: Companion,

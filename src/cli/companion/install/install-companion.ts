@@ -22,7 +22,9 @@ export interface InstallOptions {
   readonly shouldStart: boolean;
 }
 
-/** Writes the user's unit and bus services and reloads systemd. It can be repeated. */
+/**
+ * Writes the user's unit and bus services, and reloads systemd. A second call with the same options leaves the files unchanged.
+ */
 export async function installCompanion(
   cli: Cli,
   { flags, shouldStart: starts }: InstallOptions,

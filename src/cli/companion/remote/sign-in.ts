@@ -8,7 +8,7 @@ import { exitCodes, formatError, timeoutError } from "../../cli-errors.ts";
 import { callExitCodes } from "../show-result.ts";
 import { sanitizeLine } from "../untrusted-text.ts";
 
-/** Longer than the five minutes after which the companion reports a timeout itself. */
+/** The longest wait for the result of a sign-in. The companion itself reports a timeout after five minutes. */
 const SIGN_IN_MS_MAX = 6 * 60_000;
 
 /**

@@ -403,7 +403,7 @@ describe("an app of a file that conflicts with other apps", () => {
     await harness.scan();
     expect(harness.fileState("a.yaml")).toBe("applied");
     expect(harness.fileState("b.yaml")).toBe(
-      "conflict\n6:15 dependsOn has a cycle: two -> one -> two (each of them would wait for the next one; remove one from dependsOn of two)",
+      "conflict\n6:15 dependsOn has a cycle: two -> one -> two (each of these apps would wait for the next one; remove one from dependsOn of two)",
     );
     expect(harness.fileState("c.yaml")).toContain("dependsOn has a cycle: three -> four -> three");
     expect(harness.resourceNames).toEqual(["App/one"]);
