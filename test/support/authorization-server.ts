@@ -78,7 +78,7 @@ export class AuthorizationServer implements AsyncDisposable {
     throw new Error("the authorization server never sent the browser back");
   }
 
-  /** Does the same as `authorize`, and then follows the redirect as the browser does. */
+  /** Logs the user in like `authorize`, and then follows the redirect as the browser does. */
   async signIn(authorizeUrl: string, decision: "consent" | "abort" = "consent"): Promise<Response> {
     return fetch(await this.authorize(authorizeUrl, decision), { redirect: "manual" });
   }

@@ -254,7 +254,7 @@ export class BerthProcess implements AsyncDisposable {
     const child = this.#child;
     if (!child) return null;
     if (this.isRunning) {
-      // An assistant that survives a kill keeps the streams open.
+      // An assistant that survives the kill of the server keeps the server's output streams open.
       const end = signal === "SIGKILL" ? "exit" : "close";
       const ended = new Promise((resolve) => child.once(end, resolve));
       child.kill(signal);

@@ -60,7 +60,7 @@ export class FakeBuildGit implements GitClient {
 
 /** A build service with an engine and repositories in memory, and real files. */
 export class BuildServiceHarness implements AsyncDisposable {
-  /** The clock starts at the current time, because files have the machine's time. */
+  /** The clock starts at the current time, because the times of files are those of the machine. */
   readonly clock = new VirtualClock(Date.now());
   readonly testStore: TestStore = openTestStore({ instanceId: "0123abcd", clock: this.clock });
   /** A folder for sources, which is outside of the data directory. */

@@ -5,8 +5,8 @@ import { packageRoot } from "../../src/base/package-root.ts";
 
 /**
  * Bundles the program `source`, a path from the top of the checkout, with Berth's worker threads next to it, as the
- * build does, and returns the path of the bundle. It starts several times as fast as sources, which matters for
- * programs that a test starts again and again. It is deleted when this process exits.
+ * build does, and returns the path of the bundle. A bundle starts several times as fast as sources, which matters for
+ * programs that a test starts again and again. The bundle is deleted when this process exits.
  */
 export async function bundleProgram(source: string): Promise<string> {
   const parent = join(packageRoot, ".berth/test-programs");

@@ -77,7 +77,7 @@ function failUnexpectedCall(): never {
   throw new Error("the test did not expect this call");
 }
 
-/** Creates an agent without data whose methods the test can replace. `tell` emits events to its subscribers. */
+/** Creates an agent without data whose methods the test can replace. `tell` emits events to the agent's subscribers. */
 export function createFakeAgent(methods: Partial<AgentService>): AgentService & {
   readonly tell: AgentListener;
 } {

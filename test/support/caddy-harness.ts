@@ -147,7 +147,10 @@ export class CaddyHarness implements AsyncDisposable {
     for (const finalizer of finalizers) this.store.removeFinalizer("App", app, finalizer);
   }
 
-  /** Waits until the ingress reports a verdict for the App. */
+  /**
+   * Waits until the ingress reports that it serves the App (`wanted` is true), that it does not (false), or that it
+   * does not for the reason `wanted`.
+   */
   async waitForVerdict(
     app: string,
     wanted: boolean | string = true,

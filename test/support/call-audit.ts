@@ -7,7 +7,7 @@ export interface AuditInput {
   readonly effects: readonly Effect[];
   /** The leaf hashes of the entries that answers have acknowledged, by entry number. */
   readonly acknowledged: ReadonlyMap<number, string>;
-  /** False while calls are in progress. Dispatches without a result are then allowed. */
+  /** False while calls are in progress, when dispatches without a result are allowed. */
   readonly isAtRest: boolean;
 }
 

@@ -63,8 +63,8 @@ export class ControlPlaneHarness implements AsyncDisposable {
       random?: () => number;
       logger?: Logger;
       /**
-       * Another harness, whose data directory is copied with its apps and its identity, and whose engine and time
-       * are shared.
+       * Another harness. The new harness copies its data directory, with its apps and its identity, and shares its
+       * engine and its clock.
        */
       copyOf?: ControlPlaneHarness;
       /** The ingress of the apps; it survives a kill of Berth, as the engine does. */
@@ -165,7 +165,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     this.bootedAtMs = this.clock.now();
   }
 
-  /** Makes the process dead: its calls never settle. Call `kill` afterwards. */
+  /** Simulates the death of the process: its pending and later calls never settle. Call `kill` afterwards. */
   die(): void {
     this.isDead = true;
     this.runtime.die();

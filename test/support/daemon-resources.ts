@@ -46,7 +46,7 @@ export async function waitForResources(
   const { timers, ...others } = before;
   const now = async () => {
     const { timers: timersNow, ...rest } = await readDaemonResources(harness);
-    // Connections that are kept open have timers, and fewer were open when `before` was counted.
+    // Idle connections that are kept open have timers, and fewer such connections were open when `before` was counted.
     return { ...rest, extraTimers: Math.max(0, timersNow - timers - KEPT_CONNECTIONS_MAX) };
   };
   await expect

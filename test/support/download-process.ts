@@ -20,7 +20,7 @@ const disk = new ModelDisk({
   version: "1",
   limits: { stallMs: 30_000, retryMs: 10, retriesMax: 3 },
 });
-// The clock's own timers do not keep the process running, so this timer does.
+// This timer keeps the process running, which the timers of Berth's clock do not do.
 const alive = setInterval(() => {}, 60_000);
 try {
   const stored = await disk.download(

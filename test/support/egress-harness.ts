@@ -43,7 +43,7 @@ export class FakeProviderDirectory implements ProviderDirectory {
   readonly providers: Provider[] = [acme];
   key: string | undefined = CANARY;
   readonly statuses: ProviderStatus[] = [];
-  /** The number of subscriptions to revocations that are open. */
+  /** The number of open subscriptions to revocations. */
   watching = 0;
   /** The number of times that a credential was requested. */
   asked = 0;

@@ -23,7 +23,7 @@ export interface FakeBuild {
 
 /**
  * Scripted sources and builds for the App reconciler: every source resolves to `head`. Records of builds are written to
- * the store, as the real ones are.
+ * the store, as those of real builds are.
  */
 export class FakeAppBuilds implements AppBuilds {
   head: string | SourceState = "commit1";

@@ -393,8 +393,8 @@ export class FakeEngine {
   }
 
   /**
-   * Removes a container and creates another one with its name and its labels, as a person or another program does;
-   * it runs if the container ran.
+   * Removes a container and creates another one with its name and its labels, as a person or another program does. The
+   * new container runs if the removed one ran.
    */
   recreate(
     idOrName: string,

@@ -90,7 +90,7 @@ export class FakeIngress implements Ingress {
     return this.#verdicts.has(name) ? this.#verdicts.get(name) : this.#default;
   }
 
-  /** Sets the verdict on an App, or undefined as long as none is known. */
+  /** Sets the verdict on an App; undefined means that the ingress has no verdict yet. */
   setVerdict(app: string, verdict: SiteVerdict | undefined): void {
     this.#verdicts.set(app, verdict);
   }

@@ -16,7 +16,7 @@ const START_LIMIT_MS = 20_000;
 export class SshGitServer implements AsyncDisposable {
   readonly repositories: GitRepositories;
   readonly port: number;
-  /** The key that the server accepts; the other key is refused. */
+  /** The files of two private keys: the server accepts `privateKey`, and refuses `strangerKey`. */
   readonly privateKey: string;
   readonly strangerKey: string;
   /** The lines of a known_hosts file that name this server. */

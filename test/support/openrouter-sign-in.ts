@@ -58,7 +58,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     return new URL(location);
   }
 
-  /** Does the same as `authorize`, and then follows the redirect as the browser does. */
+  /** Gives consent like `authorize`, and then follows the redirect as the browser does. */
   async signIn(authorizeUrl: string): Promise<Response> {
     return fetch(await this.authorize(authorizeUrl), { redirect: "manual" });
   }

@@ -16,7 +16,7 @@ export function randomRegex(dice: Dice, depth = 3): string {
   return dice.chance(0.5) ? `^${inner()}$` : `(?<${dice.pick(["=", "!"])}${inner()})`;
 }
 
-/** Returns a text over the same alphabet. */
+/** Returns a random text over the alphabet of `randomRegex`. */
 export function randomText(dice: Dice): string {
   const characters = ["a", "b", "c", "-", "1", "é", "😀", "\n", "/", '"', "\\", " ", "\u0001", "Z"];
   return Array.from({ length: dice.between(0, 7) }, () => dice.pick(characters)).join("");

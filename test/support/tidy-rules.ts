@@ -57,12 +57,12 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
     from: /^src\/cli\/verbs\/assistant\.ts$/,
     to: /^src\/assistant\/daemons\/(system-instance|companion-daemon|daemon-lifetime)\.ts$/,
   },
-  // This verb reads manifests without the help of a daemon.
+  // `tools lint` reads manifests without a daemon.
   {
     from: /^src\/cli\/verbs\/tools-lint\.ts$/,
     to: /^src\/assistant\/agent\/manifests\/lint-manifests\.ts$/,
   },
-  // This verb verifies the files of the ledger without the help of a daemon.
+  // `ledger` verifies the files of the ledger without a daemon.
   { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline-ledger\.ts$/ },
 ];
 
@@ -167,11 +167,11 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^ledger\/port\.ts$/,
     /^bus\/(port|read-options)\.ts$/,
     /^(agent|context|remote|inference\/routing)\/port\.ts$/,
-    // This module contains the schemas of tool arguments, which the records of tools lack.
+    // `tool-manifest.ts` contains the schemas of tool arguments, which the records of tools lack.
     /^agent\/tool-manifest\.ts$/,
     /^inference\/(service-port|runner|inference-engine)\.ts$/,
   ],
-  // This module is the client side of the chat-completions protocol, for the system instance and for providers.
+  // `inference/wire` is the client side of the chat-completions protocol, for the system instance and for providers.
   "inference/wire": [
     /^assistant-error\.ts$/,
     /^inference\/(service-port|runner|inference-engine)\.ts$/,
@@ -400,7 +400,7 @@ export function findShapeProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-/** Reports reads of the environment outside of the only allowed file. */
+/** Reports reads of the environment outside of `src/config/config.ts`. */
 export function findEnvironmentProblems(files: readonly SourceFile[]): string[] {
   return checkCodeLines(files, ({ path, text, at }) =>
     path !== "src/config/config.ts" &&

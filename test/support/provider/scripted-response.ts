@@ -9,8 +9,8 @@ export type ScriptedResponse =
       readonly finishReason?: string;
       readonly usage?: Usage;
       /**
-       * Returns a promise that is awaited before the piece with this number (from 0) is sent. The last number is
-       * that of the finish.
+       * Returns a promise that is awaited before the piece with this number (from 0) is sent. The last number is that
+       * of the event that finishes the answer.
        */
       readonly before?: (piece: number) => Promise<unknown> | undefined;
       /** The number of pieces after which the connection is cut, or stays open without further data. */
