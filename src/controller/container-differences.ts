@@ -8,12 +8,12 @@ import type {
 import type { ContainerSpec, ObservedContainer } from "./runtime/port.ts";
 
 /**
- * Returns the names, but never the values, of the settings in which a container differs from its spec. They differ if
- * another program has created the container with Berth's labels, or has changed it later. If the engine does not
- * report the settings, only the image is compared. The state, the name and the limits are compared elsewhere.
+ * Returns the names, but never the values, of the settings in which a container differs from its spec. A difference
+ * means that another program has created the container with Berth's labels, or has changed it later. If the engine does
+ * not report the settings, only the image is compared. The state, the name and the limits are compared elsewhere.
  *
  * A setting that the spec leaves out is expected to come from the image, or to have the engine's default. Settings
- * that the adapter gives to every container and that change nothing about what runs (log driver, init) are not
+ * that the adapter gives to every container and that do not affect the program (log driver, init) are not
  * compared, so that another version of Berth may choose other values.
  */
 export function findDifferences(
@@ -66,7 +66,7 @@ function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec
   return Object.entries(isOther).flatMap(([name, differs]) => (differs ? [name] : []));
 }
 
-/** An entrypoint of one empty text asks the engine to use no entrypoint. */
+/** Returns an empty entrypoint for `[""]`, which tells the engine to use no entrypoint. */
 function withoutReset(entrypoint: readonly string[] | undefined): readonly string[] | undefined {
   return entrypoint?.length === 1 && entrypoint[0] === "" ? [] : entrypoint;
 }
@@ -88,7 +88,7 @@ function isPublished(actual: readonly PublishSpec[], wanted: readonly PublishSpe
   );
 }
 
-/** With port 0 the engine chooses the port of the machine. */
+/** Compares two port mappings. Port 0 in the spec matches every port of the machine, because the engine chooses one. */
 function isSamePort(wanted: PublishSpec, actual: PublishSpec): boolean {
   return (
     wanted.containerPort === actual.containerPort &&
@@ -98,7 +98,7 @@ function isSamePort(wanted: PublishSpec, actual: PublishSpec): boolean {
   );
 }
 
-/** Podman leaves out the name of the hash algorithm in some places. */
+/** Removes the name of the hash algorithm, which Podman leaves out in some places. */
 const hexOf = (id: string) => id.replace(/^sha256:/, "");
 
 const anyAddress = (address: string) => (address === "0.0.0.0" ? "" : address);

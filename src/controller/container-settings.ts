@@ -18,15 +18,15 @@ export interface PublishSpec {
   readonly containerPort: number;
   readonly protocol: "tcp" | "udp";
   readonly hostAddress: string;
-  /** With 0 the engine chooses a port. */
+  /** The port of the machine; 0 lets the engine choose one. */
   readonly hostPort: number;
 }
 
 /** The settings with which a container was created, for the comparison with a spec (`findDifferences`). */
 export interface ContainerSettings extends ProcessSettings {
-  /** The reference or the id by which the image was named. */
+  /** The reference or the id of the image that the container was created from. */
   readonly image: string;
-  /** Undefined if the engine has lost the image. */
+  /** The settings of the image; undefined if the engine has lost the image. */
   readonly imageDefaults: ProcessSettings | undefined;
   /** The network that the container was created on, or the engine's name of another mode, such as `host`. */
   readonly networkMode: string;

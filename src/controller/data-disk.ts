@@ -27,12 +27,12 @@ export class DataDisk {
     this.#onRecovered = options.onRecovered;
   }
 
-  /** The reason why nothing can be written, and what to do; null if the disk can be written. */
+  /** The reason why Berth cannot write to the data directory, and what to do about it; null if Berth can write. */
   get problem(): string | null {
     return this.#problem;
   }
 
-  /** Checks until the signal aborts. */
+  /** Checks the data directory periodically until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       this.#check();

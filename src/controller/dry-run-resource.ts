@@ -4,8 +4,7 @@ import { API_VERSION } from "../resources/kinds.ts";
 import type { Resource } from "../resources/resource.ts";
 
 /**
- * Returns the resource as it would be after an apply of `spec` and these annotations. The resource need not exist
- * yet.
+ * Returns the resource as it would be after `spec` and `addedAnnotations` are applied. The resource need not exist yet.
  */
 export function buildDryRunResource<K extends Kind>(
   kind: K,

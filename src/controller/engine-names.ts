@@ -1,4 +1,7 @@
-/** Returns the name of the network that all apps of one instance share. Each app is reached there under its name. */
+/**
+ * Returns the name of the network that all apps of one instance share. In this network, each app is reachable under its
+ * own name.
+ */
 export function networkName(instance: string): string {
   return `berth-${instance}`;
 }

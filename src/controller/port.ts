@@ -28,7 +28,7 @@ export interface ControlPlane {
     annotations?: Readonly<Record<string, string>>,
     plannedResources?: readonly PlannedResource[],
   ): Promise<PlanReport>;
-  /** Like `planApp`, for a Model. Uses the assistant's last known state if it does not answer. Throws NotFoundError. */
+  /** Like `planApp`, for a Model. If the assistant does not answer, uses its last known state. Throws NotFoundError. */
   planModel(
     name: string,
     spec: ModelSpec | undefined,
@@ -50,7 +50,7 @@ export interface ControlPlane {
    * Returns the assistant's other models as last observed. They are the files in the assistant's own folder of models.
    */
   otherModels(): readonly AssistantModel[];
-  /** Returns why nothing can be written to the data directory, and what to do; null if it can be written. */
+  /** Returns why Berth cannot write to the data directory, and what to do about it; null if Berth can write. */
   diskProblem(): string | null;
   /**
    * Yields the log lines of all containers of an App, oldest first, including the kept lines of removed containers.
@@ -192,10 +192,10 @@ export interface SpecsGitReport {
   readonly path: string;
   /** The subfolder of the watched folder that contains the files of the repository. */
   readonly folder: string;
-  /** The commit of these files; null before the first checkout. */
+  /** The commit that the files come from; null before the first checkout. */
   readonly commit: string | null;
   readonly state: "following" | "failing";
-  /** The reason of the failure. */
+  /** The reason why the last fetch failed. */
   readonly message: string | null;
   /** The time of the last request to the repository. */
   readonly checkedAt: string | null;

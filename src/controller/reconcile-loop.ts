@@ -11,7 +11,7 @@ import { type ReconcilePriority, WorkQueue } from "./workqueue.ts";
 export interface ReconcileResult {
   /** True if the resource matches its spec, or waits for a change. Its back-off is then reset. */
   readonly isSettled: boolean;
-  /** The milliseconds until the next reconcile if no event arrives; null means that the next resync reconciles it. */
+  /** The milliseconds until the next reconcile of the resource if no event arrives; null means at the next resync. */
   readonly requeueAfterMs: number | null;
 }
 
@@ -24,7 +24,7 @@ export interface ReconcileLoopOptions {
   readonly logger: Logger;
   readonly metrics: ControllerMetrics;
   readonly tasks: TaskGroup;
-  /** Returns 0 to 1, to spread back-offs. */
+  /** Returns a random number from 0 to 1, to spread back-offs. */
   readonly random: () => number;
   /**
    * Converges one resource to its spec, or cleans up after a deleted one. `retryAtMs` is the time of the next run, in

@@ -204,9 +204,9 @@ async function chooseHost(
 }
 
 /**
- * Chooses between process and container. Chooses to run without an ingress only for the first time or after a run
- * without one, because that would replace the containers of every App. If the mode of the last run is impossible now,
- * keeps trying that mode, and reports why the ingress does not run.
+ * Chooses between process and container. Chooses to run without an ingress only at the first start or after a run
+ * without one, because a change to no ingress would replace the containers of every App. If the mode of the last run is
+ * impossible now, keeps trying that mode, and reports why the ingress does not run.
  */
 async function chooseMode(
   options: OpenIngressOptions,
@@ -278,8 +278,8 @@ async function checkImage(
 }
 
 /**
- * Returns the user of the container, so that its files belong to the user who runs Berth. For an engine that runs as
- * root, it is the id of that user. For an engine of that user, it is undefined (root in the container).
+ * Returns the user of the container, so that its files belong to the user who runs Berth. If the engine runs as root,
+ * returns the id of that user. If that user runs the engine, returns undefined (root in the container).
  */
 async function findContainerUser(dockerHost: string): Promise<string | undefined> {
   const uid = process.getuid?.();

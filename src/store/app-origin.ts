@@ -5,10 +5,9 @@ import type { StoredResource } from "./resource-table.ts";
 import type { ApplyIntent } from "./store.ts";
 
 /**
- * Throws ConflictError `conflict` if a document of another origin would take over an App. That is a document of
- * another import or template. For an App of an import or template, it is also a document that was written by hand. The
- * file that declares an App may change its own document. A patch is never refused, because it names a change instead
- * of a whole App.
+ * Throws ConflictError `conflict` if a document of another origin would take over an App: a document of another import
+ * or template, or, if an import or template made the App, a document that was written by hand. The file that declares
+ * an App may change its own document. A patch is never refused, because it names a change instead of a whole App.
  */
 export function assertOriginKept(existing: StoredResource, intent: ApplyIntent): void {
   if (intent.kind !== "App" || intent.mode !== "replace" || intent.takeOver) return;

@@ -48,12 +48,17 @@ export class HostPaths {
     return this.#allowed.some((folder) => isWithin(folder, resolve(path)));
   }
 
-  /** True if the path is, or was, in an allowed folder, so that a writer without the scope `admin` may have chosen it. */
+  /**
+   * True if the path is, or was, in an allowed folder, so that a writer without the scope `admin` may have chosen it.
+   */
   isConfined(path: string): boolean {
     return this.#confining.some((folder) => isWithin(folder, resolve(path)));
   }
 
-  /** Completes "PATH ..." for a path that no writer may mount or build; undefined for every other path. */
+  /**
+   * Returns the rest of a message that begins with the path, for a path that no writer may mount or build; undefined
+   * for every other path.
+   */
   findProtected(path: string): string | undefined {
     if (leadsThroughProcesses(path))
       return "leads through /proc, whose processes reach every folder, the data directory of Berth included";
@@ -80,9 +85,9 @@ export class HostPaths {
   }
 
   /**
-   * Completes "PATH ..." for a path in an allowed folder that leads out of it, or that could be made to lead out of
-   * it; undefined for a safe path. `writable` lists the folders that Apps can write to. An app could replace a path
-   * below one of them by a link, between this check and the mount.
+   * Returns the rest of a message that begins with the path, for a path in an allowed folder that leads out of it, or
+   * that could be made to lead out of it; undefined for a safe path. `writable` lists the folders that Apps can write
+   * to. An app could replace a path below one of them by a link, between this check and the mount.
    */
   findEscape(path: string, writable: Iterable<string>): string | undefined {
     const given = resolve(path);
@@ -121,8 +126,8 @@ export class HostPaths {
 const PROC_SUPER_MAGIC = 0x9fa0;
 
 /**
- * True for the file system of the processes, and for every path that leads through it. Its links mean other files for
- * the engine than for Berth: /proc/self/cwd is the working directory of the program that opens it.
+ * True for the file system of the processes, and for every path that leads through it. The links of this file system
+ * mean other files for the engine than for Berth: /proc/self/cwd is the working directory of the program that opens it.
  */
 function leadsThroughProcesses(path: string): boolean {
   const given = resolve(path);

@@ -162,7 +162,7 @@ function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyI
     const maker = intent.kind === "App" ? describeMaker(existing) : undefined;
     const owner = maker === undefined ? "" : `: it ${maker}`;
     throw new ConflictError("name_taken", `${title} exists already${owner}`, {
-      hint: "choose another name, or change the existing one",
+      hint: "choose another name, or change the existing resource",
     });
   }
   if (!intent.declares) {
@@ -178,7 +178,7 @@ function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyI
       "conflict",
       `${title} is declared by ${describeManager(first[0])} already`,
       {
-        hint: "declare the resource in one file only, or give one of the two another name",
+        hint: "declare the resource in one file only, or rename it in one of the files",
         details: { manager: first[0] },
       },
     );

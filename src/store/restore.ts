@@ -213,7 +213,7 @@ function assertBackupFile(file: string): void {
   throw invalidBackupError("the file is not a backup of Berth");
 }
 
-/** An SQLite file begins with this text, and contains the application's id at this offset. */
+/** The text that an SQLite file begins with, and the offset of the application's id in the file. */
 const SQLITE_MAGIC = "SQLite format 3\0";
 const APPLICATION_ID_OFFSET = 68;
 
@@ -238,7 +238,7 @@ function validateBackup(db: Database.Database): Buffer {
     throw new BerthError(
       "wrong_state",
       `the backup was made by a newer version of Berth (schema ${version}; this one knows ${migrations.length})`,
-      { hint: "restore the backup with that version" },
+      { hint: "restore the backup with the version of Berth that made it" },
     );
   }
   const key = db.prepare<[], Buffer>(`SELECT key FROM ${BACKUP_KEY_TABLE}`).pluck().get();

@@ -42,7 +42,7 @@ export class RestrictedApps {
     );
   }
 
-  /** Lists the Apps, except `name`, of which a version satisfies the condition. The version runs, or may run again. */
+  /** Lists the Apps, except `name`, with a version that satisfies the condition and that runs or may run again. */
   listOthers(
     name: string | undefined,
     isMeant: (spec: AppSpec) => boolean,
@@ -68,12 +68,14 @@ export class RestrictedApps {
     return this.#listByClaims(name, (held) => claims.some((claim) => isHostShared(claim, held)));
   }
 
-  /** Lists the Apps, except `name`, that have a part of a claimed host. */
+  /** Lists the Apps, except `name`, that serve a part of a claimed host. */
   listSharers(name: string, claims: readonly DomainClaim[]): readonly Resource<"App">[] {
     return this.#listByClaims(name, (held) => claims.some((claim) => isHostShared(held, claim)));
   }
 
-  /** Lists the paths of the machine that some App writes to, or wrote to in a version whose containers may still run. */
+  /**
+   * Lists the paths of the machine that some App writes to, or wrote to in a version whose containers may still run.
+   */
   *listWritablePaths(): Iterable<string> {
     for (const { metadata, spec } of this.#options.listApps()) {
       const kept = this.#options.revisions.list(metadata.name).map((revision) => revision.spec);

@@ -117,7 +117,7 @@ export class SqliteSecretValues implements SecretValues {
       return this.#sealingKey.open(ordered, createAssociatedData(name, key)).toString("utf8");
     } catch (cause) {
       throw new BerthError("store_corrupt", `${what} cannot be opened`, {
-        hint: "set it again, or restore the last good backup with: berth restore FILE",
+        hint: "set the value again, or restore the last good backup with: berth restore FILE",
         cause,
       });
     }

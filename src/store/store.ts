@@ -35,11 +35,11 @@ export interface Store extends AsyncDisposable {
   /**
    * Writes desired state under a field manager.
    *
-   * Throws InvalidSpecError (the merged result is not valid), ConflictError `name_taken` (with
-   * `createOnly`), `field_owned` (a field of a file, unless forced), `conflict` (another file declares the resource,
-   * another import or template made the App, it is being deleted, or it would mount a folder of the machine with fields
-   * of writers without the scope `admin`), NotFoundError (with `updateOnly`),
-   * PrivilegeError (the actor may not do this), and whatever `admit` throws.
+   * Throws InvalidSpecError (the merged result is not valid), ConflictError `name_taken` (with `createOnly`),
+   * `field_owned` (a field of a file, unless forced), `conflict` (another file declares the resource, another import or
+   * template made the App, the resource is being deleted, or the App would mount a folder of the machine with fields of
+   * writers without the scope `admin`), NotFoundError (with `updateOnly`), PrivilegeError (the actor may not do this),
+   * and whatever `admit` throws.
    */
   apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K>;
 
@@ -56,8 +56,8 @@ export interface Store extends AsyncDisposable {
   listUncheckedFields(kind: Kind, name: string): readonly UncheckedField[];
 
   /**
-   * Completes "PATH ..." for a path of the machine that no container may mount now; undefined for every other path. It
-   * follows symbolic links, so it has to be called before each start.
+   * Returns the rest of a message that begins with the path, for a path of the machine that no container may mount now;
+   * undefined for every other path. It follows symbolic links, so it has to be called before each start.
    */
   findMountProblem(path: string): string | undefined;
   /** Like `findMountProblem`, for a folder of the machine that is to be built. */
@@ -115,7 +115,7 @@ export interface Store extends AsyncDisposable {
    * caller reads `changesSince` in the same turn. Returns a function that stops the watch.
    */
   watch(listener: (change: StoreChange) => void): () => void;
-  /** Returns the changes after `sequence`, oldest first; undefined if they were trimmed, which requires a new list. */
+  /** Returns the changes after `sequence`, oldest first. If they were trimmed, returns undefined: list again. */
   changesSince(sequence: number, limit: number): readonly StoreChange[] | undefined;
   readonly lastSequence: number;
 
@@ -137,7 +137,7 @@ export interface Actor {
   readonly requestId?: string;
   /** The scope of the writer, see WriteGuard. Default: write. */
   readonly scope?: TokenScope;
-  /** Says how a writer gets the scope `admin`; completes "..., or". Default: with a token of that scope. */
+  /** A part of messages: how a writer gets the scope `admin`. Default: `use a token of the scope admin`. */
   readonly adminHint?: string;
 }
 
@@ -185,7 +185,7 @@ export type Admission<K extends Kind> = (candidate: Resource<K>) => void;
 export interface FieldChange {
   /** JSON Pointer below the resource, such as /spec/image. */
   readonly path: string;
-  /** Undefined if the field was, or is, not set. Values of secrets are shown as "(secret)". */
+  /** `before` and `after` are undefined if the field is not set. Values of secrets are shown as "(secret)". */
   readonly before: unknown;
   readonly after: unknown;
 }
@@ -329,7 +329,7 @@ export interface AuditLog {
 }
 
 export interface SecretValues {
-  /** Returns the plaintext by key; undefined without such a Secret. Only reconcilers and signature checks call this. */
+  /** Returns a Secret's plaintext by key; undefined for a missing Secret. For reconcilers and signature checks only. */
   reveal(name: string): Readonly<Record<string, string>> | undefined;
 }
 
@@ -393,7 +393,7 @@ export interface SourcePins {
 }
 
 export interface SourcePin {
-  /** A digest of the source and of the last request to resolve it again. The pin is outdated if it differs. */
+  /** A digest of the source and of the last request to resolve the source again. If it changes, the pin is outdated. */
   readonly key: string;
   readonly revision: string;
   readonly resolvedAtMs: number;

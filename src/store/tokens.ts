@@ -68,7 +68,7 @@ export class SqliteTokenStore implements TokenStore {
       // Several sessions may have the same name, because several people may log in as the same user.
       if (input.kind === "named" && this.#byName.get(input.kind, input.name)) {
         throw new ConflictError("name_taken", `there is a token named "${input.name}" already`, {
-          hint: "choose another name, or revoke that token first",
+          hint: "choose another name, or revoke the existing token first",
         });
       }
       this.#insert.run(row);

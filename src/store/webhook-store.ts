@@ -55,9 +55,9 @@ export interface WebhookStore {
 export interface WebhookRecord {
   readonly id: string;
   readonly url: string;
-  /** Event types to send; empty: all. */
+  /** The types of the events to send; an empty list means all types. */
   readonly events: readonly WebhookEvent[];
-  /** Names of apps; empty: all apps, and events that concern no app. */
+  /** The names of the apps whose events are sent; an empty list means all apps, and events that concern no app. */
   readonly apps: readonly string[];
   readonly createdAt: string;
 }
@@ -71,7 +71,10 @@ export interface DeliveryRecord {
   /** pending -> delivered or failed. */
   readonly state: "pending" | "delivered" | "failed";
   readonly attempts: number;
-  /** Time of the next attempt of a pending delivery, in epoch milliseconds; null if it is due immediately or not pending. */
+  /**
+   * Time of the next attempt of a pending delivery, in epoch milliseconds; null if it is due immediately or not
+   * pending.
+   */
   readonly nextAtMs: number | null;
   /** HTTP status of the last response; null if there was none. */
   readonly status: number | null;

@@ -79,7 +79,7 @@ export class SqliteWebhookStore implements WebhookStore {
     this.#transactions.write(() => {
       if ((this.#count.get() ?? 0) >= WEBHOOKS_MAX) {
         throw new ConflictError("conflict", `there are ${WEBHOOKS_MAX} webhooks already`, {
-          hint: "delete one first; one webhook can listen to many events and apps",
+          hint: "delete a webhook first; one webhook can listen to many events and apps",
         });
       }
       this.#insert.run({

@@ -85,14 +85,17 @@ export class WriteGuard {
     );
   }
 
-  /** Completes "PATH ..." for a folder that must not be built now; undefined for every other folder. */
+  /**
+   * Returns the rest of a message that begins with the path, for a folder that must not be built now; undefined for
+   * every other folder.
+   */
   findSourceProblem(folder: string): string | undefined {
     return this.#options.hostPaths.findProtected(folder);
   }
 
   /**
-   * Completes "PATH ..." for a path that a container that is about to start must not mount; undefined for every other
-   * path.
+   * Returns the rest of a message that begins with the path, for a path that a container that is about to start must
+   * not mount; undefined for every other path.
    */
   findMountProblem(path: string): string | undefined {
     const { hostPaths } = this.#options;
@@ -147,8 +150,8 @@ export class WriteGuard {
   }
 
   /**
-   * An App with a path of a host sees the passwords and cookies of the host's visitors, and could take over their
-   * logins.
+   * Throws if the App would get a part of the host of an App that mounts folders of the machine. It would then see the
+   * passwords and cookies of the host's visitors, and could take over their logins.
    */
   #assertHostsFree(
     { metadata: { name }, spec }: Resource<"App">,
@@ -242,8 +245,8 @@ export class WriteGuard {
   }
 
   /**
-   * A user with more rights may use the template. The template may therefore contain only fields that its author may
-   * write in an App.
+   * Refuses fields in a Template that its author may not write in an App, because a user with more rights may use the
+   * template.
    */
   #assertTemplateAllowed(
     candidate: Resource<"Template">,

@@ -11,7 +11,7 @@ export interface BuildControlCapabilities {
   readonly findsFollowers: boolean;
 }
 
-/** The parts of the contract's environment in addition to the builds. */
+/** The environment of the contract's tests in addition to the builds. */
 export interface BuildControlHarness extends AsyncDisposable {
   readonly builds: BuildControl;
   /** Starts a build that runs until it is cancelled. Returns its number when its log contains a line. */

@@ -4,7 +4,7 @@ import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { ModelSpec } from "../../src/resources/model-spec.ts";
 
 /**
- * The parts of the contract's environment in addition to the control plane. The control plane reads no specs from a
+ * The environment of the contract's tests in addition to the control plane. The control plane reads no specs from a
  * repository.
  */
 export interface ControlPlaneHarness extends AsyncDisposable {

@@ -16,8 +16,8 @@ import { randomInstance } from "../support/random-instance.ts";
 import { type BuildHarness, buildContract } from "./build-contract.ts";
 
 /**
- * The parts of the contract's environment in addition to the runtime: images with known behaviour, and another user
- * of the engine.
+ * The environment of the contract's tests in addition to the runtime: images with known behaviour, and another user of
+ * the engine.
  */
 export interface RuntimeHarness extends AsyncDisposable {
   readonly runtime: ContainerRuntime;

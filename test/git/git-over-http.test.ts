@@ -237,7 +237,7 @@ describe("credentials", () => {
       bench.git.resolve({ url: locked.url("hello") }, "main", neverAborted),
     );
     expect(without.code).toBe("git_denied");
-    expect(without.message).toContain("wants credentials");
+    expect(without.message).toContain("requires credentials");
     const url = locked.url("hello").replace("://", "://ann:wr0ng-t0ken@");
     const other = await captureBerthError(bench.git.resolve({ url }, "main", neverAborted));
     expect(other.code).toBe("git_denied");

@@ -25,13 +25,16 @@ import { findCreationFailure } from "./version-failure.ts";
 
 /** Receives the state of a run while the run executes its plan. */
 export interface RunRecorder {
-  /** Keeps the state in memory; if the run fails, its status is derived from this state. */
+  /** Keeps the state in memory. If the run fails, the App's status is derived from this state. */
   keep(state: RunState): void;
-  /** Keeps the state and writes its status to the store, so that a crash of Berth does not lose it. Throws `disk_full`. */
+  /**
+   * Keeps the state in memory and writes the status derived from it to the store, so that a crash of Berth does not
+   * lose it. Throws `disk_full`.
+   */
   write(state: RunState): void;
   /**
-   * Works like `write`, and is called before a restart. A version that was stable earlier is restarted even if the
-   * disk is full.
+   * Works like `write`, for use before the restart of a container. A full disk does not prevent the restart of a
+   * version that was stable earlier.
    */
   writeRestart(state: RunState, progress: Reason): void;
 }
@@ -55,7 +58,8 @@ export async function actOnPlan(
 ): Promise<ActResult> {
   const { desired, plan, recovery } = planned;
   const { appsEndedWithEngine } = context;
-  // The entry is removed before the plan is executed, since the engine may be lost during the execution.
+  // The App is forgotten as ended before the plan is executed, because the engine may be lost again during the
+  // execution.
   if (recovery.hasEndedWithEngine) appsEndedWithEngine.delete(desired.name);
   if (plan.operations.length === 0) return { state: planned, hasChanged: false };
   try {
@@ -66,7 +70,7 @@ export async function actOnPlan(
   }
 }
 
-/** True if the App has changed since the run began: the next run is queued already. */
+/** True if the App has changed since the run began, so that the next run is already queued. */
 export function isSuperseded(store: Store, { metadata }: Resource<"App">): boolean {
   const { name, uid, generation, deletionTimestamp } = metadata;
   const current = store.get("App", name)?.metadata;
@@ -85,8 +89,7 @@ export function failVersion(
 ): RunState {
   const { resource, desired, memory, mask } = state;
   const masked = { reason: failure.reason, message: mask(failure.message) };
-  // Makes the version a revision, because the list of revisions can show a failure only if the failed version is a
-  // revision.
+  // The failed version becomes a revision, because the failure can be shown only in the list of revisions.
   if (desired.imageId === null) keepRevision(store, desired, state.resolved.spec);
   const next = revertOrStall(store, resource, desired, memory, masked, {
     serving: findOtherServingRevision(state),
@@ -110,7 +113,8 @@ async function executeOperations(
   const created = new Map<string, string>();
   let state = recordCorrections(context, planned, recorder);
   let hasChanged = false;
-  // The mounts are checked first, so that nothing is stopped for a container that would not be started.
+  // The mounts are checked before any operation, so that no container is stopped for a replacement that may not be
+  // started.
   assertMountable(context.store, plan.operations, desired);
   await offerKeptVolumes(context, planned, signal);
   for (const operations of groupConcurrentStops(plan.operations)) {
@@ -166,8 +170,8 @@ type ObtainedRunImage =
   | { readonly isWaiting: false; readonly state: RunState };
 
 /**
- * Starts the pull or the build of the image that the run needs, without waiting for its end; `isWaiting` says that it
- * is in progress. Throws errors after which the caller has to try again later.
+ * Starts the pull or the build of the image that the run needs, without waiting for its end; `isWaiting` is true while
+ * the pull or the build is in progress. Throws errors after which the caller has to try again later.
  */
 async function obtainRunImage(
   context: ReconcilerContext,
@@ -217,8 +221,8 @@ function recordCorrections(
 }
 
 /**
- * Writes facts that must survive a crash before the operation happens. A restart has to count against the budget. The
- * versions of a switch have to be known, so that Berth can switch back to the previous one.
+ * Writes facts that must survive a crash before the operation happens: a restart, because it counts against the restart
+ * budget; and the versions of a switch, so that Berth can switch back to the previous version.
  */
 function recordBefore(
   context: ReconcilerContext,
@@ -231,7 +235,8 @@ function recordBefore(
       ? state
       : recordRestart(context, state, operation.restart, operation, recorder);
   const memory = noteSwitch(context, state, operation);
-  // The pin of the image is written first. Otherwise, after a crash, another replica could get another image.
+  // The image's pin is written before a container is created. Otherwise, after a crash, another replica could get
+  // another image.
   const isPinned = deepEqual(memory.image, state.resource.status?.memory.image);
   if (operation.type === "createContainer" && !isPinned) recorder.write(state);
   if (memory === state.memory) return state;
@@ -257,7 +262,8 @@ function recordRestart(
 
 function recordAfter(context: ReconcilerContext, state: PlannedRun, operation: Operation): void {
   if (operation.type === "createContainer") {
-    // The image exists, so earlier failures to obtain it do not matter. The user may have loaded the image.
+    // The engine holds the image, possibly because the user has loaded it, so earlier failures to obtain it do not
+    // matter.
     for (const step of ["pull", "build"] as const)
       context.retries.succeed(state.desired.name, step);
   }

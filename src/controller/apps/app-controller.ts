@@ -41,14 +41,17 @@ export interface AppControllerOptions {
   readonly baseDomain: string;
   /** Returns when the machine of the engine was started, in epoch milliseconds; undefined if that is unknown. */
   readonly bootedAtMs?: (() => number | undefined) | undefined;
-  /** The listener through which containers reach the models; default: the usual port, which is assumed to listen. */
+  /** The listener through which containers reach the models. Without it, the default port is assumed to be open. */
   readonly containerListener?: ContainerListenerStatus;
   readonly metrics: ControllerMetrics;
   readonly random: () => number;
   readonly workers?: number;
 }
 
-/** Queues an App for a reconcile when it, a resource that it refers to, a container, its image or its health changes. */
+/**
+ * Queues an App for a reconcile when the App, a resource that it refers to, a container, the image or the health
+ * changes.
+ */
 export class AppController {
   readonly engine: EngineMonitor;
   readonly #store: Store;
@@ -144,7 +147,9 @@ export class AppController {
     this.#wakeAll("event");
   }
 
-  /** Returns what the next run would do to an App, without doing it. Throws NotFoundError and what the engine throws. */
+  /**
+   * Returns what the next run would do to an App, without doing it. Throws NotFoundError, or the error of the engine.
+   */
   plan(options: DryRunOptions, signal: AbortSignal): Promise<PlanReport> {
     return this.#reconciler.plan(options, signal);
   }
@@ -157,7 +162,7 @@ export class AppController {
 
   #onSecret({ type, name }: StoreChange): void {
     if (type === "status" || type === "event") return;
-    // Any stalled pull may wait for the credentials of a registry.
+    // Every App with a stalled pull is queued, because the pull may need the registry credentials in this Secret.
     for (const app of [...this.#references.usersOfSecret(name), ...this.#stalledApps()]) {
       this.#retries.reset(app);
       this.#loop.add(app, "spec");
@@ -200,7 +205,8 @@ export class AppController {
   }
 
   /**
-   * Queues the Apps that use a Model when it begins or stops answering, and when the reason for not answering changes.
+   * Queues the Apps that use a Model when the Model begins or stops answering, and when the reason why it does not
+   * answer changes.
    */
   #onModel({ name }: StoreChange): void {
     const apps = this.#references.usersOfModel(name);

@@ -52,8 +52,8 @@ export async function finalizeApp(
     }
   } else offerVolumesOfDeleted(context, resource);
   if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null)) {
-    // The network is removed with the last App, even if several Apps are deleted at once, so that nothing of Berth
-    // remains on the engine.
+    // The network is removed together with the last App, even if several Apps are deleted at once, so that no object of
+    // Berth remains on the engine.
     await runtime.removeNetwork(networkName(store.instanceId), signal);
     context.executor.forgetEnsured();
   }
@@ -69,7 +69,10 @@ export async function finalizeApp(
   store.removeFinalizer("App", name, APP_FINALIZER);
 }
 
-/** Removes containers of this instance whose App is not in the store, as after a crash or a restored backup. */
+/**
+ * Removes containers of this instance whose App is not in the store. Such containers exist after a crash, or after a
+ * backup was restored.
+ */
 export async function removeOrphanedContainers(
   context: ReconcilerContext,
   name: string,
@@ -77,7 +80,7 @@ export async function removeOrphanedContainers(
 ): Promise<void> {
   const removed = await removeContainers(context, name, ORPHAN_GRACE_MS, "no such app", signal);
   if (removed > 0) {
-    // A later App of the same name must not get these logs.
+    // The logs are deleted, because a later App of the same name must not get them.
     await context.archive.drop(name);
     context.store.events.record({
       kind: "App",

@@ -51,7 +51,8 @@ export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason
     dependsOn,
     pulledWith,
   ];
-  // An App without models keeps the digest that it had in versions of Berth without models.
+  // Models are included only if the App has some, so that other Apps keep the digest that an earlier version of Berth
+  // stored.
   return hashJson(models.length === 0 ? judged : [...judged, models]).slice(0, 16);
 }
 
@@ -115,7 +116,7 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
   return undefined;
 }
 
-/** Returns the value of a reference that `findMissingSecret` has accepted. */
+/** Returns the value of a Secret reference that `findMissingSecret` has accepted. */
 export function revealReference(store: StoreReader, reference: SecretReference): string {
   const values = store.secrets.reveal(reference.secret) ?? {};
   const key = resolveSecretKey(values, reference);

@@ -13,8 +13,8 @@ import { PlanExecutor } from "./plan-executor.ts";
 import type { ReconcilerContext, ReconcilerDependencies } from "./reconciler-context.ts";
 
 /**
- * Converges one App to its spec. Level-triggered: a run reads everything, compares, acts and writes the status. It can
- * be repeated, and interrupted at any point.
+ * Converges one App to its spec. It is level-triggered: a run reads the whole state, compares it with the spec, acts,
+ * and writes the status. A run can be interrupted at any point and repeated.
  */
 export class AppReconciler {
   readonly #context: ReconcilerContext;
@@ -32,8 +32,8 @@ export class AppReconciler {
   }
 
   /**
-   * Runs once. If the engine fails, the error is written to the status and then thrown. The caller runs again at
-   * `retryAtMs`, or at the time that a RetryLaterError names.
+   * Reconciles the App once. If the engine fails, the error is written to the status and then thrown. The caller runs
+   * again at `retryAtMs`, or at the time that a RetryLaterError names.
    */
   async reconcile(name: string, signal: AbortSignal, retryAtMs: number): Promise<ReconcileResult> {
     const resource = this.#context.store.get("App", name);

@@ -88,7 +88,7 @@ export class AppRun {
     outage?: Reason | undefined;
     /** The time when the next run tries again what has failed, in epoch milliseconds. */
     nextRetryAtMs?: number;
-    /** If true, a full disk makes it throw `disk_full`; otherwise the status is kept in memory. */
+    /** If true, a write to a full disk throws `disk_full`; otherwise the status is then kept in memory. */
     mustBeSaved?: boolean;
   }): void {
     const { name, uid } = this.#resource.metadata;
@@ -128,7 +128,7 @@ export class AppRun {
       if (!recovery.hasEndedWithEngine && this.#context.appsEndedWithEngine.has(desired.name))
         return false;
     }
-    // A stalled version is not judged again until the spec or a Secret changes, or the user retries.
+    // A stalled version is planned again only if the spec or a Secret changes, or if the user retries.
     if (planned.memory.stalled === null) {
       const view = { ...planned, serving: findOtherServingRevision(planned) };
       const failure = await findVersionFailure(this.#context, view, signal);

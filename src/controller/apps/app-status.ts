@@ -97,8 +97,8 @@ export function buildAppStatus(findings: AppFindings): AppStatus {
 }
 
 /**
- * True if the container is healthy, or if it belongs to an older version and has requests. The desired health check
- * does not apply to an older version.
+ * True if the container is healthy, or if it belongs to an older version and still has requests. The desired health
+ * check does not apply to an older version.
  */
 function isAvailable(findings: AppFindings, container: ObservedContainer): boolean {
   const { desired } = findings;
@@ -165,7 +165,7 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
   }
   const failing = findRepeatedFailure(findings);
   if (failing) return notReady(serves ? "degraded" : "failed", failing.reason, failing.message);
-  // While a source is being resolved, it is unknown if it resolves to the version that failed.
+  // While a source is being resolved, Berth does not know if the source resolves to the version that failed.
   if (memory.quarantine && !findings.held) {
     const { revertedTo, message } = memory.quarantine;
     return notReady(
@@ -260,7 +260,7 @@ function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
     };
   }
   if (isVersionReady(desired, findings.containers, findings.health))
-    return { reason: "Switching", message: "healthy; requests are about to be switched to it" };
+    return { reason: "Switching", message: "healthy; about to get the app's requests" };
   return {
     reason: "Deploying",
     message: `${findings.containers.length} of ${desired.containers.length} containers exist`,

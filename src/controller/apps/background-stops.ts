@@ -6,8 +6,8 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import type { WorkloadRuntime } from "../runtime/port.ts";
 
 /**
- * The delays before a failed stop of a container is repeated, so that an engine that fails at once is not called in a
- * loop.
+ * The first and the longest delay before a failed stop of a container is repeated, so that Berth does not call a
+ * failing engine in a loop.
  */
 const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
@@ -22,13 +22,13 @@ export interface BackgroundStopsOptions {
 }
 
 /**
- * Stops containers of a replaced version in the background. They may take long to end, and the App is reconciled
+ * Stops containers of a replaced version in the background, because a stop may take long, and the App is reconciled
  * meanwhile. If Berth ends during a stop, a later reconcile plans the stop again.
  */
 export class BackgroundStops {
   readonly #options: BackgroundStopsOptions;
   readonly #stoppingIds = new Set<string>();
-  /** Failed stops in a row, by container id. */
+  /** The number of consecutive failed stops, by container id. */
   readonly #failures = new Map<string, number>();
 
   constructor(options: BackgroundStopsOptions) {

@@ -27,7 +27,7 @@ const CONTAINER_FORMAT = 2;
  */
 export type Exposure = "loopback" | "network" | "published";
 
-/** One version of an App with everything that the engine needs. Pure data, which the plan compares. */
+/** One version of an App, with all data that the engine needs to run it. */
 export interface DesiredApp {
   readonly instance: string;
   readonly name: string;
@@ -42,9 +42,9 @@ export interface DesiredApp {
   readonly origin: "registry" | "source";
   readonly strategy: Strategy;
   readonly exposure: Exposure;
-  /** An ingress routes requests to the App. */
+  /** True if an ingress routes requests to the App. */
   readonly isRouted: boolean;
-  /** A hash of everything that makes a container; a change of anything else never replaces a container. */
+  /** A hash of all settings of the containers. Containers are replaced only if this hash changes. */
   readonly hash: string;
   /** A hash like `hash`, but without the time of a restart: it identifies what the user wrote. */
   readonly version: string;
@@ -62,7 +62,7 @@ export interface DesiredAppInput {
   readonly spec: AppSpec;
   readonly image: VersionImage;
   readonly ingress: Pick<Ingress, "mode" | "reachability">;
-  /** Returns the value of a reference; the caller has checked that every one exists. */
+  /** Returns the value of a Secret reference. The caller has checked that the Secret exists. */
   readonly revealSecret: (reference: SecretReference) => string;
   /** Returns the loopback port of a replica; called only if the exposure is loopback. */
   readonly loopbackPort: (replica: number, containerPort: number) => number;

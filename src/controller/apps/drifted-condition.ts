@@ -5,8 +5,8 @@ import { listForeignContainers } from "./plan/observed-containers.ts";
 type DriftFindings = Pick<AppFindings, "containers" | "desired" | "plan" | "resource">;
 
 /**
- * Sets the condition while a manual change remains: Berth has stopped correcting the change, or cannot correct it
- * yet.
+ * Sets the Drifted condition while a container still has a change that was made by hand: Berth has stopped correcting
+ * the change, or cannot correct it yet.
  */
 export function setDriftedCondition(findings: DriftFindings, set: SetCondition): void {
   const { plan, resource } = findings;

@@ -114,7 +114,7 @@ export class EngineMonitor {
       );
     this.#state = { connected: true, info };
     this.#options.onConnectionChange(true);
-    // Events from the time without a connection are lost, so a listing has to find the orphans.
+    // Events are lost while there is no connection, so a listing has to find the containers without an App.
     await this.sweep(signal);
   }
 

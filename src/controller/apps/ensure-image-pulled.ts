@@ -9,7 +9,7 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 
 export type ImagePullResult =
   | { readonly type: "waiting"; readonly progress: Reason }
-  /** `pulled` is the reference under which the engine now holds exactly what the registry had. */
+  /** `pulled` is the reference under which the engine now holds the pulled image. */
   | { readonly type: "done"; readonly pulled: string }
   /** The pull has failed. If no other image may be used, the caller calls `failPull`. */
   | { readonly type: "failed"; readonly failure: PullFailure }
@@ -48,7 +48,7 @@ export function ensureImagePulled(
 }
 
 /**
- * Returns why no other pull can succeed either. Throws if a later pull may succeed, for example when the registry is
+ * Returns why every later pull would fail too. Throws if a later pull may succeed, for example when the registry is
  * down.
  */
 export function failPull(

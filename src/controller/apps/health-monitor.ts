@@ -35,7 +35,7 @@ interface MonitoredContainer {
   readonly id: string;
   readonly startedAtMs: number;
   isRollingOut: boolean;
-  /** The number of consecutive HTTP probes without an answer, from which `isMute` follows: the port speaks no HTTP. */
+  /** The number of consecutive HTTP probes without an answer; `isMute` is derived from this number. */
   silentProbes: number;
   isMute: boolean;
   /** The time since which Berth has probed the container with this check, by Berth's own clock. */
@@ -43,7 +43,8 @@ interface MonitoredContainer {
   check: EffectiveHealthCheck;
   checkKey: string;
   /**
-   * The time in milliseconds that a container has to become healthy for the first time. After it, a restart is due.
+   * The time in milliseconds that a container has to become healthy for the first time. A container that exceeds it is
+   * restarted.
    */
   startupDeadlineMs: number;
   healthy: boolean | null;
@@ -65,7 +66,7 @@ export interface HealthMonitorOptions {
 
 type ProbeAnswer = { readonly healthy: boolean; readonly message: string };
 
-/** Returns the state of a container that has not answered a probe of its check yet. */
+/** Returns the state of a container that has not answered a probe of its health check yet. */
 function createUnprobedState(nowMs: number) {
   const message = "not probed yet";
   return {
@@ -100,7 +101,7 @@ export class HealthMonitor {
     startupDeadlineMs: number,
   ): void {
     const wanted = new Map(containers.map((container) => [container.id, container]));
-    // The rollout's probe is left out: a new domain does not make a running container unhealthy.
+    // The rollout's probe is not a part of the key, because a new domain does not make a running container unhealthy.
     const checkKey = JSON.stringify({ ...check, rolloutProbe: undefined });
     for (const target of this.#targets.values()) {
       if (target.app !== app) continue;
@@ -249,7 +250,7 @@ export class HealthMonitor {
 }
 
 /**
- * Records if a web probe was answered. Returns true after SILENT_PROBES_MAX probes without an answer in a row: the
+ * Records if an HTTP probe was answered. Returns true after SILENT_PROBES_MAX probes without an answer in a row: the
  * port is then assumed not to use HTTP.
  */
 function toleratesSilence(target: MonitoredContainer, { isSilent = false }: ProbeResult): boolean {

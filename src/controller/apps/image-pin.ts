@@ -13,8 +13,9 @@ import type { StoreReader } from "./dry-run-store.ts";
 import type { ImagePuller } from "./image-puller.ts";
 
 /**
- * The image of an App's spec. A reference is resolved once and pinned: with a new reference, at an explicit deploy, and,
- * if the pull policy is Always, at a restart that the user asks for. Every container gets the pinned image.
+ * The image of an App's spec. A reference is resolved to an image and pinned to it when the reference is new, at an
+ * explicit deploy, and, if the pull policy is Always, at a restart that the user asks for. Every container gets the
+ * pinned image.
  */
 
 /** The image of a version. `reference` is shown to people, `id` identifies the bytes that run. */
@@ -71,7 +72,7 @@ export async function resolveImagePin(
   const reference = getOwnReference(input);
   const { resource } = input;
   if (known || reference === null || isIdle(resource) || asksRegistry(resource)) return known;
-  // The result of a requested pull belongs to the step that has begun the pull.
+  // The result of a pull is collected by the step that has begun the pull.
   if (puller.isRequested(resource.metadata.name, reference)) return null;
   const info = await runtime.inspectImage(reference, signal);
   return info ? createImagePin(resource, reference, info) : null;
@@ -97,7 +98,7 @@ export function createImagePin(
 
 /**
  * Returns the previous pin if only a restart requires another resolution. If that resolution fails, the App keeps the
- * same image.
+ * image of this pin.
  */
 export function findRestartedPin(
   resource: Resource<"App">,

@@ -47,7 +47,7 @@ export class ImagePuller {
     this.#options = options;
   }
 
-  /** Returns the state of the pull of this image with these credentials; starts one if there is none. */
+  /** Returns the state of the pull of an image with the given credentials; starts the pull if there is none. */
   ensure(app: string, image: string, auth: RegistryAuth | undefined): PullState {
     const key = pullKey(image, auth);
     const known = this.#pulls.get(key);

@@ -12,7 +12,9 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 import { isObserved } from "./rollout-window.ts";
 import { listAddresses } from "./route-sweep.ts";
 
-/** The grace period of containers whose App's spec cannot be resolved; Docker's own default. */
+/**
+ * The time between SIGTERM and SIGKILL for containers of an App whose spec cannot be resolved; Docker's own default.
+ */
 const UNKNOWN_GRACE_MS = 10_000;
 
 export interface AppObservation {
@@ -61,9 +63,8 @@ export async function observeApp(
 }
 
 /**
- * Routes requests back to the previous version if no container of the new version runs any more during its
- * observation window. This happens before the addresses of ended containers are removed, so that the App always has a
- * target. The run decides what follows.
+ * Routes requests back to the previous version if no container of the new version runs any more during its observation
+ * window. This happens before the addresses of ended containers are removed, so that the App always has a target.
  */
 async function leaveDeadVersion(
   { ingress }: ReconcilerContext,
@@ -80,7 +81,7 @@ async function leaveDeadVersion(
     await ingress.table.write(desired.name, { version: window.previous, targets });
 }
 
-/** Returns the same as `observeApp` and changes nothing. */
+/** Returns what `observeApp` would return, and changes nothing. */
 export async function previewObservation(
   context: ReconcilerContext,
   name: string,

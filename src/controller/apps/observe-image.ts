@@ -32,8 +32,8 @@ export async function observeImage(
 }
 
 /**
- * Returns what a run would find out about the image, without any change. Always asks the engine, because a dry run
- * creates no container whose creation could fail.
+ * Returns what a run would find out about the image, without changing anything. Always asks the engine, because a dry
+ * run creates no container whose creation could fail.
  */
 export async function previewImage(
   context: ReconcilerContext,

@@ -14,7 +14,10 @@ export function describeOutage({ code, message, hint }: BerthError): Reason {
   return { reason: outageReasons[code] ?? "EngineError", message: parts.join("; ") };
 }
 
-/** Returns the reason of a run that ended because of a full disk or a refused mount; undefined for other errors. */
+/**
+ * Returns the Stalled reason for a run that ended because of a full disk or a refused mount; undefined for other
+ * errors.
+ */
 export function describeBlockedRun(error: unknown): Reason | undefined {
   const isBlocked =
     error instanceof BerthError && (error.code === "disk_full" || error.code === "forbidden");

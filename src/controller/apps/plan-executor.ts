@@ -25,7 +25,10 @@ export interface PlanExecutorDependencies {
   readonly withReplacementWorker: <T>(call: () => Promise<T>) => Promise<T>;
 }
 
-/** Executes the operations of a plan with one call each. Pulls and builds are left to the caller. */
+/**
+ * Executes the operations of a plan, with one call of the engine or the ingress for each. The caller starts pulls and
+ * builds.
+ */
 export class PlanExecutor {
   readonly #dependencies: PlanExecutorDependencies;
   /**
@@ -114,7 +117,7 @@ export class PlanExecutor {
     }
   }
 
-  /** Executes operations concurrently. All have ended when this settles; throws the first failure. */
+  /** Executes operations concurrently. Settles when all have ended; rejects with the first failure. */
   async executeAll(
     operations: readonly Operation[],
     app: string,

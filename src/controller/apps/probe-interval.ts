@@ -1,20 +1,21 @@
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
 
 /**
- * The first interval between probes of a starting container, which is the longest time from an open port to the first
- * request.
+ * The first interval between probes of a starting container. It is also the longest delay between the opening of a port
+ * and the first request.
  */
 const STARTUP_MIN_MS = 50;
 const STARTUP_MAX_MS = 1_000;
 /**
- * After this time a start counts as slow. A longer interval between probes then delays it only by a small fraction.
+ * A start that takes longer than this counts as slow. A longer interval between probes then adds only a small fraction
+ * to the time of the start.
  */
 const STEADY_FOR_MS = 5_000;
 /** The interval between probes of a slow start, as a part of the time since the start began. */
 const LATE_PART = 1 / 20;
 /**
- * The same part for a probe that runs a command. A command costs a process in the container and two calls of the
- * engine, so it is repeated less often.
+ * LATE_PART for a probe that runs a command. The command costs a process in the container and two calls of the engine,
+ * so it is run less often.
  */
 const LATE_PART_OF_COMMAND = 1 / 2;
 /**

@@ -9,8 +9,8 @@ import { keptRestarts } from "./restart-budget.ts";
 /** The durable state of the reconciler for an App, which is kept in its status. All functions are pure. */
 
 /**
- * A version must have been Ready this long to become a version to revert to, because some answer a first probe and
- * crash soon after. The Ready condition does not wait for it.
+ * A version must have been Ready this long to become a version to revert to, because some versions answer a first probe
+ * and crash soon after. The Ready condition does not wait this long.
  */
 export const MIN_READY_MS = 10_000;
 
@@ -34,7 +34,8 @@ export function applyInputs(
       attempt: null,
     };
   }
-  // A removed annotation is not a request for a retry: a spec file without the annotation removes it.
+  // The removal of the annotation is not a request for a retry. It happens when a spec file without the annotation is
+  // applied.
   const known = retriedAt === memory.retriedAt ? memory : { ...memory, retriedAt };
   const isOver = known.stalled !== null && known.stalled.inputs !== inputs;
   return isOver ? { ...known, stalled: null, restarts: [], attempt: null } : known;
@@ -205,7 +206,10 @@ export function isStable(memory: ReconcileState, desired: DesiredApp): boolean {
   );
 }
 
-/** The number of versions that are remembered. An App never has containers of more versions at the same time. */
+/**
+ * The maximum number of versions that are remembered as having served. An App never has containers of more versions at
+ * the same time.
+ */
 const SERVED_KEPT_MAX = 10;
 
 /**

@@ -27,7 +27,7 @@ export interface ReconcilerDependencies {
   readonly ingress: Ingress;
   /** The suffix of the domain of an App whose spec names none. */
   readonly baseDomain: string;
-  /** The listener through which containers reach the models; default: the usual port, which is assumed to listen. */
+  /** The listener through which containers reach the models. Without it, the default port is assumed to be open. */
   readonly containerListener?: ContainerListenerStatus;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;

@@ -21,7 +21,7 @@ export function requeueAfter(input: {
   readonly isFinished: boolean;
   readonly isDone: boolean;
   readonly isStalled: boolean;
-  /** True if an earlier revision runs while the source is resolved. No time of a rollout matters then. */
+  /** True if an earlier revision runs while the source is resolved. The times of a rollout are then ignored. */
   readonly isHeld: boolean;
   readonly plan: Plan | null;
   readonly memory: ReconcileState;

@@ -55,7 +55,7 @@ export interface ResolveAppInput {
   readonly serving: string | null;
   /** Returns the loopback port of a replica; in a dry run it leases none. */
   readonly getLoopbackPort: LoopbackPortLookup;
-  /** The listener through which containers reach the models; default: the usual port, which is assumed to listen. */
+  /** The listener through which containers reach the models. Without it, the default port is assumed to be open. */
   readonly containerListener?: ContainerListenerStatus | undefined;
 }
 
@@ -110,8 +110,8 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
 }
 
 /**
- * Returns the spec with which an earlier revision runs now. A stop, a suspension and a change of replicas in the
- * stored spec apply to it too.
+ * Returns the spec with which an earlier revision runs now. If the stored spec stops or suspends the App or changes its
+ * replicas, this still applies.
  */
 function buildHeldSpec(kept: AppSpec, asked: AppSpec): AppSpec {
   return {

@@ -15,7 +15,7 @@ export interface RestartPolicy {
  * reconciler.
  */
 export const RESTART_DELAY_MAX_MS = 5 * 60_000;
-/** A longer gap between two restarts ends the streak, because the container ran for at least half of it. */
+/** A longer gap between two restarts ends the streak, because the container then ran for at least half of the gap. */
 const STREAK_GAP_MAX_MS = 2 * RESTART_DELAY_MAX_MS;
 /** Restarts are remembered for this time. It covers the longest streak that still increases the delay. */
 const RESTARTS_KEPT_MS = 60 * 60_000;
@@ -46,7 +46,7 @@ export function keptRestarts(
   return restarts.filter(({ at }) => at > nowMs - keptMs);
 }
 
-/** Decides on the restart of the container with this budget key; only its own restarts count. */
+/** Decides if and when the container with this budget key is restarted. Restarts of other containers do not count. */
 export function decideRestart(
   restarts: RestartHistory,
   budgetKey: string,

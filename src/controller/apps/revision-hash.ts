@@ -6,7 +6,7 @@ import { buildModelSettings } from "./model-inputs.ts";
 
 /**
  * True for each field of the spec that makes a new revision, because it changes the containers. The type requires a
- * decision here for each new field. `models` counts by the settings that it gives to a container.
+ * decision here for each new field. For `models`, the settings that the containers get count instead of the field.
  */
 const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   image: true,

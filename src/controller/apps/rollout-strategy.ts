@@ -52,7 +52,7 @@ export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy
   return {
     type: "rolling",
     reason: "Rolling",
-    message: "a new version takes over when every replica of it is healthy, and no request fails",
+    message: "a new version takes over when all its replicas are healthy, without failed requests",
   };
 }
 

@@ -7,8 +7,8 @@ import type { DesiredApp } from "./desired-app.ts";
 import { getReplicaIndex, isHealthy } from "./plan/observed-containers.ts";
 
 /**
- * Returns why requests cannot reach a running App, or not over HTTPS. Returns null if they can, or if there is no
- * ingress. After a restart of Berth, the previous condition is kept until the ingress has answered.
+ * Returns why requests cannot reach a running App at all, or cannot reach it over HTTPS. Returns null if they can, or
+ * if there is no ingress. After a restart of Berth, the previous condition is kept until the ingress has answered.
  */
 export function findRoutingProblem(
   findings: Pick<AppFindings, "resource" | "desired" | "ingress">,

@@ -24,7 +24,7 @@ export interface RunState extends AppObservation {
   readonly resolved: ResolvedApp | null;
   readonly image: ObservedApp["image"];
   readonly plan: Plan | null;
-  /** True if the version, or an earlier container start of the same revision, was stable earlier. */
+  /** True if this version, or the same revision with other containers, was stable earlier. */
   readonly isProven: boolean;
   /** The full disk for which a build or the run itself waits. */
   readonly outage: Reason | null;

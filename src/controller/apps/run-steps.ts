@@ -116,7 +116,8 @@ export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttem
       memory: reconcileState.noteProgress(memory, nowMs, steps, isWaiting),
     },
     isFresh,
-    // The health check may change while a version runs. A revert restores the last health check.
+    // A newer spec may change only the health check. The revision is then stored again, because a revert restores the
+    // last health check.
     isRevisionDue: state.resource.status?.observedGeneration !== desired.generation,
   };
 }

@@ -40,7 +40,7 @@ export async function resolveAppSource(
     return source.archive;
   }
   if ("local" in source) {
-    // A link may lead to another folder than when the spec was written.
+    // The path is resolved again, because a link may lead to another folder than when the spec was written.
     const problem = store.findSourceProblem(source.local);
     if (problem === undefined)
       return digestFolder(source.local, resource.spec, sourceLimits, signal);
@@ -67,7 +67,7 @@ export function missingArchiveError(digest: string): BerthError {
     "archive_invalid",
     `the archive ${digest.slice(0, 12)} is not stored on this server`,
     {
-      hint: "upload it again, as berth deploy does",
+      hint: "upload the archive again, for example with berth deploy",
     },
   );
 }

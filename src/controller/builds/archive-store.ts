@@ -134,7 +134,7 @@ export class ArchiveStore {
     return kept.toSorted((a, b) => a.storedAtMs - b.storedAtMs || (a.digest < b.digest ? -1 : 1));
   }
 
-  /** Removes interrupted uploads of earlier processes, at the start. Returns their number. */
+  /** Removes the interrupted uploads of earlier processes when Berth starts. Returns their number. */
   async sweep(): Promise<number> {
     const left = (await this.#names()).filter(
       (name) => name.endsWith(PARTIAL_SUFFIX) && !this.#parts.has(name),
@@ -194,7 +194,7 @@ async function* abortable(
       if (next.done !== true) yield next.value;
     }
   } finally {
-    // Not awaited: a source that hangs would block here, and its error does not matter any more.
+    // This promise is not awaited: a source that hangs would block here, and its error does not matter any more.
     if (!isDone) iterator.return?.().catch(() => {});
   }
 }

@@ -47,7 +47,7 @@ export class ArchiveTree {
     const path = normalizeEntryPath(entry.path);
     if (path === "") {
       if (entry.type === "dir") return undefined;
-      throw refusedEntryError(entry.path, "which is the root of the archive");
+      throw refusedEntryError(entry.path, "only a folder may be the root of the archive");
     }
     const folders: string[] = [];
     this.#addFolder(parentOf(path), entry.path, folders);
@@ -56,12 +56,12 @@ export class ArchiveTree {
       return { path, folders, original: undefined };
     }
     if (entry.type === "device" || entry.type === "pipe")
-      throw refusedEntryError(entry.path, `which is a ${entry.type}`);
+      throw refusedEntryError(entry.path, `the entry is a ${entry.type}`);
     if (entry.type === "unknown")
-      throw refusedEntryError(entry.path, "which is of an unknown type");
+      throw refusedEntryError(entry.path, "the type of the entry is unknown");
     this.#countFile(entry.path);
     if (this.#nodes.get(path)?.type === "dir")
-      throw refusedEntryError(entry.path, "which is a folder in another entry");
+      throw refusedEntryError(entry.path, "another entry with this path is a folder");
     if (entry.type === "hardlink") return this.#addHardLink(path, entry, folders);
     this.#nodes.set(path, entry.type === "file" ? this.#toFile(entry) : toSymlink(path, entry));
     return { path, folders, original: undefined };
@@ -75,7 +75,7 @@ export class ArchiveTree {
     };
     for (const [path, { type }] of this.#nodes)
       if (type === "symlink" && isEscapingSymlink(readTarget, path))
-        throw refusedEntryError(path, "a link that leads out of it through other links");
+        throw refusedEntryError(path, "the link leads out of the archive through other links");
   }
 
   #toFile({ path, size }: ArchiveEntry): TreeNode {
@@ -94,7 +94,7 @@ export class ArchiveTree {
     if (node?.type !== "file")
       throw refusedEntryError(
         entry.path,
-        "a hard link to something that is not a file of the archive",
+        "the target of the hard link is not a file of the archive",
       );
     this.#countBytes(entry.path, node.size);
     this.#nodes.set(path, node);
@@ -111,7 +111,7 @@ export class ArchiveTree {
       const what = type === "symlink" ? "a link" : "a file";
       throw refusedEntryError(
         written,
-        `which needs ${JSON.stringify(path)} to be a folder, but that is ${what}`,
+        `${JSON.stringify(path)} has to be a folder, but is ${what}`,
       );
     }
     this.#nodes.set(path, { type: "dir" });
@@ -121,18 +121,18 @@ export class ArchiveTree {
   #countFile(written: string): void {
     this.files += 1;
     if (this.files > this.limits.filesMax)
-      throw refusedEntryError(written, `with which it has more than ${this.limits.filesMax} files`);
+      throw refusedEntryError(written, `the archive has more than ${this.limits.filesMax} files`);
   }
 
   #countBytes(written: string, size: number): void {
     const { bytesMax, fileBytesMax = bytesMax } = this.limits;
     if (size > fileBytesMax)
-      throw refusedEntryError(written, `which is larger than ${formatBytes(fileBytesMax)}`);
+      throw refusedEntryError(written, `the file is larger than ${formatBytes(fileBytesMax)}`);
     this.bytes += size;
     if (this.bytes > bytesMax)
       throw refusedEntryError(
         written,
-        `with which its files are larger than ${formatBytes(bytesMax)}`,
+        `the files of the archive are larger than ${formatBytes(bytesMax)} together`,
       );
   }
 }
@@ -140,11 +140,11 @@ export class ArchiveTree {
 function toSymlink(path: string, entry: ArchiveEntry): TreeNode {
   const { target } = entry;
   if (target === "" || target.includes("\0"))
-    throw refusedEntryError(entry.path, "a link without a target");
+    throw refusedEntryError(entry.path, "the link has no target");
   if (leadsOutside(path, target))
     throw refusedEntryError(
       entry.path,
-      `a link that leads out of it, to ${JSON.stringify(target.slice(0, 200))}`,
+      `the link leads out of the archive, to ${JSON.stringify(target.slice(0, 200))}`,
       "replace the link by its target, or exclude it",
     );
   return { type: "symlink", target };

@@ -74,8 +74,8 @@ export function planBuildCollection(input: BuildCollectionInput): BuildCollectio
 }
 
 /**
- * Returns the images that this instance built, and that it recognises by their tags. An image with any other tag also
- * belongs to a user.
+ * Returns the images that this instance built, recognised by their tags. An image that also has another tag is left
+ * out, because a user has tagged it.
  */
 export function findBuiltImages(instance: string, images: readonly BuiltImageInfo[]): BuiltImage[] {
   const appOf = (tag: string) => findAppOfImage(instance, tag) ?? "";

@@ -10,7 +10,7 @@ import { type BuiltImage, findBuiltImages, planBuildCollection } from "./build-c
 import type { BuildLogs } from "./build-logs.ts";
 import { findProtectedContent } from "./protected-content.ts";
 
-/** Records and logs kept for each App: some weeks of an App that is deployed every day. */
+/** The number of records and logs that are kept for each App. It covers some weeks if the App is deployed every day. */
 const RECORDS_KEPT_MAX = 50;
 
 export interface BuildCollectorOptions {

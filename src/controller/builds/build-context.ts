@@ -20,7 +20,7 @@ export interface BuildContext {
 
 export interface BuildContextOptions {
   readonly build: BuildOptions;
-  /** The path from the spec; if undefined, an existing or generated Dockerfile is used. */
+  /** The path of the Dockerfile from the spec; if undefined, an existing or generated Dockerfile is used. */
   readonly dockerfile: string | undefined;
   readonly limits: SourceLimits;
   /** The modification time of the files in the image. */
@@ -30,7 +30,7 @@ export interface BuildContextOptions {
 
 /**
  * Prepares the content to send to the engine: the folder without ignored files, and the existing or generated
- * Dockerfile, which is written to the log. Throws like listSource and chooseDockerfile.
+ * Dockerfile, which is written to the log. Throws the errors of listSource and chooseDockerfile.
  */
 export async function prepareBuildContext(
   root: string,

@@ -4,9 +4,7 @@ import { join } from "node:path";
 import { formatBytes } from "../../base/units.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 
-/**
- * The maximum size of one log. The last lines, which contain the result, are written even if the log then exceeds it.
- */
+/** The maximum size of one log. The last lines, which contain the result, are written even if they exceed this size. */
 export const LOG_BYTES_MAX = 16 * 2 ** 20;
 /** Limits the memory of readers when a program writes without newlines. */
 const LINE_LENGTH_MAX = 16_384;
@@ -40,7 +38,7 @@ export class BuildLogs {
   }
 
   /**
-   * Returns the lines of the log so far, and with `follow` new ones until the log ends. Returns undefined if there is
+   * Returns the lines of the log so far and, with `follow`, also new lines until the log ends; undefined if there is
    * no file.
    */
   async *read(
@@ -83,7 +81,7 @@ export class BuildLogs {
   }
 }
 
-/** A log that is being written. */
+/** Writes the log of a running build. */
 export class BuildLogWriter {
   readonly #file: string;
   readonly #bytesMax: number;
@@ -103,7 +101,6 @@ export class BuildLogWriter {
     this.#write("");
   }
 
-  /** Writes one or several lines. */
   write(text: string): void {
     if (this.#hasEnded || this.#isTruncated) return;
     const lines = this.#formatLines(text);
@@ -117,7 +114,7 @@ export class BuildLogWriter {
     this.#write(lines);
   }
 
-  /** Writes the last line. After it, the streams of all readers end. */
+  /** Writes the last line, and ends the streams of all readers. */
   end(line: string): void {
     if (this.#hasEnded) return;
     this.#write(this.#formatLines(line));

@@ -25,7 +25,7 @@ export interface BuildRunOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly dataDir: string;
-  /** The limit of one build on the engine. */
+  /** The memory limit of one build on the engine, in bytes. */
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
   /** The limits of one unpacked source. */
@@ -35,7 +35,7 @@ export interface BuildRunOptions {
 /** Thrown if the folder was edited after its digest was computed. The build would then be of another revision. */
 export class FolderChangedError extends BerthError {
   constructor(cause: string) {
-    super("not_found", cause, { hint: "deploy again to build its current content" });
+    super("not_found", cause, { hint: "deploy again to build the current content of the folder" });
   }
 }
 
@@ -93,7 +93,7 @@ export async function runBuild(
     return { bytes: made.bytes };
   } finally {
     await rm(workDir, { recursive: true, force: true }).catch((error: unknown) =>
-      // The image is complete; the next start removes the files.
+      // This error is only logged, because the next start of Berth removes the files.
       options.logger.warn({ build: job.id, err: error }, "the files of a build were not removed"),
     );
   }
@@ -112,7 +112,7 @@ function reportOutput(
   }
 }
 
-/** Copies the files to `dir`, or uses them in place; returns the folder to build. */
+/** Copies the source to `dir`, or uses a local folder in place. Returns the folder to build. */
 async function fetchSource(
   options: BuildRunOptions,
   job: BuildJob,

@@ -46,7 +46,7 @@ export interface BuildServiceOptions {
   /** Called when an image was removed by the collection. */
   readonly onImageRemoved?: (reference: string) => void;
   readonly metrics?: BuildMetrics;
-  /** Only tests change this limit and the following ones. */
+  /** Only tests set this limit and the limits below. */
   readonly freeBytesMin?: number;
   readonly logBytesMax?: number;
   readonly sourceLimits?: SourceLimits;

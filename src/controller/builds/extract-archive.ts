@@ -86,7 +86,7 @@ async function readTree(
     await content.return(undefined);
   }
   tree.checkLinks();
-  if (tree.files === 0) throw damagedArchiveError("it is empty");
+  if (tree.files === 0) throw damagedArchiveError("the archive is empty");
 }
 
 /** Yields the bytes of the tar, decompressed if necessary. */
@@ -125,7 +125,7 @@ async function* limitBytes(
       throw new TypeError("a byte stream returned a chunk of another type");
     bytes += chunk.length;
     if (bytes > bytesMax)
-      throw damagedArchiveError(`it contains more than ${formatBytes(limits.bytesMax)}`);
+      throw damagedArchiveError(`the archive contains more than ${formatBytes(limits.bytesMax)}`);
     yield chunk;
   }
 }
@@ -147,10 +147,10 @@ function toArchiveError(error: unknown): unknown {
       hint: "free some space on the disk of the data directory",
       cause: error,
     });
-  if (code === "Z_BUF_ERROR") return damagedArchiveError("it is truncated", error);
+  if (code === "Z_BUF_ERROR") return damagedArchiveError("the archive is truncated", error);
   if (typeof code === "string" && code.startsWith("Z_"))
-    return damagedArchiveError("its compression is damaged", error);
+    return damagedArchiveError("the compression is damaged", error);
   if (code === "ENAMETOOLONG")
-    return refusedEntryError("an entry", "whose path is too long for this machine");
+    return refusedEntryError("an entry", "the path is too long for this machine");
   return error;
 }

@@ -87,7 +87,7 @@ export async function* readArchiveEntries(
 /** Reads the end mark and the padding to the end, so that the checksum of the compression is checked. */
 async function readEnd(bytes: ByteReader): Promise<void> {
   const second = await bytes.takeUpTo(BLOCK_BYTES);
-  if (!isZero(second)) throw damagedArchiveError("it has data after its end");
+  if (!isZero(second)) throw damagedArchiveError("there is data after the end of the archive");
   await bytes.drain();
 }
 
@@ -124,7 +124,9 @@ function readPax(meta: Buffer): Overrides {
         throw damagedArchiveError("the length of a file is not a number");
       found.size = Number(value);
     } else if (key.startsWith("GNU.sparse."))
-      throw damagedArchiveError("it has sparse files; create it without tar's --sparse");
+      throw damagedArchiveError(
+        "sparse files are not supported; create the archive without tar's --sparse",
+      );
     at += length;
   }
   return found;
@@ -135,9 +137,9 @@ function readHeader(block: Buffer, overrides: Overrides): Header {
   try {
     header = new Header(block, 0, overrides);
   } catch (error) {
-    throw damagedArchiveError("a number in it is out of range", error);
+    throw damagedArchiveError("a number in a header is out of range", error);
   }
-  if (!header.cksumValid) throw damagedArchiveError("it has an invalid tar header");
+  if (!header.cksumValid) throw damagedArchiveError("an entry has an invalid tar header");
   return header;
 }
 
@@ -171,7 +173,7 @@ class ByteReader {
 
   async take(length: number): Promise<Buffer> {
     const taken = await this.takeUpTo(length);
-    if (taken.length < length) throw damagedArchiveError("it is truncated");
+    if (taken.length < length) throw damagedArchiveError("the archive is truncated");
     return taken;
   }
 
@@ -190,7 +192,7 @@ class ByteReader {
   async *body(length: number): AsyncGenerator<Buffer> {
     let missing = length;
     while (missing > 0) {
-      if (!(await this.#fill())) throw damagedArchiveError("it is truncated");
+      if (!(await this.#fill())) throw damagedArchiveError("the archive is truncated");
       const piece = this.#cut(missing);
       missing -= piece.length;
       yield piece;

@@ -10,19 +10,18 @@ const DEPTH_MAX = 128;
  * itself. A path that leads out of the target folder is refused rather than rewritten. Throws `archive_invalid`.
  */
 export function normalizeEntryPath(written: string): string {
-  if (written.startsWith("/")) throw refusedEntryError(written, "which is an absolute path");
+  if (written.startsWith("/")) throw refusedEntryError(written, "the path is absolute");
   const parts = written.split("/").filter((part) => part !== "" && part !== ".");
-  if (parts.includes(".."))
-    throw refusedEntryError(written, "whose path leaves the archive with ..");
+  if (parts.includes("..")) throw refusedEntryError(written, "the path leaves the archive with ..");
   if (hasControlCharacters(written))
-    throw refusedEntryError(written, "whose name has control characters");
-  if (written.includes("\u{fffd}")) throw refusedEntryError(written, "whose name is not UTF-8");
+    throw refusedEntryError(written, "the name has control characters");
+  if (written.includes("\u{fffd}")) throw refusedEntryError(written, "the name is not UTF-8");
   if (Buffer.byteLength(written) > PATH_BYTES_MAX)
-    throw refusedEntryError(written, `whose path is longer than ${PATH_BYTES_MAX} bytes`);
+    throw refusedEntryError(written, `the path is longer than ${PATH_BYTES_MAX} bytes`);
   if (parts.some((part) => Buffer.byteLength(part) > NAME_BYTES_MAX))
-    throw refusedEntryError(written, `whose name is longer than ${NAME_BYTES_MAX} bytes`);
+    throw refusedEntryError(written, `the name is longer than ${NAME_BYTES_MAX} bytes`);
   if (parts.length > DEPTH_MAX)
-    throw refusedEntryError(written, `which is deeper than ${DEPTH_MAX} folders`);
+    throw refusedEntryError(written, `the path is deeper than ${DEPTH_MAX} folders`);
   return parts.join("/");
 }
 
@@ -31,7 +30,7 @@ export function refusedEntryError(path: string, why: string, hint?: string): Ber
   const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}...` : path);
   return new BerthError(
     "archive_invalid",
-    `the archive contains ${shown}, ${why}: it was not unpacked`,
+    `the archive was not unpacked because of its entry ${shown}: ${why}`,
     {
       hint: hint ?? "create the archive from the source folder only, or use `berth deploy FOLDER`",
     },

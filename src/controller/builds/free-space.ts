@@ -81,7 +81,7 @@ export class BuildSpace {
     const hasGrown =
       free.own >= atStart.own * (1 + GROWTH_MIN) ||
       (free.engine ?? 0) >= (atStart.engine ?? Number.POSITIVE_INFINITY) * (1 + GROWTH_MIN);
-    // If the engine is remote, its own disk ran full, and the space of this machine says nothing about it.
+    // If the engine is remote, the disk of its machine was full, and free space on this machine does not change that.
     if (hasGrown && atStart.engine !== undefined) return undefined;
     return { message: shortage.message, retryAtMs };
   }

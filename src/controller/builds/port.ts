@@ -8,9 +8,9 @@ import type { SpaceWait } from "./free-space.ts";
  */
 export interface AppBuilds {
   /**
-   * Returns the current revision of the App's source. Starts to resolve the source if its revision is not known, or
-   * if it has to be resolved again (another spec, DEPLOYED_AT, a hook, the interval). If the annotation
-   * SOURCE_REVISION names a revision, that one is returned.
+   * Returns the current revision of the App's source. Starts to resolve the source if its revision is not known, or if
+   * it has to be resolved again (another spec, DEPLOYED_AT, a hook, the interval). If the annotation SOURCE_REVISION
+   * names a revision, returns that revision.
    */
   source(resource: Resource<"App">): SourceState;
   /** Returns the state of the build of this image; starts it if necessary. */
@@ -22,7 +22,7 @@ export interface AppBuilds {
 }
 
 export interface ResolvedSource {
-  /** Commit, or sha256 of the archive or of the folder's content. */
+  /** The commit, or the sha256 of the archive or of the folder's content. */
   readonly revision: string;
   /** The reference of the image for this revision and these build options. The image need not exist. */
   readonly image: string;
@@ -69,7 +69,9 @@ export type BuildState =
 export interface BuildControl {
   /** Cancels a queued or running build. Returns false if it has already ended. */
   cancel(id: number): Promise<boolean>;
-  /** Returns the lines of the log so far, and with `follow` new ones until the build ends. Lines have no newline. */
+  /**
+   * Returns the lines of the log so far and, with `follow`, also new lines until the build ends. Lines have no newline.
+   */
   log(
     id: number,
     options: { readonly follow: boolean },

@@ -7,8 +7,8 @@ import { createValueMask, type SecretMask } from "../secrets/app-secret-mask.ts"
 const OPEN_KEYS: ReadonlySet<string> = new Set(["username", "server", "knownHosts", "known_hosts"]);
 
 /**
- * Masks all secrets that a build could output: the values of the source's credential, of the Secrets that the App
- * refers to, and the passwords of all registries, which the engine gets.
+ * Returns a mask for all secrets that a build could output: the values of the source's credential and of the Secrets
+ * that the App refers to, and the passwords of all registries, because the engine gets these too.
  */
 export function secretMask(store: Store, spec: AppSpec): SecretMask {
   const credential = spec.source && "git" in spec.source ? spec.source.git.credential : undefined;

@@ -10,7 +10,7 @@ const TAG_LENGTH = 16;
 
 /**
  * Returns the key of a pin: the location of the source, and the time when a user last requested to resolve the source
- * again. The key does not depend on the credential or the interval, because they do not change the revision.
+ * again. The key contains neither the credential nor the interval, because they do not affect the revision.
  */
 export function pinKey(resource: Resource<"App">): string {
   const where = getSourceLocation(resource.spec.source);
@@ -28,7 +28,10 @@ function getSourceLocation(source: AppSource | undefined) {
     : source;
 }
 
-/** Returns the reference of a revision's image: the same source with the same options always has the same image. */
+/**
+ * Returns the reference of a revision's image. The same revision with the same build options always gets the same
+ * reference.
+ */
 export function getImageReference(
   instance: string,
   app: string,
@@ -58,7 +61,7 @@ export function shortRevision(revision: string): string {
   return revision.slice(0, 12);
 }
 
-/** Returns true for a full commit hash. It never changes, so there is nothing to follow. */
+/** Returns true for a full commit hash. Such a ref never changes, so its source need not be resolved again. */
 export function isCommit(ref: string | undefined): boolean {
   return ref !== undefined && /^[0-9a-f]{40}$/.test(ref);
 }

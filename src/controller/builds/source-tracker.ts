@@ -43,7 +43,7 @@ export class SourceTracker {
   readonly #options: SourceTrackerOptions;
   readonly #resolutions: SourceResolutionQueue;
   readonly #timers: SourceTimers;
-  /** Failed first resolutions, until the reconciler has read the result. */
+  /** The failures of first resolutions, until the reconciler has read them. */
   readonly #failures = new Map<
     string,
     { readonly attempt: string; readonly failure: BuildFailure }
@@ -109,7 +109,7 @@ export class SourceTracker {
     this.#failures.delete(app);
     this.#failingRefreshes.delete(app);
     this.#pinnedSources.delete(app);
-    // Most Apps have no pin, and the removal of a pin flushes the disk.
+    // The pin is looked up first, because a removal flushes the disk even if there is no pin, as for most Apps.
     if (this.#options.store.sourcePins.get(app)) this.unpin(app);
   }
 
@@ -167,7 +167,7 @@ export class SourceTracker {
   #refresh(resource: Resource<"App">, mayBeStale: boolean): void {
     const app = resource.metadata.name;
     const isRefresh = this.revision(resource) !== undefined;
-    // The source may be available now.
+    // The last failure is forgotten, because the source may be available now.
     if (!isRefresh) this.#failures.delete(app);
     this.#resolutions.start({ app, attempt: this.#attemptKey(resource), isRefresh }, mayBeStale);
   }
@@ -257,7 +257,10 @@ export class SourceTracker {
     onChanged(app);
   }
 
-  /** A failure applies to one source with one credential. A new value of the Secret allows another attempt. */
+  /**
+   * Returns the key that failures of the source are stored under. A new credential, or a new value of it, gives a new
+   * key, so that the source is resolved again.
+   */
   #attemptKey(resource: Resource<"App">): string {
     const credential = getGitSource(resource)?.credential;
     const secret =

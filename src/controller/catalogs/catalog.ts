@@ -11,7 +11,7 @@ export interface Catalog {
 }
 
 /**
- * Reads a catalog in the order of names. Every `*.yaml` file in `folder` has one Template. Every `*.yaml` file in its
+ * Reads a catalog, sorted by name. Every `*.yaml` file in `folder` has one Template. Every `*.yaml` file in its
  * subfolder `models`, if there is one, has one Model. A resource has the name of its file. The catalog is read only
  * at the start, because its files come with Berth or from an administrator.
  *
@@ -33,7 +33,8 @@ export function loadCatalog(folder: string): Catalog {
 }
 
 /**
- * Messages name files by their paths below `folder`, because the path of the folder itself does not help a reader.
+ * Reads the manifests in a folder. Messages name files by their paths below `folder`, because the path of `folder`
+ * itself does not help a reader.
  */
 function loadManifests<K extends Kind>(
   folder: string,

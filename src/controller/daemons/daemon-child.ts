@@ -56,7 +56,7 @@ export class DaemonChild {
       failure = `${message.message}${hint.replaceAll(/--[a-z][a-z-]*/g, (flag) => options.flags[flag] ?? flag)}`;
     });
     this.ended = new Promise((resolve) => {
-      // The event "close" comes after the last message, and a message may arrive after the exit.
+      // The event "close" comes after the last message, whereas a message may still arrive after "exit".
       child.once("close", (code, signal) => resolve(failure ?? describeExit(code, signal)));
       child.once("error", (error) => {
         if (child.pid === undefined) resolve(describeSpawnError(error));

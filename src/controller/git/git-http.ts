@@ -31,7 +31,7 @@ const REFS_PATH = "/info/refs?service=git-upload-pack";
  * responses as complete. Node verifies certificates: NODE_EXTRA_CA_CERTS names the file of a private authority.
  */
 export class GitHttp implements Disposable {
-  /** The first failure: a BerthError, TransferTooLarge, or the reason of an abort. */
+  /** The first failure: a BerthError, TransferTooLargeError, or the reason of an abort. */
   failure: unknown;
   readonly #options: GitHttpOptions;
   readonly #closing = new AbortController();
@@ -55,7 +55,7 @@ export class GitHttp implements Disposable {
     return this.#base;
   }
 
-  /** Returns the credentials for `base`; none for another server than the one that they belong to. */
+  /** Returns the credentials for `base`; none if they belong to another server. */
   get authorization(): string | undefined {
     const { login, url } = this.#options;
     if (login === undefined || !isSameServer(url.address, this.#base)) return undefined;
@@ -170,15 +170,17 @@ export class GitHttp implements Disposable {
     const from = new URL(this.#base + path);
     const to = URL.parse(location, from.href) ?? undefined;
     if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
-      throw this.#unreachableError("it redirects to something that is not http");
+      throw this.#unreachableError("the server redirects to a URL that is not http");
     if (from.protocol === "https:" && to.protocol === "http:")
-      throw this.#unreachableError("it redirects from https to http, which is not safe to follow");
+      throw this.#unreachableError(
+        "the server redirects from https to http, which is not safe to follow",
+      );
     to.username = "";
     to.password = "";
     if (!to.href.endsWith(path))
       throw repositoryNotFound(
         this.#displayUrl,
-        `it redirects to ${to.origin}, and not to a repository`,
+        `the server redirects to ${to.origin}, which has no repository at this path`,
       );
     return to.href.slice(0, -path.length);
   }
@@ -193,23 +195,23 @@ export class GitHttp implements Disposable {
       if (login !== undefined && redirectedTo !== undefined)
         return gitDenied(
           this.#displayUrl,
-          `it redirects to ${redirectedTo}, which wants credentials; they are not sent to another server`,
-          "write the URL that it redirects to, if that server may get the token",
+          `the server redirects to ${redirectedTo}, which requires credentials, but Berth sends credentials to no other server`,
+          "if the other server may get the token, write its URL in the spec",
         );
       return login === undefined
         ? gitDenied(
             this.#displayUrl,
-            "it wants credentials",
+            "the server requires credentials",
             "make a Secret with the key token, and name it in credential",
           )
         : gitDenied(
             this.#displayUrl,
-            `it does not accept the token (HTTP ${status})`,
-            "check that the token is valid and may read the repository; some servers want a certain username in the Secret",
+            `the server does not accept the token (HTTP ${status})`,
+            "check that the token is valid and may read the repository; some servers require a certain username in the Secret",
           );
     }
     if (status === 404 || status === 410) return repositoryNotFound(this.#displayUrl);
-    return this.#unreachableError(`it answers with HTTP ${status}`);
+    return this.#unreachableError(`the server answers with HTTP ${status}`);
   }
 
   #checkType(response: IncomingMessage, path: string): void {

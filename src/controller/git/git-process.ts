@@ -54,7 +54,8 @@ const SETTINGS = [
   ["protocol.ssh.allow", "always"],
   ["protocol.http.allow", "always"],
   ["protocol.https.allow", "always"],
-  // git would send the token to the target of a redirect, so redirects are followed before git is called.
+  // git itself must not follow redirects, because it would send the token to the other server. Berth follows redirects
+  // before it calls git.
   ["http.followRedirects", "false"],
   // Makes git keep received packs as packs, and large files out of memory.
   ["fetch.unpackLimit", "1"],
@@ -119,7 +120,7 @@ export class GitProcess implements AsyncDisposable {
     this.#child.stdin?.end();
   }
 
-  /** Yields the output. Ends when the process has succeeded; throws as `ended` does. */
+  /** Yields the output. Ends when the process has succeeded; throws the error of `ended` if the process has failed. */
   async *output(): AsyncGenerator<Buffer, void> {
     const { stdout } = this.#child;
     if (stdout) {

@@ -28,7 +28,10 @@ export function expandRefNames(ref: string | undefined): readonly string[] {
   return [`refs/heads/${ref}`, `refs/tags/${ref}`];
 }
 
-/** Matches names that no ref can have: names that git forbids, and names that a program could read as an option. */
+/**
+ * Returns false for names that no ref can have: names that git forbids, and names that a program could read as an
+ * option.
+ */
 export function isRefName(ref: string): boolean {
   return !(
     ref.startsWith("-") ||

@@ -63,14 +63,14 @@ export function classifyStderr(displayUrl: string, stderr: string): BerthError {
  */
 function describeReason(stderr: string): string {
   const known: readonly (readonly [RegExp, string])[] = [
-    [/Could not resolve (hostname|host)/i, "its name is not known"],
+    [/Could not resolve (hostname|host)/i, "the server's name is not known"],
     [/Connection refused/i, "the connection was refused"],
-    [/Network is unreachable|No route to host/i, "there is no route to it"],
-    [/timed? ?out|Timeout/i, "it did not answer in time"],
-    [/certificate|SSL|TLS/i, "its certificate is not trusted by this machine's git"],
+    [/Network is unreachable|No route to host/i, "there is no route to the server"],
+    [/timed? ?out|Timeout/i, "the server did not answer in time"],
+    [/certificate|SSL|TLS/i, "this machine's git does not trust the server's certificate"],
     [
       /no matching (host key|key exchange|cipher)/i,
-      "it offers only encryption that ssh refuses here",
+      "the server offers only encryption that ssh refuses here",
     ],
     [
       /early EOF|hung up|disconnect|reset by peer|Connection closed|RPC failed|invalid index-pack|bad record/i,
@@ -80,8 +80,13 @@ function describeReason(stderr: string): string {
       /ssh: not found|cannot run ssh|ssh: No such file/i,
       "ssh is not installed on this machine (Debian: openssh-client)",
     ],
-    [/out of memory|attempting to allocate/i, "a file in it is larger than git may hold"],
-    [/redirect/i, "it redirects to another URL"],
+    [
+      /out of memory|attempting to allocate/i,
+      "a file of the repository is larger than git may hold",
+    ],
+    [/redirect/i, "the server redirects to another URL"],
   ];
-  return known.find(([pattern]) => pattern.test(stderr))?.[1] ?? "git could not read from it";
+  return (
+    known.find(([pattern]) => pattern.test(stderr))?.[1] ?? "git could not read from the server"
+  );
 }

@@ -103,8 +103,8 @@ const DEFAULT_PORTS: Readonly<Record<string, string>> = {
 
 /**
  * Returns `host/path`, or `host:port/path` for a port that is not the default. The result does not contain the
- * transport, because a push hook names the https URL of a repository that an App may fetch by ssh. `git://` is
- * accepted for the same reason.
+ * transport, because a push hook names the https URL of a repository that an App may fetch by ssh. `git://` URLs are
+ * accepted, because a push hook may contain them too.
  */
 function normalizeRepository(text: string): string | undefined {
   const scp = text.includes("://") ? null : SCP.exec(text);

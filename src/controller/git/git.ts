@@ -50,10 +50,10 @@ const LISTING_BYTES_MAX = 32 * 2 ** 20;
  * repository over http(s) is too large for memory, the machine's git fetches it too; a private certificate authority
  * must then be known to the machine, and not only be named in NODE_EXTRA_CA_CERTS.
  *
- * A token is sent as the password of HTTP basic authentication. GitHub, GitLab and Gitea accept any user name with one,
- * so Berth sends `x-access-token`, which GitHub documents; for bitbucket.org it sends `x-token-auth`. A `username` in
- * the credential takes precedence: GitLab's deploy tokens, Bitbucket's app passwords and Azure DevOps' tokens have one
- * of their own.
+ * A token is sent as the password of HTTP basic authentication. GitHub, GitLab and Gitea accept any user name with a
+ * token, so Berth sends `x-access-token`, which GitHub documents; for bitbucket.org it sends `x-token-auth`. A
+ * `username` in the credential takes precedence, because GitLab's deploy tokens, Bitbucket's app passwords and Azure
+ * DevOps' tokens need a certain user name.
  *
  * A wait for a server ends after `idleMs` of silence; the caller's signal ends the whole call.
  */
@@ -190,7 +190,7 @@ export class Git implements GitClient {
     }
     const machine = join(scratch, "large");
     await mkdir(machine);
-    // Uses the URL after redirects. The credentials are sent only if they belong to that server.
+    // Uses the URL after redirects. The credentials are sent only if they belong to the server of this URL.
     const { base, authorization } = http;
     await using git = await MachineGit.open(
       { ...this.#buildMachineOptions(url, machine), address: base, authorization },

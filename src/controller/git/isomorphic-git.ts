@@ -59,8 +59,8 @@ export class IsomorphicGit {
 
   /**
    * Fetches the commit into `gitdir`, an empty folder. Fetches it by its hash. If the server does not allow that,
-   * fetches as much history of `ref` as needed. `limits` apply to the unpacked pack. Throws TransferTooLarge if they
-   * or the limits of `http` are exceeded.
+   * fetches as much history of `ref` as needed. `limits` apply to the unpacked pack. Throws TransferTooLargeError if
+   * they or the limits of `http` are exceeded.
    */
   async fetch(
     what: { readonly commit: string; readonly ref: string | undefined },
@@ -117,7 +117,10 @@ export class IsomorphicGit {
     return { request: this.#http.request };
   }
 
-  /** The URL that the library gets. The HTTP client follows redirects itself. */
+  /**
+   * The URL that the library gets. It stays the same after a redirect, because the HTTP client follows redirects
+   * itself.
+   */
   get #url(): string {
     return this.#http.address;
   }

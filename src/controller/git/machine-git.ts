@@ -34,8 +34,8 @@ export interface MachineGitOptions {
 }
 
 /**
- * The depths to which a branch is fetched to find a commit, if the server does not send a commit by its hash. They
- * are the same as in isomorphic-git.ts.
+ * The depths to which a branch is fetched to find a commit, if the server does not send a commit by its hash.
+ * isomorphic-git.ts uses the same depths.
  */
 const DEPTHS = [64, 1024, undefined];
 /** The output limit of `ls-remote` with at most two names. */
@@ -53,7 +53,7 @@ export class MachineGit implements AsyncDisposable {
   static async open(options: MachineGitOptions, signal: AbortSignal): Promise<MachineGit> {
     const { scratch, ssh } = options;
     if (ssh) {
-      // A Secret easily loses the last newline, and ssh refuses a key without it.
+      // A final newline is added, because a Secret easily loses it, and ssh refuses a key without it.
       const key = `${ssh.privateKey.replaceAll("\r\n", "\n").trimEnd()}\n`;
       await writeFile(join(scratch, "key"), key, { mode: 0o600 });
       const known = join(scratch, "known_hosts");
@@ -139,7 +139,7 @@ export class MachineGit implements AsyncDisposable {
     } catch (error) {
       if (error instanceof GitExitError) {
         if (isMissingRef(error.stderr)) return false;
-        // If the repository is complete, the previous fetch has already fetched the whole history.
+        // This error means that an earlier fetch has already fetched the whole history.
         if (depth === undefined && /unshallow on a complete repository/.test(error.stderr))
           return false;
       }
@@ -190,7 +190,7 @@ export class MachineGit implements AsyncDisposable {
     try {
       return await this.#runRaw(args, charsMax, watch);
     } catch (error) {
-      // `fetch` has to examine the output of git before the error is converted to an error of the port.
+      // The error of `git fetch` is not converted, because the caller has to examine git's output first.
       throw args[0] === "fetch" ? error : this.#translateError(error);
     }
   }

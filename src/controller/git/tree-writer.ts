@@ -57,7 +57,7 @@ class TreeWriter {
   async write(files: CommitFiles): Promise<GitCheckout> {
     for await (const entry of files.entries()) {
       this.#signal.throwIfAborted();
-      // Folders count too, because a few objects can describe millions of empty ones.
+      // Folders also count against the limit of files, because a few objects can describe millions of empty folders.
       if (++this.#entries > this.#limits.filesMax)
         throw repositoryTooLarge("files", this.#limits.filesMax);
       await this.#add(entry, files);
@@ -70,7 +70,7 @@ class TreeWriter {
   async #add(entry: TreeEntry, files: CommitFiles): Promise<void> {
     const { path } = entry;
     if (entry.type === "submodule") {
-      // git creates an empty folder for a submodule too, and a Dockerfile may copy it.
+      // git, too, creates an empty folder for a submodule, and a Dockerfile may copy the folder.
       this.#submodules.push(path);
       await this.#makeFolder(path);
     } else if (entry.type === "folder") await this.#makeFolder(path);
@@ -134,7 +134,10 @@ class TreeWriter {
   }
 }
 
-/** Maps the error for a second entry with the same name, or with a name that the file system treats as the same. */
+/**
+ * Calls `make`. Reports a second entry with the same name, or with a name that the file system treats as the same, as
+ * an error of the commit.
+ */
 async function createOnce<T>(path: string, make: () => Promise<T>): Promise<T> {
   try {
     return await make();

@@ -4,7 +4,7 @@ import { escapePlaceholders, proxyHandler, RETRY_SOON } from "./caddy-handlers.t
 /** The site of Berth's REST API, which the ingress serves under its own domain. */
 export interface ApiSite {
   readonly domain: string;
-  /** The path of the Unix socket on which Berth accepts these requests. The path is the same for Caddy. */
+  /** The path of the Unix socket on which Berth accepts requests to the API. Caddy uses the same path. */
   readonly socket: string;
   /**
    * Addresses and networks of proxies in front of the ingress. The ingress keeps the X-Forwarded-For of their
@@ -21,8 +21,8 @@ const unavailable = JSON.stringify({
 });
 
 /**
- * Builds the route to the API. Unless the sender is a trusted proxy, Caddy replaces the X-Forwarded-For of a request by the
- * sender's address, so that clients cannot forge it.
+ * Builds the route to the API. Unless the sender is a trusted proxy, Caddy replaces the X-Forwarded-For of a request by
+ * the sender's address, so that clients cannot forge it.
  */
 export function buildApiRoute(version: string, site: ApiSite): { readonly [key: string]: Json } {
   const { domain, socket, trustedProxies } = site;

@@ -79,7 +79,8 @@ export class CaddyAdmin {
           socketPath: this.#socket,
           method,
           path,
-          // Caddy refuses requests with a host name here, because a web page could send them.
+          // The Host header is empty, because Caddy's admin API refuses host names: a web page could send such a
+          // request.
           setHost: false,
           headers: {
             Host: "",

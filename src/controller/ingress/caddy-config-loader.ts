@@ -17,7 +17,7 @@ import type { Site } from "./site.ts";
  */
 const START_LIMIT_MS = 15_000;
 const START_POLL_MS = 50;
-/** The interval of checks that the running Caddy still has the options of this Berth. */
+/** The interval of checks that the running Caddy still has the options that this process would give it. */
 const CHECK_EVERY_MS = 60_000;
 /** The version that is assumed until Caddy reports its own. The configuration then uses no newer features. */
 const OLDEST_VERSION = "2.6.0";
@@ -184,7 +184,8 @@ export class CaddyConfigLoader {
     const limit = clock.now() + START_LIMIT_MS;
     for (let round = 1; clock.now() < limit; round += 1) {
       if (await this.#admin.isAnswering(signal)) return true;
-      // The host is asked in every tenth round only, because for Caddy in a container this is a request to the engine.
+      // The host reports if Caddy still runs. It is asked in every tenth round only, because for Caddy in a container
+      // this is a request to the engine.
       if (round % 10 === 0 && !(await host.isRunning(signal))) return false;
       await delay(clock, START_POLL_MS, signal);
     }

@@ -31,7 +31,7 @@ export function proxyHandler(
       // closes.
       keep_alive: { enabled: true, idle_timeout: "4s", max_idle_conns_per_host: 64 },
     },
-    // Before 2.7, WebSockets end when a configuration is loaded; later versions can keep them.
+    // Before version 2.7 of Caddy, WebSockets end when a configuration is loaded; later versions can keep them.
     ...(isAtLeast(version, 2, 7) ? { stream_close_delay: "1h" } : {}),
   };
 }

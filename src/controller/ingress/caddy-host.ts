@@ -36,11 +36,11 @@ export function caddyEnvironment(folder: string): Readonly<Record<string, string
 /** The files that Caddy and Berth share. The paths are the same for both in every mode. */
 export interface IngressPaths {
   readonly folder: string;
-  /** The path of a Unix socket: shorter than 108 bytes. */
+  /** The path of Caddy's admin socket, a Unix socket. Such a path must be shorter than 108 bytes. */
   readonly adminSocket: string;
   /** The Unix socket on which Berth accepts requests to its API. */
   readonly apiSocket: string;
   readonly configFile: string;
-  /** The direct routes of the configuration, for Berth only. */
+  /** The file with the direct routes of the loaded configuration. Only Berth reads and writes it. */
   readonly directRoutesFile: string;
 }

@@ -279,7 +279,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     );
   }
 
-  /** Adds the digests of the sites of this round. They may be older than the specs in the store. */
+  /** Adds the digests of the sites of this round, which may be older than the specs in the store. */
   #withDigests(verdicts: ReadonlyMap<string, SiteVerdict>): [string, RecordedVerdict][] {
     return [...verdicts].map(([app, verdict]) => [
       app,
@@ -301,7 +301,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     for (const app of this.#apps.keys()) this.#options.onChanged(app);
   }
 
-  /** Removes the entries of Apps that were deleted while Berth was not running. */
+  /** Removes Apps from the route table that were deleted while Berth was not running. */
   async #removeDeletedApps(): Promise<void> {
     const { store, logger } = this.#options;
     try {

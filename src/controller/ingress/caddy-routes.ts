@@ -51,9 +51,9 @@ function hasPublicCertificate(site: Site, domain: string): boolean {
 }
 
 /**
- * Builds the routes of one server, in order: removal of forged headers, direct routes (which serve most requests), certificate
- * permission, normalisation of host names, the API, redirects, Apps with options (the longest path first), all other Apps through the table, Apps of whole
- * subtrees (`*.example.org`), and the error page.
+ * Builds the routes of one server, in order: removal of forged headers, direct routes (which serve most requests),
+ * certificate permission, normalisation of host names, the API, redirects, Apps with options (the longest path first),
+ * all other Apps through the table, Apps of whole subtrees (`*.example.org`), and the error page.
  */
 export function buildServerRoutes(
   settings: RouteSettings,
@@ -301,7 +301,7 @@ function basicAuthHandler(users: NonNullable<Site["users"]>): CaddyHandler {
       http_basic: {
         hash: { algorithm: "bcrypt" },
         accounts: users.map(({ name, hash }) => ({ username: name, password: hash })),
-        // Without this cache, checking a password would take tens of milliseconds of a core for each request.
+        // Caddy caches the results, because checking a password takes tens of milliseconds of a core.
         hash_cache: {},
         realm: "restricted",
       },

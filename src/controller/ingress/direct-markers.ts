@@ -55,7 +55,7 @@ export class DirectMarkers {
     return new Set(this.#sets.flatMap(({ routes }) => routes.map(({ app }) => app)));
   }
 
-  /** Creates and removes the markers of an App for these targets; null if it has no route. */
+  /** Creates and removes the markers of an App so that they match `targets`; null means that the App has no route. */
   async synchronize(app: string, targets: readonly string[] | null): Promise<void> {
     const wanted = new Set<string>();
     const unwanted = new Set<string>();
@@ -87,8 +87,8 @@ export class DirectMarkers {
     try {
       await (await open(join(this.#folder, path), "w", 0o600)).close();
     } catch {
-      // After an error, such as a full disk, Caddy reads the table. The next synchronization finds the path present, or
-      // tries again.
+      // If the marker cannot be created, for example because the disk is full, Caddy reads the table. The next
+      // synchronization tries again.
       await this.#remove(path);
     }
   }

@@ -11,9 +11,9 @@ import type { FolderRouteTable } from "./folder-route-table.ts";
 import type { Site } from "./site.ts";
 
 /**
- * Decides which direct routes Caddy's configuration contains. They change only when the configuration is loaded for
- * another reason, or when Caddy starts, because loading it costs requests. Until then, Caddy reads new targets from
- * the table.
+ * Decides which direct routes Caddy's configuration contains. The routes change only when the configuration is loaded
+ * for another reason, or when Caddy starts, because a load closes connections, some with a request. Until then,
+ * Caddy reads new targets from the table.
  */
 export class DirectRouteLoads {
   readonly #table: FolderRouteTable;
@@ -45,8 +45,8 @@ export class DirectRouteLoads {
   }
 
   /**
-   * Chooses the direct routes for a load. Those of the configuration that is loaded now stay valid until `confirm` is
-   * called.
+   * Chooses the direct routes for a load. The routes of the configuration that is loaded now stay valid until `confirm`
+   * is called.
    */
   async prepare(sites: readonly Site[]): Promise<void> {
     const set = await proposeDirectRoutes(sites, (app) => this.#findSlots(app));

@@ -36,7 +36,7 @@ export async function proposeDirectRoutes(
   findSlots: (app: string) => Promise<readonly (readonly string[])[]>,
 ): Promise<DirectRouteSet> {
   const routes: DirectRoute[] = [];
-  // Another App may serve some paths of a host.
+  // A host gets no direct route if another App serves some of its paths.
   const shared = new Set(
     sites.filter((site) => !isTableOnly(site)).flatMap(({ domains }) => domains),
   );

@@ -36,7 +36,7 @@ const HOSTS_LOCK = "/hosts";
 export const TARGET_LINK = "_";
 
 interface StoredEntry extends RouteTableEntry {
-  /** The name in the App's folder, of the file or of the outermost folder. */
+  /** The name of the file, or of the outermost folder, in the App's folder. */
   readonly name: string;
   /** The number of names on the path to the file: 1, 2 (a single target), or 5. */
   readonly levels: number;

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { BerthError } from "../../base/errors.ts";
 import type { IngressPaths } from "./caddy-host.ts";
 
-/** `sun_path` has 108 bytes on Linux including the terminator; macOS has the shortest with 104. */
+/** `sun_path` has 108 bytes on Linux including the terminator; macOS has the shortest limit, 104 bytes. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
 /** Returns the files of the ingress, in a folder that only this user can access. */

@@ -35,9 +35,9 @@ export interface AppRouteTable {
   /** Returns the targets of an App, which may be an empty list. Returns null for an App without a route. */
   read(app: string): Promise<AppRoute | null>;
   /**
-   * After the return, new requests of the App go to `targets` only; running ones are completed at their target.
-   * Without targets, requests get a 503, and `read` returns the empty entry. `since` stays the same while `version`
-   * does. Idempotent. Throws `disk_full`, `internal`.
+   * After this call, new requests of the App go to `targets` only; running requests are completed at their target.
+   * Without targets, requests get a 503, and `read` returns the empty entry. `sinceMs` changes only when `version`
+   * changes. Idempotent. Throws `disk_full`, `internal`.
    */
   write(
     app: string,

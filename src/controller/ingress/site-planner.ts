@@ -10,7 +10,7 @@ import { isTableOnly, resolveSite, type Site, type SiteRefusal, siteDigest } fro
 export interface SitePlan {
   /** The sites that can be served, sorted by name. */
   readonly sites: readonly Site[];
-  /** The reasons why the remaining Apps cannot be served, by App. */
+  /** The reasons why Apps cannot be served, by App. */
   readonly refusals: ReadonlyMap<string, SiteRefusal>;
   /** Every App, including those that are being deleted, with a digest of the inputs of its site. */
   readonly apps: ReadonlyMap<string, string>;

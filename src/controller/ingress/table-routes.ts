@@ -92,7 +92,8 @@ function buildLookups(table: TablePath, matcher: CaddyRoute, tryDuration: string
     match: [{ ...matcher, file }],
     handle,
   });
-  // A second matcher splits the file name, because it sees the first one's result.
+  // The file name is split by a second matcher, which runs after the file matcher, because it needs the name that was
+  // found.
   const several = (pattern: string, slots: number): Json => {
     const dials = Array.from(
       { length: slots },

@@ -7,7 +7,7 @@ import type { Labels, LeaseRuntime } from "../runtime/port.ts";
 import { buildLeaseLabels, findLastTerm, type LeaseTerm, parseLeaseTerm } from "./lease-term.ts";
 import type { EngineWriter, WriterLease } from "./port.ts";
 
-/** Another process takes over the lease if the last term has not changed for this time. */
+/** Another process takes over the lease if the last term of the lease has not changed for this time. */
 export const LEASE_MS = 60_000;
 /**
  * The holder regards its lease as lost after this time without a renewal. Calls in progress have then ended before
@@ -28,7 +28,7 @@ export interface EngineLeaseOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly instance: string;
-  /** Identifies the data directory; a copy of it has another id. */
+  /** Identifies the data directory; a copy of the directory has another id. */
   readonly holderId: string;
   readonly host: string;
   readonly dataDir: string;
@@ -89,7 +89,7 @@ export class EngineLease implements WriterLease {
 
   async ensure(signal: AbortSignal): Promise<void> {
     if (this.#isValid()) return;
-    // `run` keeps observing the other process, so an App need not do that.
+    // While another process holds the lease, only `run` observes it. A call for an App fails at once.
     if (this.#state.type !== "taken") await raceWithAbort(this.#tryOnce(), signal);
     if (this.#state.type === "taken") throw createLeasedError(this.#state.by);
     if (!this.#isValid())
@@ -186,7 +186,7 @@ export class EngineLease implements WriterLease {
     return (await runtime.listLeases(instance, signal)).map(parseLeaseTerm);
   }
 
-  /** Returns true if this process may create the next term. `undefined` means that there is no record. */
+  /** Returns true if this process may create the term after `last`, which is undefined if there is no record. */
   #mayFollow(last: LeaseTerm | undefined): boolean {
     if (last && last.holderId === this.#options.holderId && !this.#hasObserved)
       this.#ownSessions.add(last.session);
@@ -196,8 +196,8 @@ export class EngineLease implements WriterLease {
   }
 
   /**
-   * Adds an observation. Returns true if the term has not changed for long enough. `undefined` means that another
-   * program has removed the records; the holder of the lease creates a new one soon.
+   * Records an observation of the last term. Returns true if the term has not changed for long enough. `term` is
+   * undefined if another program has removed the records; the holder of the lease then creates a new one soon.
    */
   #hasLapsed(term: number | undefined): boolean {
     const now = this.#options.clock.now();

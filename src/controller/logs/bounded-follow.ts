@@ -45,7 +45,7 @@ class LineBuffer {
     this.#clock = clock;
   }
 
-  /** Reads the stream to its end. Never rejects: `drain` throws its error. */
+  /** Reads the stream to its end. Never rejects: `drain` throws the error of the stream. */
   async fill(lines: AsyncIterable<LogLine>): Promise<void> {
     const sinceMs = this.#clock.now();
     try {

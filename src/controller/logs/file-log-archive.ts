@@ -17,7 +17,7 @@ const lineValidator = new LazyValidator<ArchivedLine>(
 );
 
 /**
- * The maximum number of lines that are kept of each container. With the limit of containers, an App needs some
+ * The maximum number of lines that are kept of each container. Together with the limit on containers, an App needs some
  * megabytes at most.
  */
 const LINES_MAX = 10_000;
@@ -111,8 +111,8 @@ export class FileLogArchive implements LogArchive {
   }
 
   /**
-   * The name of an orphan's App comes from a label. Any user of the engine may have written that label, so the name
-   * is validated.
+   * The name of an App that is not in the store comes from a container's label. Any user of the engine may have written
+   * that label, so the name is validated.
    */
   #folderOf(app: string): string | undefined {
     return /^[a-z0-9][a-z0-9-]*$/.test(app) ? join(this.#options.dir, app) : undefined;

@@ -40,7 +40,7 @@ export class AssistantWatch {
     return this.#last;
   }
 
-  /** Asks the assistant at once. */
+  /** Requests the state of the assistant now, in addition to the polling. */
   async observe(signal: AbortSignal): Promise<AssistantObservation> {
     try {
       this.#last = { reachable: true, state: await this.#options.assistant.state(signal) };

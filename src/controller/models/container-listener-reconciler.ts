@@ -60,7 +60,8 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
   constructor(options: ContainerListenerReconcilerOptions) {
     const { store, port, logger } = options;
     this.#options = options;
-    // The port is in the environment of containers. If it changed, all these containers would be replaced.
+    // The port is leased, because it is in the environment of containers: a change of the port would replace the
+    // containers.
     this.port = port === 0 ? store.ports.lease(MODELS_HOST, 0, MODELS_PORT) : port;
     this.#tasks = new TaskGroup((error, name) =>
       logger.error({ task: name, err: error }, "a background task failed"),
@@ -76,7 +77,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     return this.#unavailableReason;
   }
 
-  /** Called when the assistant or the engine has started. It may be a new one. */
+  /** Called when the assistant or the engine has started, because each may be another one than before. */
   refresh(): void {
     this.#isDue = true;
     this.#wake();
@@ -172,7 +173,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
       return [{ ...listener, address: "127.0.0.1", subnets: ["127.0.0.0/8"] }];
     if (gateway === undefined)
       throw new BerthError("engine_error", "the engine's default bridge has no IPv4 address", {
-        hint: "configure one (bip in daemon.json) and restart the engine",
+        hint: "set the bridge's address (bip in daemon.json) and restart the engine",
       });
     return [{ ...listener, address: gateway, subnets }];
   }

@@ -9,7 +9,7 @@ import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
 import type { SourceRequest } from "./hub/port.ts";
 
-/** The desired state of a Model's spec. Pure data that the plan compares. */
+/** The desired state of a Model, derived from its spec. */
 export interface DesiredModel {
   readonly name: string;
   readonly generation: number;

@@ -21,7 +21,7 @@ export function buildLoadRequest(
   const { name, contextTokens, sequences, gpu } = desired;
   const { assistant } = observed;
   const verdict = assistant.reachable ? assistant.verdict : undefined;
-  // If another model still has an alias from before an edit, the assistant would refuse the alias.
+  // Aliases that another model still has from before an edit are left out, because the assistant would refuse them.
   const taken = new Set(assistant.reachable ? assistant.namesOfOthers : []);
   const { spec, quantization, all } = source;
   return {

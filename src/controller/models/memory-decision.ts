@@ -20,10 +20,10 @@ export type MemoryDecision =
   | { readonly type: "refused"; readonly message: string };
 
 /**
- * Decides which models may be in memory. The order is: models that a user started, the last one first; then models in
- * memory; then the oldest models. A model that does not fit in addition to those before it is refused, with the
- * missing amount. Pure. The result does not depend on the model that asks, so that no two Models evict each other in
- * turn.
+ * Decides which models may be in memory. The order is: models that a user started, the most recently started first;
+ * then models in memory; then the oldest models. A model that does not fit in addition to those before it is refused,
+ * with the missing amount. Pure. The result does not depend on the model that asks, so that no two Models evict each
+ * other in turn.
  */
 export function decideMemory(
   name: string,

@@ -18,7 +18,7 @@ export interface ModelContext {
   readonly daemon: AssistantDaemon;
   readonly watch: AssistantWatch;
   readonly jobs: ModelJobs;
-  /** Returns 0 to 1, to spread back-offs. */
+  /** Returns a random number from 0 to 1, to spread back-offs. */
   readonly random: () => number;
   /** Called when files may have become unused. A collection in the background then removes unused files. */
   readonly onFilesUnused: () => void;

@@ -2,10 +2,9 @@ import type { ModelReconcileState } from "../../resources/model-status.ts";
 import type { DesiredModel } from "./desired-model.ts";
 
 /**
- * Removes from the state what does not apply any more. A user's retry is applied once: it clears the failure. For a
- * resolved model, it also requests that the source is resolved and all files are verified again. A failure that was
- * recorded for other `inputs` (before an edit, or with another credential) does not apply any more, and delays
- * nothing.
+ * Removes entries from the state that do not apply any more. A user's retry is applied once: it clears the failure. For
+ * a resolved model, it also requests that the source is resolved and all files are verified again. A failure that was
+ * recorded for other `inputs` (before an edit, or with another credential) does not apply any more, and delays nothing.
  */
 export function applyModelInputs(
   memory: ModelReconcileState,

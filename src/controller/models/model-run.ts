@@ -87,7 +87,7 @@ export class ModelRun {
     });
   }
 
-  /** Clears a failure whose goal has been reached, for example because a load continued after Berth was killed. */
+  /** Clears a failure whose goal was reached nevertheless, such as a load that continued after Berth was killed. */
   #clearResolvedFailure(
     { operations, blockedBy }: ModelPlan,
     { stored, assistant }: ObservedModel,
@@ -172,7 +172,7 @@ export class ModelRun {
       },
       (error) => {
         if (!isRefresh) return false;
-        // The files on the disk are still usable.
+        // The model keeps its files, because they are still usable.
         this.#updateMemory({ refresh: "verify" });
         this.#recordEvent(
           "Warning",
@@ -226,7 +226,7 @@ export class ModelRun {
     const { stored } = observed;
     if (!stored) return false;
     const job = this.#context.jobs.current(this.#desired.name);
-    // The download has all files and ends within moments.
+    // A running download already has all files, and ends within moments.
     if (job?.step === "download" && job.state.type === "running") return false;
     const { name: id, contextTokens, sequences } = this.#desired;
     const key = computeFactsKey(stored.path, this.#desired);

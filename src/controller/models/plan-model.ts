@@ -53,7 +53,7 @@ export interface ObservedModel {
     | { readonly reachable: false; readonly message: string }
     | {
         readonly reachable: true;
-        /** This model's state at the assistant; undefined if the assistant has no model of that name. */
+        /** This Model's state at the assistant; undefined if the assistant has no model with this Model's name. */
         readonly model: AssistantModel | undefined;
         /** The names of the assistant's other models. */
         readonly namesOfOthers: readonly string[];

@@ -5,10 +5,10 @@ import type { WebhookEvent } from "../../resources/webhook-events.ts";
 import type { EventRecord } from "../../store/store.ts";
 
 /**
- * Computes the notices for receivers as pure functions of the store. The notices about Apps are computed from the
- * status instead of from events, so that a notice that was lost in a crash is found again. `ReportedState` prevents
- * that a notice is sent twice. Only the notice of a deletion is computed from its event, because a deleted App has no
- * status.
+ * A notice for the receivers of webhooks. Pure functions of the store compute the notices. The notices about Apps are
+ * computed from the status instead of from events, so that a notice that was lost in a crash is found again.
+ * `ReportedState` prevents that a notice is sent twice. Only the notice of a deletion is computed from its event,
+ * because a deleted App has no status.
  */
 export interface Notice {
   /** The events of the notice, the most specific one first. A webhook gets the first one that it subscribes to. */

@@ -9,7 +9,7 @@ const BLOCKING_ATTEMPTS_MAX = 3;
 
 export type NextDelivery =
   | { readonly type: "send"; readonly delivery: DeliveryRecord }
-  /** The earliest time at which a delivery is due, in epoch milliseconds. */
+  /** `untilMs` is the earliest time at which a delivery is due, in epoch milliseconds. */
   | { readonly type: "wait"; readonly untilMs: number }
   | { readonly type: "none" };
 

@@ -38,7 +38,7 @@ export class NoticeScanner {
   /** The time, in epoch milliseconds, when the notices of each App have to be computed again. */
   readonly #rechecks = new Map<string, number>();
 
-  /** `onNotice` is called inside the transaction. */
+  /** `onNotice` is called inside the transaction that records the notice. */
   constructor(parts: {
     readonly store: Store;
     readonly clock: Clock;

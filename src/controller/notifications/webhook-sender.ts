@@ -23,14 +23,14 @@ export interface WebhookSenderOptions {
   readonly logger: Logger;
   /** The version of Berth, for the User-Agent. */
   readonly version: string;
-  /** Returns 0 to 1, to spread attempts. */
+  /** Returns a random number from 0 to 1, to spread attempts. */
   readonly random: () => number;
 }
 
 /**
  * Sends notices to webhooks. A delivery is written to the store before it is sent, so that it is sent at least once
- * even if Berth crashes. Each webhook gets only one delivery at a time, and independently of it one test. A slow
- * receiver therefore delays only its own deliveries.
+ * even if Berth crashes. Each webhook gets only one delivery and one test at a time. A slow receiver therefore delays
+ * only its own deliveries.
  */
 export class WebhookSender implements Webhooks, AsyncDisposable {
   readonly #options: WebhookSenderOptions;

@@ -168,7 +168,7 @@ function pullFailure(text: string, failure: EngineBuildFailure): BerthError | un
       cause,
       hint: "check the name and the tag in the Dockerfile",
     });
-  // BuildKit reports this if it has no credentials and no session to ask.
+  // BuildKit reports this text if it has no credentials, and no session that it can ask for them.
   const error = /no active sessions/.test(text)
     ? registryDeniedError(pulled, cause)
     : errorFromEngineText(text, pulled, undefined, cause);

@@ -36,11 +36,11 @@ export class LineAssembler {
     }
   }
 
-  /** Emits text without a final newline. */
+  /** Emits the remaining text, which has no final newline. */
   flush(): void {
     const rest = this.#rest;
     this.#rest = "";
-    // The engine may reset colours after the last newline.
+    // The engine may reset colours after the last newline, which leaves no text.
     if (stripControlCharacters(rest) !== "") this.#emit(rest);
   }
 

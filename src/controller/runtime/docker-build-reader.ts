@@ -69,7 +69,7 @@ export class BuildReader {
     else this.#handlePull(message);
   }
 
-  /** Emits a line without a newline. */
+  /** Emits the last line if it has no newline. */
   flush(): void {
     this.#classic.flush();
     this.#buildKit.flush();

@@ -19,7 +19,7 @@ export async function listImages(
   signal: AbortSignal,
 ): Promise<BuiltImageInfo[]> {
   const found = await connection.call("list images", READ_LIMIT_MS, signal, (docker, abortSignal) =>
-    // The engine does not filter the list, because it would then leave out the other tags of an image.
+    // The images are filtered here, because a filter of the engine would leave out the other tags of an image.
     docker.listImages({ abortSignal }),
   );
   return found
@@ -33,7 +33,7 @@ export async function listImages(
     .filter(({ tags }) => tags.some((tag) => findAppOfImage(filter.instance, tag) !== undefined));
 }
 
-/** Removes a tag, or an image with all its tags by its id. */
+/** Removes a tag. For the id of an image, removes the image with all its tags. */
 export async function removeImage(
   connection: DockerConnection,
   reference: string,

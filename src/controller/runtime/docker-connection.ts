@@ -10,7 +10,7 @@ import { type DockerAddress, type DockerTls, parseDockerHost } from "./docker-ad
 import { type EngineAction, engineTimeoutError, toEngineError } from "./docker-errors.ts";
 import { getValueAt, textAt } from "./docker-json.ts";
 
-/** API 1.41 is that of Docker 20.10, the first version with every feature used here (such as host-gateway). */
+/** The API version of Docker 20.10, the first one with every feature that Berth uses (such as host-gateway). */
 const API_MIN = [1, 41] as const;
 /** The newest API version that was tested. Newer engines still support it. */
 const API_MAX = [1, 47] as const;

@@ -244,7 +244,7 @@ export async function connectNetwork(
   );
 }
 
-/** Returns the host of an engine on another machine; undefined for this machine's. */
+/** Returns the host of an engine on another machine; undefined for an engine on this machine. */
 export function getEngineHost(connection: DockerConnection): string | undefined {
   return connection.address.transport === "unix" ? undefined : connection.address.host;
 }
@@ -258,7 +258,7 @@ export function buildLabelFilter(filter: {
   return labels;
 }
 
-/** Only the requested labels are compared, because images add their own labels. */
+/** Compares only the requested labels, because images add their own labels. */
 export function hasLabels(there: Labels | null | undefined, wanted: Labels): boolean {
   return Object.entries(wanted).every(([key, value]) => there?.[key] === value);
 }

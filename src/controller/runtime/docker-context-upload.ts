@@ -46,7 +46,7 @@ export class ContextUpload implements Disposable {
 
   [Symbol.dispose](): void {
     this.stream.destroy();
-    // The iterator may wait for data that never arrives. Until then, it would not notice that the stream was
+    // The source is destroyed too, because an iterator that waits for data does not notice that the stream was
     // destroyed.
     if (this.#source instanceof Readable) this.#source.destroy();
   }

@@ -8,9 +8,9 @@ export type EngineAction = string;
 export const PULL_ACTION_PREFIX = "pull the image ";
 
 /**
- * Converts an error of dockerode to a BerthError. Docker's status codes do not distinguish the cases that
- * reconcilers need (a 404 is a missing container, image or network; a taken port is a 500), so that this file
- * matches the texts, and no other code does.
+ * Converts an error of dockerode to a BerthError. Docker's status codes do not distinguish the cases that reconcilers
+ * need (a 404 is a missing container, image or network; a taken port is a 500), so this file, and no other, matches the
+ * texts of errors.
  */
 export function toEngineError(error: unknown, action: EngineAction): BerthError {
   if (error instanceof BerthError) return error;
@@ -128,7 +128,7 @@ const rules: readonly Rule[] = [
     (_, asked, cause) =>
       new BerthError("image_not_found", `cannot ${asked}: it is not an image reference`, {
         cause,
-        hint: "write it as name:tag or registry.example.org/name:tag, in lower case",
+        hint: "write the image as name:tag or registry.example.org/name:tag, in lower case",
       }),
   ],
   [

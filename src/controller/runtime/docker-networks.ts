@@ -27,7 +27,7 @@ interface NamedNetwork {
   readonly id: string;
   readonly labels: Labels;
   readonly subnets: readonly string[];
-  /** The IPv4 address on the engine's machine. */
+  /** The IPv4 address that the engine's machine has in this network. */
   readonly gateway: string | undefined;
 }
 
@@ -45,7 +45,7 @@ export async function findNetworks(
     (_, bound) =>
       connection.request({ method: "GET", path: `/networks?filters=${filters}` }, bound),
   );
-  // The engine also returns names that contain this one.
+  // The engine also returns networks whose names only contain the requested name.
   return (Array.isArray(found) ? found : [])
     .filter((network) => textAt(network, "Name") === name)
     .toSorted((a, b) => getSortKey(a).localeCompare(getSortKey(b)))

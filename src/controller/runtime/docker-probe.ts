@@ -164,7 +164,10 @@ function chooseAddress(endpoints: ContainerEndpoints, port: number): Address | u
   return endpoints.ip ? { host: endpoints.ip, port } : undefined;
 }
 
-/** A probe needs only the status. It reads this much of the body, so that short responses are complete. */
+/**
+ * A probe needs only the status. It reads up to this many bytes of the body, so that a short response is read
+ * completely.
+ */
 const BODY_BYTES_MAX = 16 * 1024;
 
 function probeHttp(

@@ -12,7 +12,7 @@ export function assertReference(reference: string): string {
     "image_not_found",
     `"${reference.slice(0, 200)}" is not an image reference`,
     {
-      hint: "write it as name:tag or registry.example.org/name:tag",
+      hint: "write the image as name:tag or registry.example.org/name:tag",
     },
   );
 }

@@ -16,7 +16,7 @@ export function encodeRegistryConfig(auths: readonly RegistryAuth[]): string {
   );
 }
 
-/** Returns the credentials for a registry's host, in the form of image references or of URLs. */
+/** Returns the credentials for a registry. The host may be written as in an image reference or as in a URL. */
 export function findAuth(host: string, auths: readonly RegistryAuth[]): RegistryAuth | undefined {
   return auths.find((auth) => normalizeHost(auth.server) === normalizeHost(host));
 }

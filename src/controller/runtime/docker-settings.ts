@@ -25,7 +25,10 @@ export class SettingsReader {
     this.#connection = connection;
   }
 
-  /** Podman reports resolved settings instead of those that it was given, so its settings are not compared. */
+  /**
+   * Returns the settings of a container. Returns undefined for Podman, which reports resolved settings instead of those
+   * that it was given.
+   */
   async read(
     inspected: ContainerInspectInfo,
     signal: AbortSignal,
@@ -145,7 +148,7 @@ function listForeignSettings(host: unknown): string[] {
   );
 }
 
-/** Engines write null, an empty value or nothing for a setting that is not set. */
+/** Returns true for a setting that is not set. Engines write null, an empty value or nothing for it. */
 function isEmpty(value: unknown): boolean {
   if (Array.isArray(value)) return value.length === 0;
   if (isRecord(value)) return Object.keys(value).length === 0;
@@ -171,7 +174,7 @@ function readExtraHosts(extraHosts: unknown): { name: string; isGateway: boolean
 
 type Mount = ContainerInspectInfo["Mounts"][number];
 
-/** An anonymous volume, which an image declares for its data. */
+/** Matches the name of an anonymous volume, which an image declares for its data. */
 const ANONYMOUS_VOLUME = /^[0-9a-f]{64}$/;
 
 const listMounts = (inspected: ContainerInspectInfo): readonly Mount[] => inspected.Mounts ?? [];
@@ -185,7 +188,7 @@ function toMountSpec(mount: Mount, requested: unknown): MountSpec | undefined {
     return ANONYMOUS_VOLUME.test(volume) ? undefined : { type: "volume", volume, ...common };
   }
   if (mount.Type !== "bind") return undefined;
-  // An engine in a virtual machine may report another source than the one in the request.
+  // The source is read from the request, because an engine in a virtual machine may report another one.
   const own: unknown[] = Array.isArray(requested) ? requested : [];
   const asked = own.find(
     (item) => textAt(item, "Type") === "bind" && textAt(item, "Target") === mount.Destination,

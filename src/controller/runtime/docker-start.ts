@@ -23,7 +23,10 @@ export async function startContainer(
   }
 }
 
-/** Connects a container to the new network if a network of the container is missing. Returns true if it did. */
+/**
+ * Connects a container to the new network if a network of the container is missing. Returns true if it has connected
+ * the container.
+ */
 async function rejoinNetworks(
   connection: DockerConnection,
   id: string,
@@ -36,7 +39,7 @@ async function rejoinNetworks(
     // Podman stores the name of the network instead of its id.
     const known = new Set(["", name, ...there.map((network) => network.id)]);
     if (there.length === 0 || known.has(endpoint.NetworkID)) continue;
-    // For a stopped container this replaces the previous connection.
+    // If the container is stopped, this call replaces the previous connection.
     await connectNetwork(connection, id, name, endpoint.Aliases ?? [], signal);
     hasJoined = true;
   }

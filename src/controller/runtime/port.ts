@@ -2,13 +2,13 @@ import type { ContainerSettings, MountSpec, PublishSpec } from "../container-set
 
 /**
  * A container engine. A consumer depends on the part that it needs. Nothing here assumes that containers run on one
- * host, or that an app is reached through a port of the host: Docker is the first adapter, Docker Swarm
- * will be the second.
+ * host, or that an app is reached through a port of the host: Docker is the first adapter, Docker Swarm will be the
+ * second.
  *
- * Every call takes a signal and has its own time limit. Errors are BerthErrors:
- * `engine_unreachable` (no answer, or cut; whether the action happened is unknown),
- * `image_not_found`, `registry_denied`, `name_clash`, `port_taken`, `disk_full`, and
- * `engine_error` for any other error of the engine. NotFoundError only if the method names it.
+ * Every call takes a signal and has its own time limit. Errors are BerthErrors: `engine_unreachable` (no answer, or an
+ * interrupted one; the action may have happened), `image_not_found`, `registry_denied`, `name_clash`, `port_taken`,
+ * `disk_full`, and `engine_error` for any other error of the engine. A method throws NotFoundError only if its comment
+ * says so.
  */
 export interface ContainerRuntime extends WorkloadRuntime, ImageRuntime, LeaseRuntime, EngineHost {}
 
@@ -26,8 +26,9 @@ export interface WorkloadRuntime {
    */
   createContainer(spec: ContainerSpec, signal: AbortSignal): Promise<string>;
   /**
-   * Starts a container; a running one stays as it is. If its network was removed and created again since it ran, it
-   * joins the new one. Throws NotFoundError, `port_taken`, `engine_error` (not executable, or its network is missing).
+   * Starts a container, unless it is running. If the container's network was removed and created again since the last
+   * start, the container joins the new network. Throws NotFoundError, `port_taken`, `engine_error` (not executable, or
+   * the network is missing).
    */
   startContainer(id: string, signal: AbortSignal): Promise<void>;
   /** Sends SIGTERM, then SIGKILL after `graceMs`. Does nothing if the container is stopped or missing. */
@@ -44,7 +45,7 @@ export interface WorkloadRuntime {
     signal: AbortSignal,
   ): Promise<void>;
   /**
-   * Returns the lines of one container, oldest first, and with `follow` also new ones until it ends or the
+   * Returns the lines of one container, oldest first, and with `follow` also new lines until the container ends or the
    * signal aborts. A line longer than 64 KiB is split.
    */
   logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
@@ -70,7 +71,7 @@ export interface WorkloadRuntime {
    */
   countConnections(id: string, port: number, signal: AbortSignal): Promise<number | undefined>;
   /**
-   * Streams the events of this instance's containers without end. It reconnects by itself and then emits
+   * Streams the events of this instance's containers without end. The stream reconnects by itself and then emits
    * `connected`: events in between may be lost. A reader must treat events as hints only.
    */
   events(filter: { readonly instance: string }, signal: AbortSignal): AsyncIterable<RuntimeEvent>;
@@ -106,13 +107,12 @@ export interface ImageRuntime {
     signal: AbortSignal,
   ): Promise<string | undefined>;
   /**
-   * Builds an image of a build context (an uncompressed tar stream, which is read to its end or destroyed).
-   * The same context and options give the same image as far as the engine's cache allows; an older
-   * image that loses the tag stays without one. Limits apply with the classic builder only. Both builders send
-   * credentials only to the server that they belong to.
-   * Throws `build_failed` with the failed step and its last lines (`details.exitCode` if a command
-   * failed; a step that the engine itself ended is `engine_error`), `image_not_found` and
-   * `registry_denied` for a base image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine.
+   * Builds an image of a build context (an uncompressed tar stream, which is read to its end or destroyed). The same
+   * context and options give the same image as far as the engine's cache allows; an older image that loses the tag
+   * stays without one. Limits apply with the classic builder only. Both builders send credentials only to the server
+   * that they belong to. Throws `build_failed` with the failed step and its last lines (`details.exitCode` if a command
+   * failed; a step that the engine itself ended is `engine_error`), `image_not_found` and `registry_denied` for a base
+   * image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine.
    */
   buildImage(
     context: AsyncIterable<Uint8Array>,
@@ -122,13 +122,16 @@ export interface ImageRuntime {
   ): Promise<{ readonly imageId: string; readonly bytes: number }>;
   /** Lists the images with a tag that this instance gives to what it builds (imageRepository), with all their tags. */
   listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<BuiltImageInfo[]>;
-  /** Removes a tag, or an image with all its tags by its id. Returns false if it is missing or in use. */
+  /**
+   * Removes a tag. For the id of an image, removes the image with all its tags. Returns false if the tag or the image
+   * is missing or in use.
+   */
   removeImage(reference: string, signal: AbortSignal): Promise<boolean>;
 }
 
 /**
- * The records of the lease on the engine (`EngineLease`). They have the number of a term, outlive restarts of the engine,
- * and are not removed by its routine clean-up (`docker system prune`).
+ * The records of the lease on the engine (`EngineLease`). They have the number of a term, outlive restarts of the
+ * engine, and are not removed by its routine clean-up (`docker system prune`).
  */
 export interface LeaseRuntime {
   /**
@@ -251,7 +254,9 @@ export interface ObservedContainer {
   readonly networkAddresses: Readonly<Record<string, string>>;
   /** The address of each published TCP port for this machine, as host:port. */
   readonly addresses: readonly { readonly containerPort: number; readonly address: string }[];
-  /** Undefined if the engine reports them in a form that cannot be compared with a spec. */
+  /**
+   * The settings of the container; undefined if the engine reports them in a form that cannot be compared with a spec.
+   */
   readonly settings: ContainerSettings | undefined;
 }
 
@@ -341,7 +346,7 @@ export interface ProbeResult {
   readonly healthy: boolean;
   /** The observation, for the condition's message: "GET /healthz answered 500", "connection refused". */
   readonly message: string;
-  /** True if the port accepted the connection of a web probe and answered nothing. */
+  /** True if the port accepted the connection of an HTTP probe and answered nothing. */
   readonly isSilent?: boolean;
 }
 

@@ -36,7 +36,7 @@ export interface ApplyFileOptions {
 
 /**
  * Applies a file completely or not at all. All documents of the file are tried before the first one is written. Throws
- * only if the store fails. The caller runs it in a batch, which is then rolled back.
+ * only if the store fails; the caller then rolls back the batch in which it called this function.
  */
 export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutcome {
   const { store } = options;
@@ -81,8 +81,8 @@ export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutc
 }
 
 /**
- * Checks the Apps of a file in the state that all of them would have after the file. Undefined if all of them are
- * admissible.
+ * Checks the Apps of a file in the state that all of them would have after the file. Returns undefined if all of them
+ * are admissible.
  */
 function refuseTogether(
   admission: AppAdmission,

@@ -56,9 +56,9 @@ export interface ScanResult {
 }
 
 /**
- * Makes the store match the folder, one scan at a time. Level-triggered: each scan compares all files with everything
- * that the store has as declared by files, and depends on no event. Not safe for concurrent scans: `SpecFolder`
- * serialises them.
+ * Makes the store match the folder, one scan at a time. Level-triggered: each scan compares all files with all
+ * resources that are declared by files according to the store, and depends on no event. Not safe for concurrent scans:
+ * `SpecFolder` serialises them.
  */
 export class FolderSync implements Disposable {
   readonly #folder: string;
@@ -302,7 +302,7 @@ export class FolderSync implements Disposable {
 
   /**
    * Deletes the resource before it removes the file as its manager. After a crash in between, the resource is still
-   * declared, and the next start continues.
+   * declared, and the next start completes the deletion.
    */
   #pruneResource({ kind, name, file }: DeclaredResource): void {
     const manager = formatFileManager(file);

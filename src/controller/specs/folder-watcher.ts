@@ -92,7 +92,7 @@ export class FolderWatcher implements AsyncDisposable {
         );
       }
     });
-    // Changes that happened while the watches were being created were missed.
+    // A scan is requested, because changes were missed while the watches were being created.
     watcher.on("ready", () => hint(undefined));
     watcher.on("error", (error) => {
       if (isCurrent()) this.#events.onError(error);

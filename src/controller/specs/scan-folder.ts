@@ -56,7 +56,8 @@ export async function scanFolder(folder: string, signal: AbortSignal): Promise<F
   } catch (error) {
     return toAbsentFolder(error);
   }
-  if (!rootStats.isDirectory()) return { state: "missing", message: "it is a file, not a folder" };
+  if (!rootStats.isDirectory())
+    return { state: "missing", message: "the path leads to a file, not a folder" };
 
   const walk = new FolderWalk(root, await listParentIdentities(root), signal);
   const failure = await walk.enter("", rootStats);
@@ -64,7 +65,7 @@ export async function scanFolder(folder: string, signal: AbortSignal): Promise<F
   if (walk.isTooLarge) {
     return {
       state: "unreadable",
-      message: `it contains more than ${ENTRIES_MAX} files and folders`,
+      message: `the folder contains more than ${ENTRIES_MAX} files and folders`,
     };
   }
   const files = new Map([...walk.files].toSorted(([a], [b]) => (a < b ? -1 : 1)));

@@ -77,7 +77,8 @@ export class SpecFolder implements AsyncDisposable {
     this.#signal = AbortSignal.any([signal, this.#tasks.signal, this.#stop.signal]);
     await this.rescan();
     const unwatch = this.#store.watch(({ type, kind }) => {
-      // A name that was in use, or a domain of an App, may have become available.
+      // Refused files are tried again, because a name that was in use, or a domain of an App, may have become
+      // available.
       const mayRelease = type === "deleted" || (type === "modified" && kind === "App");
       if (mayRelease && this.#sync.hasRetries) this.#debouncer.trigger();
     });
@@ -99,7 +100,7 @@ export class SpecFolder implements AsyncDisposable {
     return this.#sync.report();
   }
 
-  /** Confirms and returns the deletions that wait for the user. The next scan executes them, and follows at once. */
+  /** Confirms and returns the deletions that wait for the user. A scan, which follows at once, executes them. */
   confirmPrune(): ReturnType<ControlPlane["confirmPrune"]> {
     const confirmed = this.#sync.confirmPrune();
     if (confirmed.length > 0 && this.#isFollowing) this.#trigger();

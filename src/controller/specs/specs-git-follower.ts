@@ -43,7 +43,7 @@ export interface SpecsGitFollowerOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Returns 0 to 1, to spread retries. */
+  /** Returns a random number from 0 to 1, to spread retries. */
   readonly random: () => number;
   /** Scans the watched folder, after files of it have changed. */
   readonly rescan?: () => Promise<void>;
@@ -103,8 +103,8 @@ export class SpecsGitFollower implements AsyncDisposable {
   }
 
   /**
-   * Handles a push to a repository, which may have several URLs. Returns true and requests a round if it is the
-   * followed repository.
+   * Handles a push to a repository, which may have several URLs. If the follower follows this repository, requests a
+   * round and returns true.
    */
   handlePush(urls: readonly string[], ref: string | undefined): boolean {
     const { url, ref: own } = this.#options.config;

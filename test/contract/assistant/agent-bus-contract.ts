@@ -63,7 +63,7 @@ export function agentBusContract(name: string, open: () => Promise<AgentPeer>): 
       );
     });
 
-    it("runs a tool that only reads without a confirmation if the user requests the call", async () => {
+    it("needs no confirmation for a tool that only reads, if the user requests the call", async () => {
       expect(await request(peer.tools.read, {})).toMatchObject({
         disposition: "executed",
         detail: { v: 1, code: "ok", app_id: peer.app, tool: peer.tools.read },
@@ -118,7 +118,7 @@ export function agentBusContract(name: string, open: () => Promise<AgentPeer>): 
       expect(peer.countNotes()).toBe(0);
     });
 
-    it("asks with a modal for a destructive call, and for a write without a provenance", async () => {
+    it("requests a modal confirmation of a destructive call, and of a write without a provenance", async () => {
       const destructive = await request(peer.tools.destructive, { id: "1" });
       expect(destructive.disposition).toBe("confirm-modal");
       const unknown = await request(peer.tools.write, { title: "Milk" }, new Map());

@@ -83,7 +83,7 @@ export function overlayBusContract(name: string, open: () => Promise<OverlayPeer
       await expect.poll(finished).toMatchObject([{ id, ...end }]);
     });
 
-    it("rejects an answer to an unknown query, and the cancellation of one", async () => {
+    it("rejects an answer to an unknown query, and the cancellation of an unknown query", async () => {
       await expect(callPeer(peer, "Respond", 999n, true)).rejects.toMatchObject(NOT_FOUND);
       await expect(callPeer(peer, "RespondTo", 999n, 1, true)).rejects.toMatchObject(NOT_FOUND);
       await expect(callPeer(peer, "Cancel", 999n)).rejects.toMatchObject(NOT_FOUND);

@@ -7,7 +7,7 @@ import {
   type ToolApps,
 } from "../../../src/assistant/agent/tool-apps.ts";
 
-/** What a scripted app does when one of its tools is called. */
+/** The reaction of a scripted app to a call of one of its tools. */
 export type ScriptedAnswer =
   | {
       readonly kind: "result";

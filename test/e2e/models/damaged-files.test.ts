@@ -241,7 +241,7 @@ test("a pull of a quantization that the repository does not have fails, and the 
   const pull = await berth.cli(["models", "pull", "org/several:Q5_K_M"]);
   expect(pull.code).toBe(1);
   expect(pull.stderr).toMatch(/no file with quantization Q5_K_M/);
-  expect(pull.stderr).toMatch(/it has Q4_K_M, Q8_0/i);
+  expect(pull.stderr).toMatch(/the repository has Q4_K_M, Q8_0/i);
 });
 
 /** Flips a bit of a stored file and restores the file's times unless `isSeen` is true. */

@@ -158,7 +158,8 @@ function planRestart(
     : restart === null
       ? "the app is to run"
       : `it ended${container.exitCode === null ? "" : ` with code ${container.exitCode}`}`;
-  // The restart is counted at the start, not at the stop: the start follows even if Berth crashes in between.
+  // A restart is counted when the container is about to start, not when it stops, because the start follows even if
+  // Berth crashes in between.
   if (isRunning) draft.add(buildStop(container, desired.app.stopGraceMs, cause));
   draft.ensureNetwork();
   const { id, name } = container;
@@ -206,7 +207,8 @@ function spendRestartBudget(
 }
 
 /**
- * Restarts a container of an old version while it is needed: it has served, and its replacement has not served yet.
+ * Restarts a container of an old version while the version is still needed: the version has served, and its replacement
+ * has not served yet.
  */
 export function planOldRestart(draft: PlanDraft, container: ObservedContainer): void {
   planRestart(draft, container, false, true);

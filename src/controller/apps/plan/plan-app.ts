@@ -42,7 +42,8 @@ export function planRemoval(
 
 /**
  * Stops the containers of the desired version and keeps them, so that a later start is quick. If there are none yet,
- * keeps those of versions that served: an App may be stopped while its new version is still being built.
+ * keeps the containers of versions that served, because an App may be stopped while its new version is still being
+ * built.
  */
 function planStopped(draft: PlanDraft): void {
   const { desired, observed } = draft;

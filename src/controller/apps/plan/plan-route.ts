@@ -15,7 +15,10 @@ import type { ContainerHealth, ObservedApp, Operation } from "./plan-types.ts";
  * Until then the current version keeps them, as long as one of its containers runs.
  */
 
-/** Returns the host:port at which the ingress reaches a container of any version; undefined if it has none now. */
+/**
+ * Returns the host:port at which the ingress reaches a container, whatever its version; undefined if the container has
+ * no such address now.
+ */
 export function getTarget(desired: DesiredApp, container: ObservedContainer): string | undefined {
   const port = container.labels[labels.PORT];
   if (port === undefined || container.state !== "running") return undefined;
@@ -99,8 +102,8 @@ export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   const { version, targets } = chooseRoute(draft, stopping, starting);
   const { route } = observed;
   if (haveSameItems(targets, route?.targets ?? [])) {
-    // The targets do not change, but the route has to name the version that serves, because the drain time of the
-    // version counts from this change.
+    // The targets do not change, but the route has to name the version that now serves, because the drain time of the
+    // replaced version counts from this change.
     if (targets.length === 0 || version === route?.version) return;
   }
   const cause =
@@ -167,8 +170,8 @@ function chooseRoute(
 }
 
 /**
- * Lists the targets of the previous version. It is kept while the new version, which has the requests, is observed.
- * The targets answered until the switch, so they need no probe.
+ * Lists the targets of the previous version, which is kept while the new version has the requests and is observed. The
+ * targets answered until the switch, so they need no probe.
  */
 export function listPreviousTargets(
   desired: DesiredApp,

@@ -68,7 +68,7 @@ export interface ContainerHealth {
   readonly message: string;
 }
 
-/** One call of the engine or of the route table. `cause` explains it to the user. */
+/** One call to the engine or to the route table. `cause` explains the call to the user. */
 export type Operation = { readonly cause: string } & (
   | { readonly type: "pullImage"; readonly image: string }
   | { readonly type: "buildImage"; readonly image: string }
@@ -79,7 +79,7 @@ export type Operation = { readonly cause: string } & (
       readonly type: "startContainer";
       readonly name: string;
       readonly id: string | null;
-      /** The key of the budget that the start counts against; null if it is no restart. */
+      /** The key of the restart budget that the start counts against; null if the start is not a restart. */
       readonly restart: string | null;
     }
   | StopOperation
@@ -98,7 +98,7 @@ export type Operation = { readonly cause: string } & (
       readonly aliases: readonly string[];
     }
   | {
-      /** Routes new requests of the App to exactly these addresses. */
+      /** Routes new requests of the App to `targets` only. */
       readonly type: "switchRoute";
       readonly name: string;
       readonly version: string;

@@ -117,7 +117,7 @@ class SessionCompanionBus implements CompanionBus {
   }
 
   /**
-   * Asks the connection that owns the name instead of the name: a call to the name would start a companion that has
+   * Calls the connection that owns the companion's name. A call to the name itself would restart a companion that has
    * just ended.
    */
   async #queryUrl(destination: string, signal: AbortSignal): Promise<string | null> {

@@ -27,7 +27,7 @@ const BUS_RETRY_MS = 1_000;
  */
 const RESTART_DELAY_MAX_MS = 5 * 60_000;
 /**
- * The time between SIGTERM and SIGKILL, which is the same for the assistant, because `berth up` must end within five
+ * The time between SIGTERM and SIGKILL. It is as short as for the assistant, because `berth up` must end within five
  * seconds.
  */
 const GRACE_MS = 4_000;
@@ -110,7 +110,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
   async #run(signal: AbortSignal): Promise<void> {
     for (;;) {
       await this.#superviseOnBus(signal);
-      // The child exits when its bus does, but it may hang.
+      // The child exits when its bus ends, unless the child hangs.
       await this.#endChild();
       this.#updateReport({
         state: "no_bus",
@@ -171,7 +171,8 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
         state: "activated",
         url: null,
         pid: null,
-        message: "it is installed and does not run: the session bus starts it for the first caller",
+        message:
+          "the companion is installed and does not run; the session bus starts it for the first caller",
       });
       return undefined;
     }
@@ -189,7 +190,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
       url: owner.url,
       pid: owner.pid,
       message: isInstalled
-        ? "it is installed: the session bus and systemd run it"
+        ? "the companion is installed; the session bus and systemd run it"
         : "another process started it: Berth uses it and does not end it",
     });
   }
@@ -200,7 +201,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
       url: null,
       pid: null,
       starts: this.#report.starts + 1,
-      message: "it is installed, and the session bus is starting it",
+      message: "the companion is installed, and the session bus is starting it",
     });
     try {
       await bus.start(signal);
@@ -269,7 +270,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
       state: "waiting",
       url: null,
       pid: null,
-      message: `${reason}; it is started again after ${waitMs / 1000} s`,
+      message: `${reason}; the next start is in ${waitMs / 1000} s`,
     });
   }
 
@@ -279,7 +280,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     const { state, url, pid, message } = this.#report;
     if (state === before.state && url === before.url) return;
     const level = state === "starting" || state === "waiting" ? "debug" : "info";
-    // A server has no session bus, so this is not worth a log line.
+    // Servers usually have no session bus, so its absence is logged only at the debug level.
     const isUsual = state === "no_bus" && before.state === "starting";
     this.#options.logger[isUsual ? "debug" : level](
       { state, url, pid, message },

@@ -1,4 +1,4 @@
-/** The state of the companion of the user who runs Berth, for the rest of Berth. */
+/** The state of the companion of the user who runs Berth, as other parts of Berth see it. */
 export interface CompanionDaemon {
   report(): CompanionReport;
 }
@@ -60,7 +60,7 @@ export interface CompanionChild {
    * Resolves when the companion has ended, to the reason in a sentence for the user without a full stop; never rejects.
    */
   readonly ended: Promise<string>;
-  /** Ends the companion; resolves when it has ended, at most a moment after `graceMs`. */
+  /** Ends the companion with SIGTERM, and with SIGKILL after `graceMs`. Resolves when the companion has ended. */
   end(graceMs: number): Promise<void>;
 }
 

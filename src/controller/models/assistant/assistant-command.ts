@@ -5,7 +5,7 @@ import type { Environment } from "../../../base/process-environment.ts";
 import type { AssistantSettings } from "../../../config/config.ts";
 import type { AssistantIdentity } from "./control-responses.ts";
 
-/** The parameters of an assistant in addition to its settings. */
+/** The launch parameters that are not settings of the assistant. */
 export interface AssistantLaunchSettings {
   readonly version: string;
   readonly logFormat: LogFormat;

@@ -120,7 +120,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     this.#tasks.run("assistant", (signal) => this.#run(signal));
   }
 
-  /** Ends the daemon unless it is foreign. This takes little longer than GRACE_MS. */
+  /** Ends the daemon, unless another process started it. This takes little longer than GRACE_MS. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tasks[Symbol.asyncDispose]();
     await this.#terminateOwned?.();
@@ -209,7 +209,12 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
 
   async #replace(daemon: AssistantIdentity, signal: AbortSignal): Promise<void> {
     this.#updateReport(
-      { state: "starting", url: null, pid: null, message: "another version of it is being ended" },
+      {
+        state: "starting",
+        url: null,
+        pid: null,
+        message: "an assistant of another version is being ended",
+      },
       {
         type: "Normal",
         reason: "AssistantReplaced",
@@ -229,7 +234,8 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
         state: "foreign",
         url: daemon.url,
         pid: daemon.pid,
-        message: "another process started it: Berth uses it, and does not end it",
+        message:
+          "another process started the assistant; Berth uses the assistant, but does not end it",
       },
       {
         type: "Normal",
@@ -281,7 +287,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
         state: "waiting",
         url: null,
         pid: null,
-        message: `${reason}; it is started again after ${waitMs / 1000} s`,
+        message: `${reason}; the next start is in ${waitMs / 1000} s`,
       },
       { type: "Warning", reason: "AssistantEnded", message: `the assistant is not up: ${reason}` },
     );

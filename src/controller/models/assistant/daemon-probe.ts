@@ -3,7 +3,7 @@ import { type AssistantIdentity, readIdentity } from "./control-responses.ts";
 import type { ControlTransport } from "./control-transport.ts";
 
 /**
- * The time limit for an answer. The daemon is on this machine and answers from memory; if it takes longer, it is
+ * The time limit for an answer. The daemon is on this machine and answers from memory, so a daemon that takes longer is
  * stopped or overloaded.
  */
 const PROBE_LIMIT_MS = 2_000;

@@ -89,7 +89,7 @@ export interface AssistantModel {
 /** The facts in the header of a file, and the memory that it needs. */
 export type InspectedModel = ModelFileFacts;
 
-/** The state of the daemon, for the rest of Berth. */
+/** The state of the daemon, as other parts of Berth see it. */
 export interface AssistantDaemon {
   report(): AssistantReport;
 }

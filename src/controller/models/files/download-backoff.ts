@@ -65,7 +65,7 @@ export class DownloadBackoff {
     const requestedMs = error.kind === "overloaded" ? (error.retryAfterMs ?? 0) : 0;
     if (requestedMs > RETRY_AFTER_MS_MAX)
       throw sourceUnreachableError(
-        `${error.finalError.message}, and no request for ${Math.ceil(requestedMs / 60_000)} minutes (Retry-After)`,
+        `${error.finalError.message}, and accepts no request for ${Math.ceil(requestedMs / 60_000)} minutes (Retry-After)`,
         error.finalError,
       );
     const delays = { firstMs: this.#limits.retryMs, maxMs: RETRY_MS_MAX };

@@ -54,8 +54,8 @@ export class DownloadSource implements Disposable {
   }
 
   /**
-   * Returns the first response that is not a redirect, with its body unread. Rejects as node:http does, or with
-   * `hub_unreachable`.
+   * Returns the first response that is not a redirect, with its body unread. Rejects with the errors of node:http, or
+   * with `hub_unreachable`.
    */
   async request(headers: Record<string, string>, signal: AbortSignal): Promise<SourceResponse> {
     const remembered = this.#rememberedRedirect;

@@ -33,7 +33,7 @@ export interface DownloaderDependencies {
 interface FileState {
   readonly file: ResolvedFile;
   stored: StoredFile | undefined;
-  /** Bytes that were on the disk before the download. A transfer counts its own bytes. */
+  /** Bytes that were on the disk before the download; 0 while the transfer counts the bytes on the disk. */
   foundBytes: number;
   /** Bytes verified so far; undefined while the file is not being verified. */
   verifiedBytes: number | undefined;
@@ -135,7 +135,7 @@ export class Downloader implements AsyncDisposable {
       if (sizeBytes !== undefined && (file.sizeBytes === null || file.sizeBytes === sizeBytes)) {
         await this.#dependencies.assertUsable(blobs.getPath(known), file.name);
         await linking.runExclusive(async () => {
-          // If Berth is killed right after the rename of a file, the file's folder remains.
+          // The partial file still exists if Berth was killed right after it stored the complete file.
           if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
           await views.link(key, file.name, known);
         });

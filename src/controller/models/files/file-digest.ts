@@ -9,7 +9,7 @@ export interface Digests {
 
 export interface DigestRequest {
   readonly path: string;
-  /** The size of the whole file. git's hash of a file begins with it. */
+  /** The size of the whole file, which git hashes before the content. */
   readonly sizeBytes: number;
   readonly withGitBlob: boolean;
 }

@@ -38,7 +38,7 @@ export class FileHash {
     const workerData: HashWorkerData = { request, readableBytes: this.#readableBytes };
     const worker = startWorker("hash-worker", import.meta.url, { workerData });
     this.#worker = worker;
-    // The thread does not keep the process alive. A caller that waits for the digests does so if necessary.
+    // The thread does not keep the process alive; a caller that waits for the digests does.
     worker.unref();
     this.#digests = new Promise((resolve, reject) => {
       const fail = (why: string) => reject(new Error(`a file could not be hashed: ${why}`));
@@ -49,7 +49,8 @@ export class FileHash {
       worker.on("error", (error) => fail(getErrorCode(error) ?? getErrorMessage(error)));
       worker.on("exit", () => fail("the thread has ended"));
     });
-    // The promise may reject before `finish` is called, or after the hash was cancelled.
+    // Prevents an unhandled rejection: the promise may reject before `finish` is called, or after the hash was
+    // cancelled.
     this.#digests.catch(() => {});
   }
 
@@ -61,7 +62,9 @@ export class FileHash {
     Atomics.notify(this.#readableBytes, 0);
   }
 
-  /** Returns the digests once the whole file is hashed. Rejects if it cannot be read or is shorter. */
+  /**
+   * Returns the digests once the whole file is hashed. Rejects if the file cannot be read or is shorter than expected.
+   */
   async finish(onRead: (bytes: number) => void, signal: AbortSignal): Promise<Digests> {
     if (!this.#digests) return hashInline(this.#request, onRead, signal);
     this.#onRead = onRead;

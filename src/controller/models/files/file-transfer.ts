@@ -222,7 +222,7 @@ export class FileTransfer {
     await this.#discard(partial);
   }
 
-  /** Asks the server for the size. Without it, the file cannot be divided into parts. */
+  /** Requests the size from the server. Without the size, the file cannot be divided into parts. */
   async #fetchSize(signal: AbortSignal): Promise<number> {
     return this.#withRetries(signal, async () => {
       using guard = new RequestGuard(this.#dependencies, signal);
@@ -285,7 +285,7 @@ export class FileTransfer {
     const { response, host, validator } = accepted;
     if (accepted.type === "whole") {
       response.destroy();
-      // The server has sent parts before, so it can do so again.
+      // If the server has sent parts before, the same request is tried again, because it may succeed.
       throw partial.writtenBytes === 0
         ? noRangesError(WHOLE_FILE_SENT)
         : badRangeError(host, WHOLE_FILE_SENT);

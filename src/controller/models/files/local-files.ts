@@ -25,7 +25,10 @@ export class LocalFiles {
     this.#clock = clock;
   }
 
-  /** Returns the size of the file; if there is an expected digest, only if the file was verified and is unchanged. */
+  /**
+   * Returns the size of the file. If a digest is expected, returns undefined unless the file was verified and is
+   * unchanged.
+   */
   async find(file: ResolvedFile, path: string): Promise<number | undefined> {
     const stamp = await readFileStamp(path);
     if (!stamp || (file.sizeBytes !== null && file.sizeBytes !== stamp.sizeBytes)) return undefined;

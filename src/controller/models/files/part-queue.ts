@@ -6,8 +6,8 @@ import { addRange, type ByteRange, type ByteRanges, countBytes } from "./ranges.
  */
 const PART_BYTES_MAX = 64 * 2 ** 20;
 /**
- * The size of the smallest part, except at the end of a file. With smaller parts, the connections would end at more
- * equal times, but the round trips would take longer than that saves.
+ * The size of the smallest part, except at the end of a file. Smaller parts would let the connections end closer
+ * together, but their additional round trips would take longer than that saves.
  */
 const PART_BYTES_MIN = 4 * 2 ** 20;
 /** The rest of a slow part is not divided if it is smaller than this. */

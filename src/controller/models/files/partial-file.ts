@@ -7,11 +7,11 @@ import { PartialJournal, type PartialJournalEntry, readPartialJournal } from "./
 import { addRange, type ByteRanges, clipRanges, countBytes, countPrefixBytes } from "./ranges.ts";
 
 /**
- * The interval of flushes. If Berth is killed, up to a second of a download is lost. Flushing after a number of bytes
- * instead made a fast download take half as long again.
+ * The interval of flushes. If Berth is killed, up to a second of a download is lost. With a flush after a number of
+ * bytes instead, a fast download took 50 % longer.
  */
 const FLUSH_MS = 1_000;
-/** The first flush is earlier, so that a download that is killed again and again still makes progress. */
+/** The delay before the first flush. It is short, so that a download that is killed repeatedly still makes progress. */
 const FIRST_FLUSH_MS = 200;
 
 /** The source of the bytes, and the models that need them. */
@@ -187,7 +187,7 @@ export async function inspectPartial(
   return { entry, bytes: countBytes(clipRanges(entry?.ranges ?? [], size)) };
 }
 
-/** Returns the disk use and the time of the last write; undefined if it is not a partial file. */
+/** Returns the disk use and the time of the last write; undefined if the folder contains no partial file. */
 export async function readPartialDiskUse(
   dir: string,
 ): Promise<{ readonly sizeBytes: number; readonly changedMs: number } | undefined> {
@@ -215,7 +215,7 @@ async function writeAll(
   const { bytesWritten } = await file.writev(buffers, position);
   const bytes = buffers.reduce((sum, { length }) => sum + length, 0);
   if (bytesWritten === bytes) return;
-  // A short write is rare: the disk is nearly full, or a signal arrived. The next write throws the error.
+  // A short write means that the disk is nearly full, or that a signal arrived. The next write throws the error.
   const rest = Buffer.concat(buffers).subarray(bytesWritten);
   for (let done = 0; done < rest.length; ) {
     const result = await file.write(rest, done, rest.length - done, position + bytesWritten + done);

@@ -12,7 +12,7 @@ export interface PartialInfo {
   readonly keys: readonly string[];
 }
 
-/** Incomplete files. Each is in a folder that is named by its content. */
+/** Incomplete files, each in a folder whose name is the content id (see `getContentId`). */
 export class Partials {
   readonly #dir: string;
 
@@ -34,7 +34,7 @@ export class Partials {
     for (const content of await readdir(this.#dir).catch(() => [])) {
       const path = this.getPath(content);
       const [use, { entry }] = await Promise.all([readPartialDiskUse(path), inspectPartial(path)]);
-      // A folder without an intact partial file counts as very old.
+      // A folder without an intact partial file counts as very old, so that it is removed first.
       found.push({
         content,
         sizeBytes: use?.sizeBytes ?? 0,

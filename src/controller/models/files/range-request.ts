@@ -106,6 +106,6 @@ function toStatusError(
       : status === 404 || status === 410
         ? sourceNotFoundError(name, host, status)
         : failure;
-  // The target of a recent redirect may not have the file yet.
+  // If a redirect led to another server, any refusal is retried, because that server may not have the file yet.
   return isElsewhere || final === failure ? new RetryableError("failed", final) : final;
 }

@@ -61,7 +61,10 @@ export async function receiveBody(
     throw new RetryableError("failed", sourceUnreachableError(`${host} cut the connection`));
 }
 
-/** Reads through events. An iterator would take a fifth more time, because a gigabyte has sixteen thousand chunks. */
+/**
+ * Reads the chunks of a response through events. An iterator would take a fifth more time, because a gigabyte has
+ * sixteen thousand chunks.
+ */
 function readChunks(
   { response, host }: Pick<AcceptedResponse, "response" | "host">,
   part: Part,
@@ -82,11 +85,12 @@ function readChunks(
     response.on("data", (chunk: Buffer) => {
       guard.touch();
       if (part.received + chunk.length > end) {
-        fail(badRangeError(host, "it has more bytes than were announced"));
+        fail(badRangeError(host, "the body is longer than announced"));
         return;
       }
       const full = batcher.add(chunk.subarray(0, Math.max(0, part.end - part.received)));
-      // Another connection has taken over the rest. Otherwise the response is read to its end, which keeps the connection.
+      // If another connection has taken over the rest of the part, the response is closed. Otherwise it is read to its
+      // end, so that the connection can be used again.
       if (part.received >= part.end && part.end < end) {
         response.destroy();
         resolve();

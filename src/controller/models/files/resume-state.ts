@@ -9,8 +9,8 @@ export interface ResumeState {
 
 /**
  * Returns the state from which a download resumes; undefined if the bytes of an earlier attempt may belong to another
- * file. If the digest is known, verification detects that. If not, only the same entity tag for the same URL proves
- * that the file is the same. Pure.
+ * file. If the digest of the file is known, the verification at the end detects bytes of another file. If not, only the
+ * same entity tag for the same URL proves that the file is the same. Pure.
  */
 export function resolveResumeState(
   found: PartialOrigin,

@@ -9,7 +9,7 @@ import { sourceUnreachableError } from "./download-errors.ts";
 /**
  * The way in which a failed request can be repeated:
  * - `failed`: the same request may succeed later;
- * - `overloaded`: the same, with fewer connections and after `retryAfterMs`;
+ * - `overloaded`: the same request may succeed later, with fewer connections and after `retryAfterMs`;
  * - `bad-range`: the response contradicts itself or the request; the same request may succeed;
  * - `no-ranges`: the server does not send parts correctly; one stream of the whole file may succeed;
  * - `changed`: the file at the source is another one; only a new download may succeed.

@@ -88,7 +88,7 @@ function parseFileName(name: string): string[] {
         part !== "" &&
         part !== "." &&
         part !== ".." &&
-        // Leaves space for the suffix of a link while it is being created.
+        // The limit leaves space for the suffix that the name of a link has while the link is being created.
         Buffer.byteLength(part) <= NAME_BYTES_MAX - 4,
     );
   if (isRight) return parts;

@@ -77,7 +77,7 @@ function findByFile(title: string, all: readonly ModelGroup[], file: string): Mo
     "hub_not_found",
     `${title} has no file ${file}${formatSuggestion(file, names)}`,
     {
-      hint: `it has ${formatList(all.map(describeGroup), "no GGUF file")}`,
+      hint: `the repository has ${formatList(all.map(describeGroup), "no GGUF file")}`,
     },
   );
 }
@@ -89,7 +89,7 @@ function findByQuantization(
 ): ModelGroup {
   const canonical = canonicalQuantization(wanted);
   const exact = models.filter(({ first }) => first.quantization === canonical);
-  // Q4_K_XL matches UD-Q4_K_XL if that is the only one.
+  // Q4_K_XL also matches UD-Q4_K_XL if no other file matches.
   const dynamic = models.filter(({ first }) => first.quantization === `UD-${canonical}`);
   const fit = exact.length > 0 ? exact : dynamic;
   if (fit.length === 0) {
@@ -100,7 +100,7 @@ function findByQuantization(
       {
         hint:
           there.length > 0
-            ? `it has ${formatList(there, "")}`
+            ? `the repository has ${formatList(there, "")}`
             : `its file names contain no quantization: set file to one of ${formatList(models.map(describeGroup), "")}`,
       },
     );
@@ -176,7 +176,7 @@ function noLoadableModelError(title: string, all: readonly ModelGroup[]): BerthE
         "hub_not_found",
         `${title} has no model as a GGUF file, only files that accompany one`,
         {
-          hint: `it has ${formatList(all.map(describeGroup), "")}; set file to use one of them`,
+          hint: `the repository has ${formatList(all.map(describeGroup), "")}; set file to use one of them`,
         },
       );
 }

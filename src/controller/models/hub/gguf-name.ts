@@ -28,7 +28,9 @@ export interface GgufName {
  */
 const QUANTIZATION =
   /(?<=^|[-._])(?:UD-)?(?:I?Q\d{1,2}(?:_[A-Z0-9]{1,8}){0,4}|TQ\d+_\d+|I\d_S|BF16|FP?(?:16|32)|(?:MX|NV)FP4(?:_[A-Z0-9]{1,8}){0,4})(?=[-.]|$)/gi;
-/** The names that llama.cpp's own tool gives to the parts of a split file; llama.cpp finds the parts by them. */
+/**
+ * The names that llama.cpp's own tool gives to the parts of a split file. llama.cpp uses these names to find the parts.
+ */
 const PART = /^(.+)-(\d{5})-of-(\d{5})$/;
 const GGUF_SUFFIX = /\.gguf$/i;
 
@@ -45,8 +47,8 @@ export function parseGgufName(name: string): GgufName | undefined {
   const own = parseQuantization(base);
   return {
     name,
-    // Suffixes count too, because llama.cpp derives the names of the other parts from the exact letters of the first
-    // one.
+    // The key of a part includes its suffix, because llama.cpp derives the names of the other parts from the exact
+    // letters of the first one.
     group: part ? `${stem}-of-${count}${name.slice(whole.length)}` : name,
     part,
     quantization:

@@ -17,7 +17,7 @@ export function hubUnreachableError(url: URL, why: string, cause?: unknown): Ber
   return new BerthError("hub_unreachable", `${url.host}: ${why}`, { hint, cause });
 }
 
-/** Converts 429, 5xx and unexpected statuses, after which another attempt may succeed. */
+/** Creates the error for status 429, 5xx or an unexpected status, after which another attempt may succeed. */
 export function retryLaterError(response: RefusedResponse, nowMs: number): BerthError {
   const { url, status, headers } = response;
   const retryAfterMs = parseWaitMs(headers, nowMs);
@@ -30,7 +30,7 @@ export function retryLaterError(response: RefusedResponse, nowMs: number): Berth
   const wait =
     retryAfterMs === undefined ? "" : `, for ${Math.max(1, Math.ceil(retryAfterMs / 1000))} s`;
   return new BerthError("hub_unreachable", `${url.host} refuses more requests${wait} (HTTP 429)`, {
-    hint: "Berth will retry after that; hubs allow more requests with a token",
+    hint: "Berth will retry later; hubs allow more requests with a token",
     details,
   });
 }

@@ -51,7 +51,7 @@ function gatedError(response: HttpResponse, query: HubQuery): BerthError {
       "hub_denied",
       `${describeQuery(query)} is gated: its files need a token`,
       {
-        hint: `accept the repository's terms at ${page}, and set credential to a Secret with a token of that account, or set HF_TOKEN`,
+        hint: `accept the repository's terms at ${page}, and set credential to a Secret with a token of the account that accepted them, or set HF_TOKEN`,
       },
     );
   if (response.status === 401) return refusedTokenError(query);
@@ -65,7 +65,9 @@ function gatedError(response: HttpResponse, query: HubQuery): BerthError {
     : new BerthError(
         "hub_denied",
         `${describeQuery(query)} is gated, and the account of the token has no access to it`,
-        { hint: `accept the repository's terms at ${page} with that account, and retry` },
+        {
+          hint: `accept the repository's terms at ${page} with the account of the token, and retry`,
+        },
       );
 }
 
@@ -107,7 +109,7 @@ function forbiddenError(query: HubQuery, message: string): BerthError {
         hint: "choose another repository",
       })
     : new BerthError("hub_denied", `the token may not read ${describeQuery(query)}`, {
-        hint: "a fine-grained token needs read access to this repository, or to public gated ones",
+        hint: "a fine-grained token needs read access to this repository, or to public gated repositories",
       });
 }
 

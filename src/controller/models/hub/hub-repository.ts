@@ -52,7 +52,7 @@ export async function resolveRepository(
       listing.commit,
       ...name.split("/"),
     ]);
-    // Only the first file shows if this account has access to a gated repository.
+    // The request for the first file shows if the account of the token has access to a gated repository.
     const isKnown = listed.sizeBytes !== null && (listed.sha256 ?? listed.gitBlob) !== null;
     const query = { ...request, endpoint: hub.endpoint, id, file: name };
     const facts =
@@ -85,7 +85,7 @@ async function fetchListing(
   const { id, revision, token } = request;
   const view = revision === undefined ? [] : ["revision", revision];
   const url = buildUrl(hub.endpoint, ["api", "models", ...id.split("/"), ...view]);
-  // The listing has sizes and digests only with this parameter.
+  // Only with the parameter `blobs` does the listing contain sizes and digests.
   url.searchParams.set("blobs", "true");
   const response = await sendHttpRequest(
     {
@@ -162,8 +162,8 @@ function withExpectedDigest(
 }
 
 /**
- * Returns the repository's current name, which later requests use. It differs from the requested one if the repository
- * was renamed, or if its spelling differs.
+ * Returns the repository's current name, which later requests use. It differs from the requested name if the repository
+ * was renamed, or if the request has another spelling.
  */
 function resolveCanonicalId(requestedId: string, { id }: RepositoryListing): string {
   const parsed = id === undefined ? undefined : parseModelSource(id);

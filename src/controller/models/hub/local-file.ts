@@ -66,7 +66,7 @@ async function statModelFile(
     // The system's error is not set as the cause, because its message contains the resolved path.
     if (code === "EACCES" || code === "EPERM")
       throw new BerthError("hub_denied", `${title} cannot be read by the user that runs Berth`, {
-        hint: "make the file readable for that user, and its parent folders accessible",
+        hint: "make the file readable for Berth's user, and its parent folders accessible",
       });
     throw new BerthError("hub_not_found", `${title}: the file does not exist on this machine`, {
       hint: "check the path; the file must be on the machine that Berth runs on",

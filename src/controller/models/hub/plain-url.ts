@@ -135,7 +135,7 @@ function toUrlError(response: HttpResponse, url: URL, nowMs: number): BerthError
         "hub_denied",
         `${formatUrl(url)} redirects to ${response.url.host}, which denies access (HTTP ${status}); Berth sends no token to another server`,
         {
-          hint: "set source to the URL that it redirects to if that server may receive the token",
+          hint: "if the other server may receive the token, set source to the URL of the redirect",
         },
       );
     return response.isAuthorised

@@ -47,7 +47,7 @@ function parseListedFile(value: unknown): ListedFile | undefined {
   if (!isObject(value)) return undefined;
   const { rfilename: name, size, blobId, lfs } = value;
   if (typeof name !== "string" || !isSafeName(name)) return undefined;
-  // The two endpoints have different names for the digest.
+  // The digest is named sha256 or oid, depending on the endpoint of the hub.
   const sha256 = isObject(lfs) ? parseHex(lfs["sha256"] ?? lfs["oid"], 64) : null;
   return {
     name,

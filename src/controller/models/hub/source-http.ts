@@ -48,7 +48,7 @@ export async function sendHttpRequest(
     if (response.status < 300 || response.status >= 400 || location === undefined) return response;
     if (options.isSufficient?.(response)) return response;
     if (redirects === REDIRECTS_MAX)
-      throw hubUnreachableError(options.url, "it redirects too often");
+      throw hubUnreachableError(options.url, "the server redirects too often");
     url = resolveRedirect(options.url, url, location);
   }
 }
@@ -56,14 +56,14 @@ export async function sendHttpRequest(
 function resolveRedirect(original: URL, from: URL, location: string): URL {
   const to = URL.parse(location, from.href) ?? undefined;
   if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
-    throw hubUnreachableError(original, "it redirects to a URL that is not http");
+    throw hubUnreachableError(original, "the server redirects to a URL that is not http");
   if (from.protocol === "https:" && to.protocol === "http:")
     throw hubUnreachableError(
       original,
-      "it redirects from https to http, which is not safe to follow",
+      "the server redirects from https to http, which is not safe to follow",
     );
   if (isRedirectedHere(original, to))
-    throw hubUnreachableError(original, "it redirects to this machine");
+    throw hubUnreachableError(original, "the server redirects to this machine");
   to.username = "";
   to.password = "";
   return to;
@@ -99,7 +99,7 @@ async function sendOnce(
   }
 }
 
-/** Uses a new connection for each request, so that no connection stays open. Unlike fetch, it blocks no ports. */
+/** Sends a request on a new connection, so that no connection stays open. Unlike fetch, it can use every port. */
 function openRequest(
   options: HttpRequest,
   url: URL,
@@ -130,7 +130,7 @@ async function readBody(options: HttpRequest, response: IncomingMessage): Promis
     if (!Buffer.isBuffer(chunk)) continue;
     bytes += chunk.length;
     if (bytes > bodyBytesMax)
-      throw hubUnreachableError(options.url, "its response is larger than any listing");
+      throw hubUnreachableError(options.url, "the response is larger than any listing");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

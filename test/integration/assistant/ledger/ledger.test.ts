@@ -192,7 +192,7 @@ describe("a key", () => {
 });
 
 describe("a dispatch without a result", () => {
-  it("is recorded as indeterminate once after a restart, unlike one with a result", async () => {
+  it("is recorded as indeterminate once after a restart, unlike a dispatch with a result", async () => {
     const dir = createStateDirectory();
     {
       await using ledger = await openTestLedger(dir);
@@ -256,7 +256,7 @@ function findFilesWith(dir: string, text: string): string[] {
 }
 
 describe("a checkpoint", () => {
-  it("is written to its file a second after a commit, on demand, and at the end", async () => {
+  it("is written to its file a second after a commit, on demand, and when the ledger closes", async () => {
     const dir = createStateDirectory();
     const saved = () => readFileSync(join(dir, "ledger/checkpoint"), "utf8").split("\n")[1];
     const clock = new VirtualClock();
@@ -278,7 +278,7 @@ describe("a checkpoint", () => {
 });
 
 describe("a ledger that does not verify", () => {
-  it("is not written if it is an older copy of the database or its last entries were changed", async () => {
+  it("accepts no entries if the database is an older copy, or if its last entries were changed", async () => {
     const dir = createStateDirectory();
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     const old = readFileSync(join(dir, "ledger/ledger.db"));
@@ -304,7 +304,7 @@ describe("a ledger that does not verify", () => {
     }
   });
 
-  it("can be continued if the user requests it, which the ledger records", async () => {
+  it("can be continued if the user requests it, and the ledger records that", async () => {
     const dir = createStateDirectory();
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     rmSync(join(dir, "ledger/checkpoint"));

@@ -267,7 +267,7 @@ describe("a build that fails", () => {
     expect(await bench.waitUntilEnded(app, source)).toMatchObject({
       reason: "SourceInvalid",
       terminal: true,
-      message: `the archive ${archive.slice(0, 12)} is not stored on this server; upload it again, as berth deploy does`,
+      message: `the archive ${archive.slice(0, 12)} is not stored on this server; upload the archive again, for example with berth deploy`,
     });
   });
 

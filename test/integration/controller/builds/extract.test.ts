@@ -147,28 +147,28 @@ describe("an archive is refused, with the entry in the error and no file left,",
     [
       "an absolute path",
       [{ name: "/etc/passwd", content: "x" }],
-      '"/etc/passwd", which is an absolute path',
+      '"/etc/passwd": the path is absolute',
     ],
     [
       "a path through the parent folder",
       [{ name: "ok" }, { name: "a/../../evil" }],
-      '"a/../../evil", whose path leaves the archive',
+      '"a/../../evil": the path leaves the archive',
     ],
-    ["the parent folder", [{ name: "..", type: "5" }], '"..", whose path leaves the archive'],
+    ["the parent folder", [{ name: "..", type: "5" }], '"..": the path leaves the archive'],
     [
       "the archive itself as a file",
       [{ name: "./", type: "2", target: "a" }],
-      "which is the root of the archive",
+      "only a folder may be the root of the archive",
     ],
     [
       "a link to an absolute path",
       [{ name: "l", type: "2", target: "/etc" }],
-      '"l", a link that leads out of it, to "/etc"',
+      '"l": the link leads out of the archive, to "/etc"',
     ],
     [
       "a link to a parent",
       [{ name: "a/l", type: "2", target: "../../x" }],
-      '"a/l", a link that leads out',
+      '"a/l": the link leads out',
     ],
     [
       "a link that leads out through another one",
@@ -176,7 +176,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
         { name: "d/e/up", type: "2", target: ".." },
         { name: "out", type: "2", target: "d/e/up/../../x" },
       ],
-      '"out", a link that leads out of it through other links',
+      '"out": the link leads out of the archive through other links',
     ],
     [
       "a link that leads out through a later one",
@@ -184,22 +184,22 @@ describe("an archive is refused, with the entry in the error and no file left,",
         { name: "out", type: "2", target: "a/b/../../x" },
         { name: "a/b", type: "2", target: ".." },
       ],
-      '"out", a link that leads out of it through other links',
+      '"out": the link leads out of the archive through other links',
     ],
     [
       "a hard link to an absolute path",
       [{ name: "h", type: "1", target: "/etc/passwd" }],
-      '"/etc/passwd", which is an absolute path',
+      '"/etc/passwd": the path is absolute',
     ],
     [
       "a hard link to a parent",
       [{ name: "h", type: "1", target: "../x" }],
-      '"../x", whose path leaves the archive',
+      '"../x": the path leaves the archive',
     ],
     [
       "a hard link to a missing file",
       [{ name: "h", type: "1", target: "x" }],
-      '"h", a hard link to something that is not a file',
+      '"h": the target of the hard link is not a file',
     ],
     [
       "a hard link to a link",
@@ -207,7 +207,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
         { name: "l", type: "2", target: "a" },
         { name: "h", type: "1", target: "l" },
       ],
-      '"h", a hard link',
+      '"h": the target of the hard link',
     ],
     [
       "a hard link through a link",
@@ -216,7 +216,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
         { name: "l", type: "2", target: "d" },
         { name: "h", type: "1", target: "l/f" },
       ],
-      '"h", a hard link',
+      '"h": the target of the hard link',
     ],
     [
       "a file through a link",
@@ -225,7 +225,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
         { name: "l", type: "2", target: "d" },
         { name: "l/f", content: "x" },
       ],
-      '"l/f", which needs "l" to be a folder, but that is a link',
+      '"l/f": "l" has to be a folder, but is a link',
     ],
     [
       "a folder over a link",
@@ -233,23 +233,23 @@ describe("an archive is refused, with the entry in the error and no file left,",
         { name: "l", type: "2", target: "d" },
         { name: "l/", type: "5" },
       ],
-      'needs "l" to be a folder',
+      '"l" has to be a folder',
     ],
     [
       "a file below a file",
       [{ name: "f" }, { name: "f/g" }],
-      'needs "f" to be a folder, but that is a file',
+      '"f" has to be a folder, but is a file',
     ],
     [
       "a file over a folder",
       [{ name: "d/f" }, { name: "d", content: "x" }],
-      '"d", which is a folder in another entry',
+      '"d": another entry with this path is a folder',
     ],
-    ["a character device", [{ name: "null", type: "3" }], '"null", which is a device'],
-    ["a block device", [{ name: "sda", type: "4" }], '"sda", which is a device'],
-    ["a pipe", [{ name: "pipe", type: "6" }], '"pipe", which is a pipe'],
-    ["an unknown type", [{ name: "what", type: "Z" }], '"what", which is of an unknown type'],
-    ["a line break in a name", [{ name: "a\nb" }], '"a\\nb", whose name has control characters'],
+    ["a character device", [{ name: "null", type: "3" }], '"null": the entry is a device'],
+    ["a block device", [{ name: "sda", type: "4" }], '"sda": the entry is a device'],
+    ["a pipe", [{ name: "pipe", type: "6" }], '"pipe": the entry is a pipe'],
+    ["an unknown type", [{ name: "what", type: "Z" }], '"what": the type of the entry is unknown'],
+    ["a line break in a name", [{ name: "a\nb" }], '"a\\nb": the name has control characters'],
     [
       "a line break in a pax name",
       [paxHeader({ path: "x\n/etc/passwd" }), { name: "ok" }],
@@ -258,23 +258,23 @@ describe("an archive is refused, with the entry in the error and no file left,",
     [
       "a NUL in a pax name",
       [paxHeader({ path: "a\0b" }), { name: "ok" }],
-      '"a\\u0000b", whose name has control',
+      '"a\\u0000b": the name has control',
     ],
     ["a terminal sequence in a name", [{ name: "\u{1b}[2J" }], '"\\u001b[2J"'],
     [
       "a name that is not UTF-8",
       [{ name: Buffer.from([0x61, 0xff, 0xfe]) }],
-      "whose name is not UTF-8",
+      "the name is not UTF-8",
     ],
     [
       "an absolute pax name",
       [paxHeader({ path: "/abs" }), { name: "ok" }],
-      '"/abs", which is an absolute path',
+      '"/abs": the path is absolute',
     ],
     [
       "an absolute GNU name",
       [{ name: "L", type: "L", content: "/gnu\0" }, { name: "ok" }],
-      '"/gnu", which is',
+      '"/gnu": the path is absolute',
     ],
     [
       "a pax link out",
@@ -316,7 +316,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
     broken.fill(0x55, 200, 220);
     const flipped = Buffer.from(packed);
     flipped[packed.length - 8] = (flipped[packed.length - 8] ?? 0) ^ 1;
-    expect(await refusal(rawTar([]))).toContain("it is empty");
+    expect(await refusal(rawTar([]))).toContain("the archive is empty");
     expect(await refusal(Buffer.alloc(0))).toContain("is truncated");
     expect(await refusal(packed.subarray(0, packed.length - 100))).toContain("is truncated");
     expect(await refusal(tar.subarray(0, 2000))).toContain("is truncated");
@@ -332,14 +332,16 @@ describe("an archive is refused, with the entry in the error and no file left,",
           Buffer.concat([rawEntry({ name: "a" }), Buffer.alloc(512), rawEntry({ name: "b" })]),
         ),
       ),
-    ).toContain("after its end");
+    ).toContain("after the end");
   });
 
   test("if it exceeds the limit of bytes by a claimed size, its content, hard links or one file", async () => {
     expect(await refusal([{ name: "huge", size: 10 * 2 ** 30 }])).toContain(
-      '"huge", which is larger than 1 MiB',
+      '"huge": the file is larger than 1 MiB',
     );
-    expect(await refusal([{ name: "vast", size: 2 ** 52 }])).toContain('"vast", which is larger');
+    expect(await refusal([{ name: "vast", size: 2 ** 52 }])).toContain(
+      '"vast": the file is larger',
+    );
     expect(await refusal([{ name: "vaster", size: 2 ** 60 }])).toContain("out of range");
     const half = { content: Buffer.alloc(600_000) };
     expect(
@@ -347,13 +349,13 @@ describe("an archive is refused, with the entry in the error and no file left,",
         { name: "a", ...half },
         { name: "b", ...half },
       ]),
-    ).toContain('"b", with which its files are larger');
+    ).toContain('"b": the files of the archive are larger');
     expect(
       await refusal([
         { name: "a", ...half },
         { name: "b", type: "1", target: "a" },
       ]),
-    ).toContain('"b", with which');
+    ).toContain('"b": the files of the archive are larger');
     expect(await refusal([{ name: "a", content: "12345" }], { fileBytesMax: 4 })).toContain(
       "larger than 4 B",
     );
@@ -368,7 +370,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
     const message = await extractArchive(file, dir, limits, signal).catch(
       (error: Error) => error.message,
     );
-    expect(message).toContain("it contains more than 1 MiB");
+    expect(message).toContain("the archive contains more than 1 MiB");
     expect(await readdir(home)).toEqual(["archive"]);
   });
 
@@ -383,7 +385,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
     const message = await extractArchive(file, dir, limits, signal).catch(
       (error: Error) => error.message,
     );
-    expect(message).toMatch(/^the archive contains "f0", with which it has more than 1000 files/);
+    expect(message).toMatch(/because of its entry "f0": the archive has more than 1000 files/);
     expect(await readdir(home)).toEqual(["archive"]);
   }, 60_000);
 

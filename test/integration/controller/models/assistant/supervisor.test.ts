@@ -171,7 +171,7 @@ describe("an assistant that the supervisor starts", () => {
       await state(supervisor, "waiting");
       expect(supervisor.report()).toMatchObject({ starts: index + 1, url: null, pid: null });
       expect(supervisor.report().message).toBe(
-        `port 1 of 127.0.0.1 is taken by another program; choose another port with --assistant-port; it is started again after ${waitMs / 1000} s`,
+        `port 1 of 127.0.0.1 is taken by another program; choose another port with --assistant-port; the next start is in ${waitMs / 1000} s`,
       );
       if (waitMs === 4_000) mode("");
       await clock.advance(waitMs - 1);
@@ -195,7 +195,7 @@ describe("an assistant that the supervisor starts", () => {
     for (const waitMs of [1, 2, 4, 8, 16, 32, 60, 60].map((seconds) => seconds * 1000)) {
       await state(supervisor, "waiting");
       expect(supervisor.report().message).toBe(
-        `it ended with exit code 3; its log says why; it is started again after ${waitMs / 1000} s`,
+        `it ended with exit code 3; its log says why; the next start is in ${waitMs / 1000} s`,
       );
       if (supervisor.report().starts === 8) mode("");
       const { starts } = supervisor.report();
@@ -210,22 +210,20 @@ describe("an assistant that the supervisor starts", () => {
     await clock.advance(59_999);
     process.kill(short, "SIGKILL");
     await state(supervisor, "waiting");
-    expect(supervisor.report().message).toBe(
-      "it was ended by SIGKILL; it is started again after 60 s",
-    );
+    expect(supervisor.report().message).toBe("it was ended by SIGKILL; the next start is in 60 s");
     await clock.advance(60_000);
     const long = await kill();
     await clock.advance(60_000);
     process.kill(long, "SIGKILL");
     await state(supervisor, "waiting");
-    expect(supervisor.report().message).toContain("started again after 1 s");
+    expect(supervisor.report().message).toContain("the next start is in 1 s");
   });
 
   test("is retried with the same back-off when its program cannot be started", async () => {
     const supervisor = supervise({ program: [join(dataDir, "nothing")] });
     await state(supervisor, "waiting");
     expect(supervisor.report().message).toBe(
-      "it could not be started (ENOENT); it is started again after 1 s",
+      "it could not be started (ENOENT); the next start is in 1 s",
     );
   });
 
@@ -234,11 +232,9 @@ describe("an assistant that the supervisor starts", () => {
     const environment = { PATH: process.env["PATH"], LARGE: "x".repeat(4 * 1024 ** 2) };
     const supervisor = supervise({ environment });
     await state(supervisor, "waiting");
-    expect(supervisor.report().message).toMatch(
-      /^it could not be started \(E2BIG\); .* after 1 s$/,
-    );
+    expect(supervisor.report().message).toMatch(/^it could not be started \(E2BIG\); .* in 1 s$/);
     await clock.advance(1_000);
-    await vi.waitFor(() => expect(supervisor.report().message).toMatch(/after 2 s$/), WAIT_OPTIONS);
+    await vi.waitFor(() => expect(supervisor.report().message).toMatch(/in 2 s$/), WAIT_OPTIONS);
     expect(supervisor.report()).toMatchObject({ starts: 2, pid: null });
   });
 });
@@ -266,7 +262,7 @@ describe("an assistant that an earlier process started", () => {
     await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), WAIT_OPTIONS);
     await clock.advance(2_000);
     await state(supervisor, "waiting");
-    expect(supervisor.report().message).toContain("it is started again after 1 s");
+    expect(supervisor.report().message).toContain("the next start is in 1 s");
     await clock.advance(1_000);
     await state(supervisor, "up");
     expect(supervisor.report().pid).not.toBe(pid);

@@ -38,11 +38,11 @@ describe("a hub that cannot answer now", () => {
       { type: "status", status: 200, body: '{"sha": 5, "siblings": []}' },
       ": the response is not a listing of a repository; is it a hub?",
     ],
-    ["redirects to itself", { type: "loop" }, ": it redirects too often"],
+    ["redirects to itself", { type: "loop" }, ": the server redirects too often"],
     [
       "redirects to a file",
       { type: "redirect", to: "file:///etc/passwd" },
-      ": it redirects to a URL that is not http",
+      ": the server redirects to a URL that is not http",
     ],
     ["redirects without a target", { type: "status", status: 302 }, "answers with HTTP 302"],
   ])("is reported as unreachable if it %s", async (_, fault, message) => {
@@ -105,7 +105,7 @@ describe("a hub that cannot answer now", () => {
     hub.faults.add({ on: "api", type: "redirect", to: `${hub.url}/files/huge.gguf` });
     await hub.addFile("/files/huge.gguf", Buffer.alloc(65 * 1024 * 1024), { length: false });
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
-      `${host}: its response is larger than any listing`,
+      `${host}: the response is larger than any listing`,
     );
   });
 

@@ -182,9 +182,7 @@ describe("if no process owns the bus names and no companion is installed", () =>
     await comesUp();
     await dies();
     expect(supervisor.report()).toMatchObject({ state: "waiting", pid: null, url: null });
-    expect(supervisor.report().message).toBe(
-      "it was ended by SIGKILL; it is started again after 1 s",
-    );
+    expect(supervisor.report().message).toBe("it was ended by SIGKILL; the next start is in 1 s");
     await clock.advance(999);
     expect(children).toHaveLength(1);
     await clock.advance(1);
@@ -201,7 +199,7 @@ describe("if no process owns the bus names and no companion is installed", () =>
     await comesUp();
     await clock.advance(60_000);
     await dies();
-    expect(supervisor.report().message).toContain("after 1 s");
+    expect(supervisor.report().message).toContain("in 1 s");
   });
 
   test("a child that cannot start is reported once, and finally retried every five minutes", async () => {
@@ -290,7 +288,7 @@ describe("if a companion is installed", () => {
     await begin();
     expect(supervisor.report()).toMatchObject({
       state: "waiting",
-      message: expect.stringContaining("exited with status 1; it is started again after 1 s"),
+      message: expect.stringContaining("exited with status 1; the next start is in 1 s"),
     });
     await clock.advance(3_000);
     expect(theBus().startsAsked).toBe(3);

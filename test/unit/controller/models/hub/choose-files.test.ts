@@ -144,7 +144,7 @@ describe("choosing without a file and a quantization", () => {
   it("throws if there are only companion files", () => {
     expect(catchBerthError(() => choose(["mmproj-f16.gguf", "lora-q8_0.gguf"]))).toMatchObject({
       code: "hub_not_found",
-      hint: "it has mmproj-f16.gguf, lora-q8_0.gguf; set file to use one of them",
+      hint: "the repository has mmproj-f16.gguf, lora-q8_0.gguf; set file to use one of them",
     });
   });
 });
@@ -188,7 +188,7 @@ describe("choosing by quantization", () => {
     expect(catchBerthError(() => choose(vision, { quantization: "Q4_K_M" }))).toMatchObject({
       code: "hub_not_found",
       message: "org/name has no file with quantization Q4_K_M",
-      hint: "it has Q8_0, F16",
+      hint: "the repository has Q8_0, F16",
     });
   });
 
@@ -238,7 +238,7 @@ describe("choosing by file", () => {
       code: "hub_not_found",
       message:
         'org/name has no file gemma-3-4b-it-Q8.gguf; did you mean "gemma-3-4b-it-Q8_0.gguf"?',
-      hint: "it has gemma-3-4b-it-Q8_0.gguf, mmproj-model-f16.gguf, gemma-3-4b-it-f16.gguf",
+      hint: "the repository has gemma-3-4b-it-Q8_0.gguf, mmproj-model-f16.gguf, gemma-3-4b-it-f16.gguf",
     });
   });
 

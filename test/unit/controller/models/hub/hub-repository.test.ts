@@ -255,7 +255,7 @@ describe("a gated repository", () => {
     expect(await createResolverHarness(hub.url).refusal({})).toMatchObject({
       code: "hub_denied",
       message: "org/name is gated: its files need a token",
-      hint: `accept the repository's terms at ${hub.url}/org/name, and set credential to a Secret with a token of that account, or set HF_TOKEN`,
+      hint: `accept the repository's terms at ${hub.url}/org/name, and set credential to a Secret with a token of the account that accepted them, or set HF_TOKEN`,
     });
   });
 
@@ -264,7 +264,7 @@ describe("a gated repository", () => {
     expect(await createResolverHarness(hub.url).refusal({ token: hub.token })).toMatchObject({
       code: "hub_denied",
       message: "org/name is gated, and the account of the token has no access to it",
-      hint: `accept the repository's terms at ${hub.url}/org/name with that account, and retry`,
+      hint: `accept the repository's terms at ${hub.url}/org/name with the account of the token, and retry`,
     });
   });
 
@@ -384,7 +384,7 @@ describe("a missing repository, revision or file", () => {
     ).toMatchObject({
       code: "hub_not_found",
       message: 'org/name at v1 has no file m-Q5_0.gguf; did you mean "m-Q8_0.gguf"?',
-      hint: "it has m-Q4_K_M.gguf, m-Q8_0.gguf",
+      hint: "the repository has m-Q4_K_M.gguf, m-Q8_0.gguf",
     });
   });
 
