@@ -90,12 +90,15 @@ async function readTree(
 }
 
 /** Yields the bytes of the tar, decompressed if necessary. */
-async function* readTar(file: string): AsyncGenerator<unknown> {
+async function* readTar(file: string): AsyncGenerator {
   const start = await readFirstBytes(file);
   const source = createReadStream(file);
-  if (start[0] !== 0x1f || start[1] !== 0x8b) return yield* source;
+  if (start[0] !== 0x1f || start[1] !== 0x8b) {
+    yield* source;
+    return;
+  }
   const output = createGunzip();
-  // A failure of the file destroys `output` with the same error, which the loop below throws.
+  // A failure of the file destroys `output` with the same error, which `yield*` throws below.
   const read = pipeline(source, output).catch(() => {});
   yield* output;
   await read;
