@@ -25,7 +25,9 @@ afterAll(async () => {
   await rm(scratch, { recursive: true, force: true });
 });
 
-describe.each<Preset>(["tiny", "small", "wide-context", "big-q8"])("the model %s", (preset) => {
+const presets: readonly Preset[] = ["tiny", "small", "wide-context", "big-q8"];
+
+describe.each(presets)("the model %s", (preset) => {
   test("encodes any text to tokens and decodes it unchanged", async () => {
     const model = await load(preset);
     const texts = [

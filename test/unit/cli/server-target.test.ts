@@ -83,7 +83,7 @@ describe("the server that a command uses", () => {
     expect(target({}, { url: "http://localhost:7777" }).token).toBeUndefined();
   });
 
-  it("is the server of this machine; if no server runs there, the server of the last login", () => {
+  it("is the server of this machine, or, if no server runs there, the server of the last login", () => {
     savedLogin();
     expect(target()).toMatchObject({
       url: "https://far.example.org",

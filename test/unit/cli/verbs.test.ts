@@ -320,7 +320,7 @@ describe("apply, diff and validate", () => {
     }
   });
 
-  it("say in a pipe, too, that no container engine answers", async () => {
+  it("report that no container engine answers, also if the output is a pipe", async () => {
     const connected = api.control.engineState;
     const create = "create web --image bb:1 --timeout 50ms";
     expect((await run(create)).errors).not.toContain("container engine");
@@ -416,7 +416,7 @@ describe("verbs that change an app", () => {
     expect((await run("delete hello --wait --timeout 50ms")).code).toBe(3);
   });
 
-  it("delete an app of a template, and name what stays", async () => {
+  it("delete an app of a template, and list the resources that stay", async () => {
     const labels = { "berth.dev/part-of": "blog" };
     const volumes = [{ name: "data", path: "/data" }];
     for (const name of ["blog", "blog-db"]) {

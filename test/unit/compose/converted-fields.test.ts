@@ -366,7 +366,7 @@ test.each([
   expect(app(body).result.findings).toContainEqual(expect.objectContaining({ line: 4, message }));
 });
 
-test("--public gives a service a domain, and the list of public places names the reason for each", () => {
+test("--public gives a service a domain, and the list of what is public gives the reason for each entry", () => {
   const body = 'ports: ["127.0.0.1:3000:3000", "53:53/udp"]';
   const before = app(body).result;
   expect(before.apps.map(({ publicPlaces }) => publicPlaces)).toMatchObject([
@@ -465,7 +465,7 @@ test("with `partial`, an app does not wait for a service that could not be conve
   );
 });
 
-test("a prefix reports the old names in files that are mounted or built, and in images", () => {
+test("with a prefix, the report lists old names in images and in files that are mounted or built", () => {
   const text = `services:
   proxy: { image: "nginx:1", volumes: ["./nginx.conf:/etc/nginx/nginx.conf:ro"] }
   web: { build: . }

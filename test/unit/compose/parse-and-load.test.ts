@@ -263,7 +263,7 @@ function failures(texts: Record<string, string>): string[] {
   );
 }
 
-test("`<<` may have the tag !!merge", () => {
+test("the merge key `<<` may have the tag !!merge", () => {
   const text = `x-a: &a { image: "a:1", user: "7" }
 services:
   app:

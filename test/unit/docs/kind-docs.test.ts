@@ -64,7 +64,7 @@ describe("defaults of App", () => {
     expect(defaults.length).toBeGreaterThan(12);
   });
 
-  test.each(defaults)("of an omitted %s is %s", (field, text) => {
+  test.each(defaults)("an omitted %s is %s", (field, text) => {
     expect(normal(withField(field, parse(text)))).toEqual(normal(base()));
   });
 

@@ -26,7 +26,7 @@ function messageForB(...apps: readonly ClaimingApp[]): string | undefined {
   return claim && describeLostClaim(claim);
 }
 
-describe("claims", () => {
+describe("the domain claims of an App", () => {
   it("are the App's own domain, further domains and redirected hosts, without duplicates", () => {
     const spec: AppSpec = {
       image: "web:1",

@@ -167,7 +167,7 @@ describe("parameters", () => {
 describe("secrets", () => {
   const password: TemplateParameter = { name: "password", secret: true, generate: 12 };
 
-  test("an environment variable that consists of the parameter refers to its Secret", () => {
+  test("an environment variable that consists of a secret parameter refers to its Secret", () => {
     const manifests = render(template({ env: { PASSWORD: "${password}", USER: "u" } }, [password]));
     expect(app(manifests).env).toEqual({
       PASSWORD: { secret: "blog-password", key: "value" },
@@ -213,7 +213,7 @@ describe("secrets", () => {
     expect(manifests.map((m) => m.metadata.name)).toEqual(["blog-password", "blog-db", "blog"]);
   });
 
-  test("a text with two secret parameters is stored in the Secret of the first", () => {
+  test("a text with two secret parameters is stored in the Secret of the first parameter", () => {
     const manifests = render(
       template({ env: { BOTH: "${one}:${two}" } }, [
         { name: "two", secret: true, default: "2" },
@@ -267,7 +267,7 @@ describe("secrets", () => {
   });
 });
 
-describe("names", () => {
+describe("the names that a template gives", () => {
   const companion = [{ suffix: "database", app: { image: "db:1" } }];
 
   test("of the manifests are valid, and the manifests have a label with the name of their app", () => {

@@ -6,7 +6,7 @@ const testFile = (text: string) => ({ path: "test/unit/thing.test.ts", text });
 const page = (text: string) => ({ path: "docs/page.md", text });
 
 describe("fragments at the beginning of a doc comment", () => {
-  test.each([
+  const fragments = [
     "Of the address when it was given.",
     "By which an assistant is known again.",
     "As far as it got.",
@@ -16,14 +16,15 @@ describe("fragments at the beginning of a doc comment", () => {
     "Whose key it is.",
     "Where the server was found, for messages.",
     "To the nearest second.",
-  ])("%j is refused", (text) => {
+  ];
+  test.each(fragments)("%j is refused", (text) => {
     const problems = proseProblems(source(`/** ${text} */\nexport const x = 1;\n`));
     expect(problems).toHaveLength(1);
     expect(problems[0]).toContain("src/base/thing.ts:1");
     expect(problems[0]).toContain("not with a fragment");
   });
 
-  test.each([
+  const sentences = [
     "The address of the connection.",
     "Returns the containers that run.",
     "By default the engine of the machine.",
@@ -32,7 +33,8 @@ describe("fragments at the beginning of a doc comment", () => {
     "Offers a port.",
     "Asks the user.",
     "Whatever the engine answers is kept.",
-  ])("%j is accepted", (text) => {
+  ];
+  test.each(sentences)("%j is accepted", (text) => {
     expect(proseProblems(source(`/** ${text} */\nexport const x = 1;\n`))).toEqual([]);
   });
 

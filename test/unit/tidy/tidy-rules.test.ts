@@ -251,13 +251,14 @@ describe("names and shape", () => {
 });
 
 describe("environment and printing", () => {
-  test.each([
+  const accesses = [
     "const a = process.env.HOME;",
     'const a = process.env["HOME"];',
     'const a = process["env"];',
     'import { env } from "node:process";',
     "/** doc */ const { HOME } = process.env;",
-  ])("%s is refused outside of config/config.ts", (text) => {
+  ];
+  test.each(accesses)("%s is refused outside of config/config.ts", (text) => {
     expect(findEnvironmentProblems(file(text))).toHaveLength(1);
     expect(findEnvironmentProblems(file(text, "src/config/config.ts"))).toEqual([]);
   });

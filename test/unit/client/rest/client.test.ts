@@ -119,7 +119,7 @@ describe("the client", () => {
   });
 });
 
-describe("waiting", () => {
+describe("waiting with the client", () => {
   it("for Ready uses several requests, and rejects with the reason of a failure", async () => {
     const { uid } = putApp(api.store, "web");
     const early = await client.apps.waitReady("web", { timeoutMs: 0 });
@@ -151,7 +151,7 @@ describe("waiting", () => {
   });
 });
 
-describe("errors", () => {
+describe("errors of the client", () => {
   it("contain status, code, message and request id", async () => {
     const error: unknown = await client.apps.get("nope").catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ApiError);

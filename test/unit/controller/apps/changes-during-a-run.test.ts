@@ -22,7 +22,7 @@ test("apps that take minutes to stop do not delay other apps", async () => {
   for (const name of names) await harness.waitForPhase(name, "stopped", 11 * 60_000);
 });
 
-test("a run stops executing its plan when a newer generation exists", async () => {
+test("a run of the reconciler stops executing its plan when a newer generation exists", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "slow:1": { ignoresTerm: true } },
   }).boot();

@@ -8,7 +8,7 @@ import { appResource } from "../../../support/app-resource.ts";
  * The settings that follow from a spec. Existing containers are compared with them: if this test fails after a change of
  * the code, raise CONTAINER_FORMAT, so that an update of Berth replaces containers in a rollout and not as drift.
  */
-test("a spec gives the same settings as in earlier versions of this format", () => {
+test("a spec gives the same container settings as in earlier versions with the same format number", () => {
   const spec: AppSpec = {
     image: "web:1",
     port: 8080,

@@ -195,7 +195,7 @@ describe("an app with a resource that two versions cannot share is recreated, an
     expect(versions.has("web:1+web:2")).toBe(false);
   });
 
-  test("two versions can share a read-only volume", async () => {
+  test("except for a read-only volume, which two versions can share", async () => {
     const spec = { ...web, volumes: [{ hostPath: "/srv/web", path: "/data", readOnly: true }] };
     await using harness = await serving(spec);
     const report = await harness.controlPlane.planApp("web", undefined, AbortSignal.timeout(5_000));

@@ -366,7 +366,7 @@ test("the new version is reconciled while an old version takes long to stop", as
   expect(harness.listServedImages("web")).toEqual(["web:2"]);
 });
 
-test("a bad version soon after a good version leaves the good version running", async () => {
+test("a bad version that is deployed soon after a good version leaves the good version running", async () => {
   await using harness = await serving();
   harness.apply("web", { ...web, image: "web:2" });
   await harness.waitUntilReady("web");

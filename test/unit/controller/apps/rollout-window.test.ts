@@ -387,7 +387,9 @@ describe("there is no observation window", () => {
   });
 });
 
-describe.each(["fake", "off"] as const)("with recreate (ingress %s)", (ingress) => {
+const ingressModes = ["fake", "off"] as const;
+
+describe.each(ingressModes)("with recreate (ingress %s)", (ingress) => {
   test("a new version is Ready after its window", async () => {
     await using harness = await serving(recreated, ingress);
     harness.apply("web", { ...recreated, image: "web:2" });

@@ -85,7 +85,7 @@ describe("an App with models", () => {
     ]);
   });
 
-  test("has a plan that is blocked, with the reason", async () => {
+  test("has a blocked plan, which states the reason", async () => {
     const plan = await harness.controlPlane.planApp("web", spec, signal);
     expect(plan.blockedBy).toContain('needs model "chat", which does not exist');
     harness.applyModel("chat", { source, running: true });

@@ -83,7 +83,7 @@ test("the archive store does not remove an archive that was uploaded again after
   expect(await store.has(digest)).toBe(true);
 });
 
-describe("a failed upload leaves no file", () => {
+describe("a failed upload", () => {
   test.each<[what: string, bytes: Buffer, message: string]>([
     ["an empty stream", Buffer.alloc(0), "it is empty"],
     ["a zip file", Buffer.from("504b030414000000".padEnd(2000, "0"), "hex"), "it is a zip file"],
@@ -115,7 +115,7 @@ describe("a failed upload leaves no file", () => {
       gzipSync(rawTar([{ name: "x", content: Buffer.alloc(300_000) }])),
       "larger than",
     ],
-  ])("of %s", async (_, bytes, message) => {
+  ])("of %s leaves no file", async (_, bytes, message) => {
     const error = await store.put(inPieces(bytes, 64), signal).catch((caught: unknown) => caught);
     expect(error).toMatchObject({
       code: "archive_invalid",
@@ -124,7 +124,7 @@ describe("a failed upload leaves no file", () => {
     expect(await files()).toEqual([]);
   });
 
-  test("of an archive that is too large, and reads no more than the limit", async () => {
+  test("of an archive that is too large leaves no file, and reads no more than the limit", async () => {
     let taken = 0;
     const endless = (async function* () {
       yield gzipped;
@@ -138,7 +138,7 @@ describe("a failed upload leaves no file", () => {
     expect(await files()).toEqual([]);
   });
 
-  test("of a stream that ends with an error", async () => {
+  test("of a stream that ends with an error leaves no file", async () => {
     const broken = (async function* () {
       yield gzipped;
       throw new Error("connection lost");
@@ -147,7 +147,7 @@ describe("a failed upload leaves no file", () => {
     expect(await files()).toEqual([]);
   });
 
-  test("of an upload that is aborted while it sends no data", async () => {
+  test("that is aborted while it sends no data leaves no file", async () => {
     const silent = new Readable({ read() {} });
     silent.push(gzipped);
     const abort = new AbortController();
@@ -162,7 +162,7 @@ describe("a failed upload leaves no file", () => {
     silent.destroy();
   });
 
-  test("while the disk is full", async () => {
+  test("to a full disk leaves no file", async () => {
     // Every write to this device fails with ENOSPC.
     const file = await import("node:fs/promises").then(({ open }) => open("/dev/full", "w"));
     const failure = await file.write("x").catch((error: unknown) => error);

@@ -86,7 +86,7 @@ describe("an app's source that is replaced and then restored", () => {
   });
 });
 
-describe("a build that the app no longer needs", () => {
+describe("the build of an app", () => {
   test.each<[what: string, spec: AppSpec, message: string]>([
     ["an image", { image: "web:1" }, "the app no longer has a source"],
     ["another source", other, "the app has another source now"],

@@ -28,13 +28,13 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
   (_, template) => {
     const { spec } = template;
 
-    test("renders valid manifests with its default values", () => {
+    test("the template renders valid manifests with its default values", () => {
       const { manifests } = renderTemplate(spec, { name: "mine", parameters: required(template) });
       expect(manifests.map((manifest) => validateManifest(manifest))).toEqual(manifests);
       expect(manifests.at(-1)).toMatchObject({ kind: "App", metadata: { name: "mine" } });
     });
 
-    test("renders valid manifests with every parameter given", () => {
+    test("the template renders valid manifests with every parameter given", () => {
       const parameters = Object.fromEntries(
         (spec.parameters ?? []).map((p) => [
           p.name,
@@ -46,7 +46,7 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       );
     });
 
-    test("puts every secret into a Secret, and none into an App", () => {
+    test("the template puts every secret into a Secret, and none into an App", () => {
       const secrets = (spec.parameters ?? []).filter((parameter) => parameter.secret);
       const marks = Object.fromEntries(
         secrets.map((p, at) => [p.name, `Mark${at}of0secret0value`]),
@@ -62,14 +62,14 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       expect(kept).toHaveLength(secrets.length);
     });
 
-    test("uses and describes every parameter", () => {
+    test("the template uses and describes every parameter", () => {
       const used = new Set(listPlaceholders([spec.app, spec.companions]));
       const parameters = spec.parameters ?? [];
       expect(parameters.filter((p) => !used.has(p.name))).toEqual([]);
       expect(parameters.filter((p) => (p.description ?? "") === "")).toEqual([]);
     });
 
-    test("has defaults and generated values that match the patterns of their parameters", () => {
+    test("the template has defaults and generated values that match the patterns of their parameters", () => {
       const misfits = (spec.parameters ?? []).filter((parameter) => {
         const pattern = new RegExp(parameter.pattern ?? "", "u");
         const made = parameter.generate && "aZ0".padEnd(parameter.generate, "x");
@@ -79,25 +79,25 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       expect(misfits).toEqual([]);
     });
 
-    test("treats passwords as secrets", () => {
+    test("the template treats passwords as secrets", () => {
       const open = (spec.parameters ?? [])
         .filter(({ name }) => /password|secret|token|key$/i.test(name) && name !== "accessKey")
         .filter((parameter) => parameter.secret !== true);
       expect(open).toEqual([]);
     });
 
-    test("uses images of fixed versions from the default registry", () => {
+    test("the template uses images of fixed versions from the default registry", () => {
       for (const app of listApps(template)) {
         expect(app.image).toMatch(/^([a-z0-9-]+\/)?[a-z0-9-]+:[\w.-]+$/);
         expect(app.image).not.toMatch(/:latest$/);
       }
     });
 
-    test("gives every app a port that can be probed", () => {
+    test("the template gives every app a port that can be probed", () => {
       expect(listApps(template).filter((app) => app.port === undefined)).toEqual([]);
     });
 
-    test("never runs two versions of an app with writable data concurrently", () => {
+    test("the template never runs two versions of an app with writable data concurrently", () => {
       const rolling = listApps(template)
         .filter((app) => (app.volumes ?? []).some((volume) => volume.readOnly !== true))
         .filter((app) => app.rollout?.strategy !== "recreate");
@@ -107,7 +107,7 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       );
     });
 
-    test("has the website, category and description that a listing shows", () => {
+    test("the template has the website, category and description that a listing shows", () => {
       expect(spec.website).toMatch(/^https:\/\//);
       expect(spec.category).toMatch(/^[a-z]+$/);
       expect(spec.description).toMatch(/\.$/);

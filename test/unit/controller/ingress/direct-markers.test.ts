@@ -27,7 +27,7 @@ beforeEach(async () => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it("markers exist only for the set of targets that the route table currently has for the App", async () => {
+it("markers of direct routes exist only for the targets that the route table currently has for the App", async () => {
   await table.addDirectRoutes(set);
   expect(listMarkers()).toEqual([]);
   await write("a:1");
@@ -44,7 +44,7 @@ it("markers exist only for the set of targets that the route table currently has
   expect(listMarkers()).toEqual([]);
 });
 
-it("markers exist only for hosts of the App", async () => {
+it("markers of direct routes exist only for hosts of the App", async () => {
   await write("a:1");
   await table.addDirectRoutes(set);
   await table.setHosts(new Map([["web.test", "web"]]), "add");

@@ -101,7 +101,7 @@ describe("the steps of a Model", () => {
     expect(harness.models.resident.get("small")?.path).not.toBe(before);
   });
 
-  test("are missing in the plan of a Model that is in its desired state", async () => {
+  test("are absent from the plan of a Model that is in its desired state", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     const signal = new AbortController().signal;

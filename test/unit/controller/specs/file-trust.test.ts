@@ -94,7 +94,7 @@ describe("findFileAuthority", () => {
   const scope = (file: string, trust: "folder" | "all" | "none" = "folder", userId?: number) =>
     findFileAuthority(file, { folder, trust, ...(userId === undefined ? {} : { userId }) }).scope;
 
-  it("follows specs_trust", () => {
+  it("follows the setting specs_trust", () => {
     expect(scope("a.yaml", "folder")).toBe("admin");
     expect(scope("a.yaml", "all")).toBe("admin");
     expect(scope("a.yaml", "none")).toBe("write");

@@ -310,8 +310,8 @@ describe("many deletions of spec files at once", () => {
   });
 });
 
-describe("a missing specs folder", () => {
-  it("deletes nothing, and is reported", async () => {
+describe("a specs folder without readable files", () => {
+  it("deletes nothing if it is missing, and is reported", async () => {
     await apps(2);
     await rename(harness.folder, join(harness.root, "away"));
     await harness.scanTwice();
@@ -332,7 +332,7 @@ describe("a missing specs folder", () => {
     expect(harness.image("a0")).toBe("nginx:2");
   });
 
-  it("starts the two phases of a deletion again when the folder is back", async () => {
+  it("starts the two phases of a deletion again when it is back", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.scan();
@@ -344,7 +344,7 @@ describe("a missing specs folder", () => {
     expect(harness.resourceNames).toHaveLength(2);
   });
 
-  it("the resources of a specs folder that cannot be read are kept", async () => {
+  it("keeps the resources if it cannot be read", async () => {
     await apps(2);
     await rename(harness.folder, join(harness.root, "away"));
     await symlink("specs", harness.folder);
@@ -353,7 +353,7 @@ describe("a missing specs folder", () => {
     expect(harness.resourceNames).toHaveLength(2);
   });
 
-  it("an empty specs folder, as after an unmount, deletes its resources only after a confirmation", async () => {
+  it("deletes the resources only after a confirmation if it is empty, as after an unmount", async () => {
     await apps(2);
     await harness.remove("a0.yaml", "a1.yaml");
     await harness.scanTwice();
@@ -372,7 +372,7 @@ describe("a missing specs folder", () => {
     expect(harness.specs.report()).toMatchObject({ state: "watching", message: null, files: [] });
   });
 
-  it("the resources of a subfolder that cannot be read are kept", async () => {
+  it("keeps the resources of a subfolder that cannot be read", async () => {
     await harness.write({ "team/a.yaml": appText("a"), "b.yaml": appText("b") });
     await harness.scan();
     await harness.move("team", "../team");
@@ -382,7 +382,7 @@ describe("a missing specs folder", () => {
     expect(harness.pending).toEqual([]);
   });
 
-  it("the resources of a subfolder that another file system hides are kept until a confirmation", async () => {
+  it("keeps, until a confirmation, the resources of a subfolder that another file system hides", async () => {
     const mounted = mkdtempSync("/dev/shm/berth-specs-");
     try {
       await writeFile(join(mounted, "a.yaml"), appText("a"));

@@ -32,7 +32,7 @@ test.each([
   expect(featuresOf(text)).toEqual(features);
 });
 
-test.each([
+const ordinary = [
   "FROM a\n# syntax=docker/dockerfile:1",
   "# a comment\n# syntax=docker/dockerfile:1\nFROM a",
   "FROM a AS build\nCOPY --from=build --chown=1:1 a b",
@@ -43,6 +43,7 @@ test.each([
   "FROM a\nRUN echo \\\n  COPY --link a b",
   "FROM a\nENV A=<<EOF",
   "",
-])("the Dockerfile text %j does not need BuildKit", (text) => {
+];
+test.each(ordinary)("the Dockerfile text %j does not need BuildKit", (text) => {
   expect(featuresOf(text)).toEqual([]);
 });

@@ -166,20 +166,20 @@ describe("a digest in the spec", () => {
 });
 
 describe("the token for the hub", () => {
-  it("opens a private repository", async () => {
+  it("opens a private repository, from a request or from the settings", async () => {
     await hub.addRepository({ id: "org/name", files, private: true });
     const own = await createResolverHarness(hub.url).resolve({ token: hub.token });
     const ofTheHub = await createResolverHarness(hub.url, { token: hub.token }).resolve({});
     expect(ofTheHub).toEqual(own);
   });
 
-  it("of the hub may end with a newline", async () => {
+  it("in the settings may end with a newline", async () => {
     await hub.addRepository({ id: "org/name", files, private: true });
     const model = await createResolverHarness(hub.url, { token: `${hub.token}\n` }).resolve({});
     expect(model.files[0]?.sha256).toBe(sha256);
   });
 
-  it("of the request takes precedence over that of the hub", async () => {
+  it("in a request takes precedence over the token in the settings", async () => {
     await hub.addRepository({ id: "org/name", files, private: true });
     const model = await createResolverHarness(hub.url, { token: "hf_other" }).resolve({
       token: hub.token,
@@ -187,7 +187,7 @@ describe("the token for the hub", () => {
     expect(model.files[0]?.sha256).toBe(sha256);
   });
 
-  it("of the hub is used for downloads from the hub only", async () => {
+  it("in the settings is used for downloads from the hub only", async () => {
     await hub.addRepository({ id: "org/name", files });
     await using other = await Hub.open();
     const sources = new ModelSourceResolver({
@@ -205,7 +205,7 @@ describe("the token for the hub", () => {
     expect(sources.tokenFor(fromElsewhere, "own")).toBe("own");
   });
 
-  it("is sent to no other server than the hub, even after a redirect", async () => {
+  it("is sent to no server but the hub, even after a redirect", async () => {
     const elsewhere = await Hub.open();
     await using _ = elsewhere;
     await elsewhere.addRepository({ id: "org/name", files });
@@ -222,7 +222,7 @@ describe("the token for the hub", () => {
     expect(elsewhere.requests.map(({ headers }) => headers.authorization)).toEqual([undefined]);
   });
 
-  it("is not sent to the target of a redirect, and the error explains that", async () => {
+  it("is not sent to the target of a redirect, and the error explains that the target requires a token", async () => {
     const elsewhere = await Hub.open();
     await using _ = elsewhere;
     hub.faults.add({
@@ -268,7 +268,7 @@ describe("a gated repository", () => {
     });
   });
 
-  it("has an error if its authors have not yet granted access", async () => {
+  it("causes an error if its authors have not yet granted access", async () => {
     await hub.addRepository({ id: "org/name", files, gated: "manual" });
     hub.faults.add({
       on: "resolve",
@@ -331,8 +331,8 @@ describe("a list of files without sizes and digests, as some mirrors return it",
   );
 });
 
-describe("a missing repository, revision or file", () => {
-  it("is an error; without a token the error mentions that the repository may be private", async () => {
+describe("a model source that cannot be resolved", () => {
+  it("names a missing repository: without a token, the error mentions that the repository may be private", async () => {
     expect(await createResolverHarness(hub.url).refusal({ source: "org/none" })).toMatchObject({
       code: "hub_not_found",
       message:
@@ -340,7 +340,7 @@ describe("a missing repository, revision or file", () => {
     });
   });
 
-  it("is an error; with a token the error states that the repository does not exist", async () => {
+  it("names a missing repository: with a token, the error states that the repository does not exist", async () => {
     expect(
       await createResolverHarness(hub.url).refusal({ source: "org/none", token: hub.token }),
     ).toMatchObject({
@@ -349,7 +349,7 @@ describe("a missing repository, revision or file", () => {
     });
   });
 
-  it("with an invalid token is an error, even for a public repository", async () => {
+  it("has an invalid token, which is an error even for a public repository", async () => {
     await hub.addRepository({ id: "org/name", files });
     expect(await createResolverHarness(hub.url).refusal({ token: "hf_wrong" })).toMatchObject({
       code: "hub_denied",
@@ -358,7 +358,7 @@ describe("a missing repository, revision or file", () => {
   });
 
   it.each(["api", "resolve"] as const)(
-    "with an expired token is an error that states this, for each of the hub's messages (%s)",
+    "has an expired token: the error states this for each of the hub's messages (%s)",
     async (on) => {
       await hub.addRepository({ id: "org/name", files, gated: "auto" });
       const code = on === "api" ? "RepoNotFound" : "GatedRepo";
@@ -369,7 +369,7 @@ describe("a missing repository, revision or file", () => {
     },
   );
 
-  it("names a missing revision", async () => {
+  it("names a missing revision, and so does the error", async () => {
     await hub.addRepository({ id: "org/name", files });
     expect(await createResolverHarness(hub.url).refusal({ revision: "v9" })).toMatchObject({
       code: "hub_not_found",
@@ -377,7 +377,7 @@ describe("a missing repository, revision or file", () => {
     });
   });
 
-  it("names a missing file and the requested revision", async () => {
+  it("names a missing file, and the error names the file and the requested revision", async () => {
     await hub.addRepository({ id: "org/name", files, tags: ["v1"] });
     expect(
       await createResolverHarness(hub.url).refusal({ file: "m-Q5_0.gguf", revision: "v1" }),
@@ -388,7 +388,7 @@ describe("a missing repository, revision or file", () => {
     });
   });
 
-  it("is an error for a repository that was taken down", async () => {
+  it("names a repository that was taken down: the error states this", async () => {
     const repository = await hub.addRepository({ id: "org/name", files });
     repository.disabled = true;
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
@@ -396,12 +396,12 @@ describe("a missing repository, revision or file", () => {
     );
   });
 
-  it("is an error if a choice between several models is needed", async () => {
+  it("leaves a choice between several models: the error states this", async () => {
     await hub.addRepository({ id: "org/name", files: { "a.gguf": bytes, "b.gguf": bytes } });
     expect((await createResolverHarness(hub.url).refusal({})).code).toBe("invalid_spec");
   });
 
-  it("is an error for an invalid source", async () => {
+  it("is invalid: the error states this", async () => {
     expect((await createResolverHarness(hub.url).refusal({ source: "org/name:Q4_0" })).code).toBe(
       "invalid_spec",
     );

@@ -76,8 +76,8 @@ describe("a file of this machine", () => {
   });
 });
 
-describe("a path that is refused as a model", () => {
-  it("names no existing file", async () => {
+describe("a path is refused as a model", () => {
+  it("if it names no existing file", async () => {
     const source = "/nowhere/m.gguf";
     expect(await sources.refusal({ source })).toMatchObject({
       code: "hub_not_found",
@@ -86,7 +86,7 @@ describe("a path that is refused as a model", () => {
     });
   });
 
-  it("names a folder", async () => {
+  it("if it names a folder", async () => {
     await mkdir(path.join(folder, "m.gguf"));
     const source = path.join(folder, "m.gguf");
     expect(await sources.refusal({ source })).toMatchObject({
@@ -95,12 +95,12 @@ describe("a path that is refused as a model", () => {
     });
   });
 
-  it("is below a file", async () => {
+  it("if it is below a file", async () => {
     const source = `${await put("m.gguf")}/n.gguf`;
     expect((await sources.refusal({ source })).code).toBe("hub_not_found");
   });
 
-  it("names a split model with a missing part", async () => {
+  it("if it names a split model with a missing part", async () => {
     const source = await put("m-00001-of-00002.gguf");
     expect((await sources.refusal({ source })).message).toBe(
       `${source}: part m-00002-of-00002.gguf: the file does not exist on this machine`,

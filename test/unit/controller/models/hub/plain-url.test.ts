@@ -156,14 +156,14 @@ describe("the file name of a downloaded URL", () => {
   });
 });
 
-describe("a web server from which a model cannot be resolved", () => {
+describe("no model is resolved from a web server", () => {
   it.each([
     [404, "hub_not_found", "the file does not exist"],
     [410, "hub_not_found", "the file does not exist"],
     [400, "hub_not_found", "the server refused the request with HTTP 400"],
     [401, "hub_denied", "the server requires a token (HTTP 401)"],
     [403, "hub_denied", "the server requires a token (HTTP 403)"],
-  ])("responds with HTTP %i: %s", async (status, code, message) => {
+  ])("that responds with HTTP %i: %s", async (status, code, message) => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "status", status });
     expect(await sources.refusal({ source: `${source}?signature=secret` })).toMatchObject({
@@ -172,7 +172,7 @@ describe("a web server from which a model cannot be resolved", () => {
     });
   });
 
-  it("does not accept the token", async () => {
+  it("that does not accept the token", async () => {
     const source = await hub.addFile("/m.gguf", bytes, { needsToken: true });
     expect(await sources.refusal({ source, token: "wrong" })).toMatchObject({
       code: "hub_denied",
@@ -181,7 +181,7 @@ describe("a web server from which a model cannot be resolved", () => {
     expect((await sources.resolve({ source, token: hub.token })).files).toHaveLength(1);
   });
 
-  it("redirects to a server that requires a token too", async () => {
+  it("that redirects to another server, which requires a token", async () => {
     await using other = await Hub.open();
     const to = await other.addFile("/m.gguf", bytes, { needsToken: true });
     const source = await hub.addFile("/m.gguf", bytes);
@@ -193,7 +193,7 @@ describe("a web server from which a model cannot be resolved", () => {
     );
   });
 
-  it("sends a web page instead of a file", async () => {
+  it("that sends a web page instead of a file", async () => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "page" });
     expect(await sources.refusal({ source })).toMatchObject({
@@ -202,30 +202,33 @@ describe("a web server from which a model cannot be resolved", () => {
     });
   });
 
-  it("lacks one part of a split model", async () => {
+  it("that lacks one part of a split model", async () => {
     await hub.addFile("/m-00001-of-00002.gguf", bytes);
     const { code, message } = await sources.refusal({ source: `${hub.url}/m-00001-of-00002.gguf` });
     expect(code).toBe("hub_not_found");
     expect(message).toBe(`${hub.url}/m-00002-of-00002.gguf: the file does not exist`);
   });
 
-  it("claims to have thousands of parts", async () => {
+  it("that claims to have thousands of parts", async () => {
     const { code } = await sources.refusal({ source: `${hub.url}/m-00001-of-99999.gguf` });
     expect(code).toBe("hub_not_found");
     expect(hub.requests).toEqual([]);
   });
 
-  it.each([429, 503])("is overloaded (HTTP %i) and gets only one request", async (status) => {
-    const source = await hub.addFile("/m.gguf", bytes);
-    hub.faults.add({ on: "files", type: "status", status, headers: { "retry-after": "9" } });
-    expect(await sources.refusal({ source })).toMatchObject({
-      code: "hub_unreachable",
-      details: { retryAfterMs: 9000 },
-    });
-    expect(hub.requests).toHaveLength(1);
-  });
+  it.each([429, 503])(
+    "that is overloaded (HTTP %i), which gets only one request",
+    async (status) => {
+      const source = await hub.addFile("/m.gguf", bytes);
+      hub.faults.add({ on: "files", type: "status", status, headers: { "retry-after": "9" } });
+      expect(await sources.refusal({ source })).toMatchObject({
+        code: "hub_unreachable",
+        details: { retryAfterMs: 9000 },
+      });
+      expect(hub.requests).toHaveLength(1);
+    },
+  );
 
-  it("does not respond", async () => {
+  it("that does not respond", async () => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "hang" });
     const impatient = createResolverHarness("https://hub.invalid", { limitMs: 200 });
