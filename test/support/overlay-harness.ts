@@ -4,6 +4,7 @@ import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import type { Caller } from "../../src/assistant/caller.ts";
 import type { SearchHit } from "../../src/assistant/context/port.ts";
 import type { DataClass } from "../../src/assistant/data-class.ts";
+import type { ChatMessage } from "../../src/assistant/inference/runner.ts";
 import type { AnswerEvent } from "../../src/assistant/inference/service-port.ts";
 import type {
   AgentPass,
@@ -11,10 +12,7 @@ import type {
   PassTurn,
 } from "../../src/assistant/overlay/agent-pass/port.ts";
 import { Overlay } from "../../src/assistant/overlay/overlay.ts";
-import type {
-  OverlayDependencies,
-  OverlayLimits,
-} from "../../src/assistant/overlay/overlay-dependencies.ts";
+import type { OverlayDependencies } from "../../src/assistant/overlay/overlay-dependencies.ts";
 import type {
   AskRequest,
   FinishedDetail,
@@ -24,6 +22,8 @@ import type {
 } from "../../src/assistant/overlay/port.ts";
 import type { OverlayUi, SummonOptions } from "../../src/assistant/overlay/ui/port.ts";
 import { Consent } from "../../src/assistant/remote/consent.ts";
+import type { AgentHarness } from "./agent-harness.ts";
+import { AgentPassHarness, type ModelAnswer } from "./agent-pass-harness.ts";
 import { createFakeContextService, createRecordingLogger, type LogLine } from "./bus-harness.ts";
 import { FakeLedger } from "./fake-ledger.ts";
 import { accepted, forever, ScriptedService } from "./scripted-service.ts";
@@ -106,28 +106,6 @@ export function confirmationSpec(given: Partial<ConfirmationSpec> = {}): Confirm
   };
 }
 
-/** A clock that counts the timers that have neither run nor been cancelled. */
-class TimerCountingClock extends VirtualClock {
-  pending = 0;
-
-  override setTimer(delayMs: number, callback: () => void): () => void {
-    let isOver = false;
-    const over = () => {
-      if (!isOver) this.pending -= 1;
-      isOver = true;
-    };
-    this.pending += 1;
-    const takeBack = super.setTimer(delayMs, () => {
-      over();
-      callback();
-    });
-    return () => {
-      over();
-      takeBack();
-    };
-  }
-}
-
 /** A frontend that records the calls of the companion. */
 export class ScriptedUi implements OverlayUi {
   owner: string | undefined;
@@ -177,7 +155,7 @@ export const oneCallPassOutcome: PassOutcome = {
 
 /** An overlay all of whose dependencies the test controls. */
 export class OverlayHarness implements AsyncDisposable {
-  readonly clock = new TimerCountingClock();
+  readonly clock = new VirtualClock();
   readonly inference = new ScriptedService();
   readonly ledger = new FakeLedger();
   readonly ui = new ScriptedUi();
@@ -196,8 +174,9 @@ export class OverlayHarness implements AsyncDisposable {
   localModel: string | undefined = "tiny";
   readonly overlay: Overlay;
 
-  constructor(limits?: OverlayLimits) {
-    this.overlay = new Overlay({ ...this.options(), limits });
+  /** `given` replaces dependencies of the harness. */
+  constructor(given: Partial<OverlayDependencies> = {}) {
+    this.overlay = new Overlay({ ...this.#dependencies(), ...given });
     this.overlay.subscribe({
       started: (id, meta, to) => this.events.push({ kind: "started", id, to, meta }),
       token: (id, token, to) => this.events.push({ kind: "token", id, to, text: token }),
@@ -207,7 +186,7 @@ export class OverlayHarness implements AsyncDisposable {
     });
   }
 
-  options(): OverlayDependencies {
+  #dependencies(): OverlayDependencies {
     return {
       inference: this.inference,
       routes: {
@@ -287,10 +266,21 @@ export class OverlayHarness implements AsyncDisposable {
     return needed?.kind === "needed" ? needed.spec : undefined;
   }
 
-  /** The last message of the request with which the overlay asks the model for the answer. */
-  get lastQuestion(): string {
+  /** The messages of the last request with which the overlay asks the model for an answer. */
+  get lastMessages(): readonly ChatMessage[] {
     const prompt = this.inference.requests.at(-1)?.prompts[0];
-    return prompt?.kind === "chat" ? (prompt.messages.at(-1)?.content ?? "") : "";
+    return prompt?.kind === "chat" ? prompt.messages : [];
+  }
+
+  get lastQuestion(): string {
+    return this.lastMessages.at(-1)?.content ?? "";
+  }
+
+  /** Lets queries use the tools of a real agent, which a model with these answers chooses. */
+  async useTools(answers: readonly ModelAnswer[]): Promise<AgentHarness> {
+    const { pass, agentHarness } = await AgentPassHarness.open(answers);
+    this.pass = (turn, signal) => pass.run(turn, signal);
+    return agentHarness;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -299,8 +289,8 @@ export class OverlayHarness implements AsyncDisposable {
 }
 
 /** Creates a harness that is closed with its test. */
-export function createOverlayHarness(limits?: OverlayLimits): OverlayHarness {
-  const harness = new OverlayHarness(limits);
+export function createOverlayHarness(given?: Partial<OverlayDependencies>): OverlayHarness {
+  const harness = new OverlayHarness(given);
   onTestFinished(() => harness[Symbol.asyncDispose]());
   return harness;
 }

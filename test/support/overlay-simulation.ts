@@ -310,7 +310,7 @@ export class OverlaySimulation {
       working: this.#working,
       generating: harness.inference.running,
       paused: this.pauses.count,
-      timers: harness.clock.pending,
+      timers: harness.clock.timerCount,
     };
   }
 }

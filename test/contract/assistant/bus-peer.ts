@@ -6,7 +6,7 @@ export interface PeerSignal {
   readonly args: readonly BusValue[];
 }
 
-/** An interface of the companion, real or scripted, which the test calls directly instead of over a bus. */
+/** An interface of the companion, which the test calls directly instead of over a bus. */
 export interface BusPeer extends AsyncDisposable {
   readonly methods: Readonly<Record<string, BusAnswer>>;
   /** The signals that the interface has emitted, in order. */

@@ -1,12 +1,10 @@
 import { serveAgent } from "../../../src/assistant/agent/bus.ts";
 import { serveOverlay } from "../../../src/assistant/overlay/bus.ts";
 import { serveRemote } from "../../../src/assistant/remote/remote-bus.ts";
-import type { BusValue } from "../../../src/dbus/port.ts";
 import { AgentHarness, NOTES } from "../../support/agent-harness.ts";
 import { FakeBus } from "../../support/fake-bus.ts";
 import { OverlayHarness, REMOTE_MODEL, streamForever } from "../../support/overlay-harness.ts";
 import { RemoteHarness } from "../../support/remote-harness.ts";
-import { consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
 import { servedMethods } from "../../support/served-methods.ts";
 import { agentBusContract } from "./agent-bus-contract.ts";
 import type { PeerSignal } from "./bus-peer.ts";
@@ -21,15 +19,6 @@ function createBus() {
   const signals: PeerSignal[] = [];
   bus.onSignal = ({ name, args }) => void signals.push({ member: name, args });
   return { bus, signals };
-}
-
-/** Records the signals of a scripted peer. */
-function record(scripted: {
-  emit: (member: string, signature: string, args: readonly BusValue[]) => void;
-}): PeerSignal[] {
-  const signals: PeerSignal[] = [];
-  scripted.emit = (member, _signature, args) => void signals.push({ member, args });
-  return signals;
 }
 
 agentBusContract("the agent", async () => {
@@ -58,31 +47,6 @@ overlayBusContract("the overlay", async () => {
     },
     askingOptions: () => new Map([["model_hint", { signature: "s", value: REMOTE_MODEL }]]),
     [Symbol.asyncDispose]: () => harness[Symbol.asyncDispose](),
-  };
-});
-
-overlayBusContract("scripted", async () => {
-  const overlay = new ScriptedOverlay();
-  return {
-    methods: overlay.methods,
-    signals: record(overlay),
-    hang: () => {
-      overlay.script = async (turn) => {
-        turn.started();
-        await turn.untilCancelled();
-        turn.finish("cancelled", { code: "cancelled" });
-      };
-    },
-    askingOptions: () => {
-      overlay.script = async (turn) => {
-        turn.started();
-        const isApproved = await turn.confirm(consentSpec());
-        if (isApproved) turn.finish();
-        else turn.finish("denied", { code: "declined" });
-      };
-      return new Map();
-    },
-    [Symbol.asyncDispose]: async () => {},
   };
 });
 

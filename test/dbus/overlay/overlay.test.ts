@@ -1,18 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { serveOverlay } from "../../../src/assistant/overlay/bus.ts";
-import { Overlay } from "../../../src/assistant/overlay/overlay.ts";
-import { SessionBusUi } from "../../../src/assistant/overlay/ui/session-bus-ui.ts";
-import { connectSessionBus } from "../../../src/dbus/connect-session-bus.ts";
-import type { SessionBus } from "../../../src/dbus/port.ts";
-import { BusHarness } from "../../support/bus-harness.ts";
 import { CountingClock } from "../../support/counting-clock.ts";
 import { DbusNextFrontend, OVERLAY, toVariants } from "../../support/dbus-next-frontend.ts";
 import { openDescriptors } from "../../support/inference-bus-harness.ts";
+import { OverlayBusHarness } from "../../support/overlay-bus-harness.ts";
 import {
   confirmationSpec,
-  createCaller,
   emptyPassOutcome,
-  OverlayHarness,
+  type OverlayHarness,
   REMOTE_MODEL,
   searchHit,
   streamForever,
@@ -26,34 +20,21 @@ const ROUNDS = Number(process.env["BERTH_OVERLAY_ROUNDS"] ?? 500);
 
 const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 2 });
 
-let harness: BusHarness;
+let harness: OverlayBusHarness;
 let parts: OverlayHarness;
-let sessionBus: SessionBus;
-let overlay: Overlay;
-let unserve: () => void;
 let client: DbusNextFrontend;
 const clock = new CountingClock();
 
 beforeAll(async () => {
-  harness = await BusHarness.start({
-    limits: { calls: { burst: 1e9, perSecond: 1e9 }, runningMax: 1_000, heldBytesMax: 2 ** 25 },
-  });
-  sessionBus = await connectSessionBus({ address: harness.bus.address, negotiateFds: false });
-  parts = new OverlayHarness();
-  overlay = new Overlay({
-    ...parts.options(),
-    ui: new SessionBusUi(sessionBus, async (connection) => createCaller(connection)),
-    clock,
-  });
-  unserve = serveOverlay({ bus: harness.daemon, service: overlay, daemon: "berth 0.0.0-test" });
-  await harness.daemon.requestName(OVERLAY);
+  harness = await OverlayBusHarness.start(
+    { limits: { calls: { burst: 1e9, perSecond: 1e9 }, runningMax: 1_000, heldBytesMax: 2 ** 25 } },
+    { clock },
+  );
+  parts = harness.parts;
   client = await DbusNextFrontend.connect(harness.bus);
 });
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
-  unserve();
-  await overlay[Symbol.asyncDispose]();
-  await sessionBus[Symbol.asyncDispose]();
   await harness[Symbol.asyncDispose]();
 });
 beforeEach(() => {
@@ -120,11 +101,7 @@ describe("a query on a real bus", () => {
     ];
     const id = await client.ask("And?", { lane: "chat", history_json: JSON.stringify(turns) });
     await client.waitFor(id, "Finished");
-    const prompt = parts.inference.requests.at(-1)?.prompts[0];
-    expect(prompt?.kind === "chat" && prompt.messages).toEqual([
-      ...turns,
-      { role: "user", content: "And?" },
-    ]);
+    expect(parts.lastMessages).toEqual([...turns, { role: "user", content: "And?" }]);
   });
 
   it("can be cancelled only by the connection that asked", async () => {
@@ -189,7 +166,7 @@ describe("a query on a real bus", () => {
     other.disconnect();
     await until(() => parts.inference.running === 0 && clock.pending === 0);
     await vi.waitFor(
-      async () => expect(await overlay.status()).toMatchObject({ state: "idle" }),
+      async () => expect(await parts.overlay.status()).toMatchObject({ state: "idle" }),
       WAIT_OPTIONS,
     );
   });
@@ -260,7 +237,7 @@ describe("invalid input", () => {
   );
 
   it("queries with invalid input leave no state behind", async () => {
-    expect(await overlay.status()).toMatchObject({ state: "idle", active: 0 });
+    expect(await parts.overlay.status()).toMatchObject({ state: "idle", active: 0 });
   });
 });
 
@@ -391,7 +368,7 @@ describe("the frontend", () => {
 });
 
 it("200 queries that are cancelled, cut off, slow, denied or abandoned leave no state", async () => {
-  await overlay.status();
+  await parts.overlay.status();
   const before = openDescriptors();
   let turn = 0;
   parts.inference.script = async function* (_, signal) {
@@ -418,7 +395,7 @@ it("200 queries that are cancelled, cut off, slow, denied or abandoned leave no 
     client.received.length = 0;
   }
   await until(() => parts.inference.running === 0 && clock.pending === 0);
-  expect(await overlay.status()).toMatchObject({
+  expect(await parts.overlay.status()).toMatchObject({
     state: "idle",
     active: 0,
     pending_confirmations: 0,

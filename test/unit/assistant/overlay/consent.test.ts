@@ -247,7 +247,7 @@ describe("a tool call that needs confirmation", () => {
     decided.abort(new Error("confirmed elsewhere"));
     await harness.settle();
     expect(harness.finished(id)?.status).toBe("completed");
-    expect(harness.clock.pending).toBe(0);
+    expect(harness.clock.timerCount).toBe(0);
   });
 
   test("is declined by Cancel", async () => {

@@ -158,7 +158,7 @@ describe("Cancel of the overlay", () => {
     for (let id = 1; id <= asked; id += 1)
       expect(harness.finished(id)).toMatchObject({ status: "cancelled", code: "shutting_down" });
     expect(harness.inference.running).toBe(0);
-    expect(harness.clock.pending).toBe(0);
+    expect(harness.clock.timerCount).toBe(0);
     expect(getRefusal(() => harness.overlay.ask(askRequest(), defaultCaller))).toMatch(
       /^shutting_down/,
     );

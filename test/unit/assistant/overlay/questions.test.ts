@@ -17,6 +17,8 @@ import { Gate } from "../../../support/scripted-service.ts";
 
 const remote: Partial<AskRequest> = { modelHint: REMOTE_MODEL, lane: "agent" };
 
+const oneSlot = { running: 1, waiting: 4, reservedForNew: 0, answerTimeoutMs: 1_000 };
+
 describe("an answer to a question", () => {
   test("counts only for the question with its number, not for a later question of the query", async () => {
     const harness = createOverlayHarness();
@@ -54,12 +56,7 @@ describe("an answer to a question", () => {
   });
 
   test("by another frontend lets the turn continue as soon as a slot is free", async () => {
-    const harness = createOverlayHarness({
-      running: 1,
-      waiting: 4,
-      reservedForNew: 0,
-      answerTimeoutMs: 1_000,
-    });
+    const harness = createOverlayHarness({ limits: oneSlot });
     const elsewhere = new AbortController();
     const steps: string[] = [];
     harness.pass = async ({ ask }) => {
@@ -81,12 +78,7 @@ describe("an answer to a question", () => {
   });
 
   test("gives the query priority over new queries, even if these have waited longer", async () => {
-    const harness = createOverlayHarness({
-      running: 1,
-      waiting: 4,
-      reservedForNew: 0,
-      answerTimeoutMs: 1_000,
-    });
+    const harness = createOverlayHarness({ limits: oneSlot });
     const first = await harness.ask(remote);
     harness.inference.script = streamForever;
     const second = await harness.ask({}, createCaller(":1.8"));
