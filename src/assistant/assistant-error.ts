@@ -53,7 +53,10 @@ export const assistantErrorCodes = [
   /** The inference engine exited during the request. */
   "engine_failed",
   "ledger_unavailable",
-  /** The assistant's own files cannot be read or written: a full disk, damaged or missing files. */
+  /**
+   * The assistant's own files cannot be read or written, because the disk is full, or because files are damaged or
+   * missing.
+   */
   "storage_failed",
   /** A resource with this name exists already. */
   "exists",

@@ -50,7 +50,7 @@ export function socketAddress(path: string): Buffer {
   if (name.includes(0, 1) || name.length === 0) {
     throw systemError("connect", -os.constants.errno.EINVAL, path);
   }
-  // An abstract name ends where the structure ends; a path ends with a NUL byte.
+  // In a socket address, an abstract name extends to the end of the structure, but a path ends with a NUL byte.
   const bytes = Buffer.alloc(2 + name.length + (isAbstract ? 0 : 1));
   if (bytes.length > 2 + PATH_BYTES_MAX) {
     throw systemError("connect", -os.constants.errno.ENAMETOOLONG, path);

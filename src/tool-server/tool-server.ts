@@ -10,7 +10,7 @@ import { listenOnSocket } from "./tool-socket.ts";
 const FRAME_BYTES_MAX = 1024 * 1024;
 const CONNECTIONS_MAX = 16;
 
-/** Serves Berth's tools over MCP on a Unix socket, for both versions of the protocol. */
+/** Serves Berth's tools over MCP on a Unix socket, for all revisions of MCP that the SDK supports. */
 export class ToolServer implements AsyncDisposable {
   readonly #dispatcher: ToolDispatcher;
   readonly #sockets = new Set<Socket>();

@@ -85,7 +85,7 @@ export class UndoRecords {
       const value: unknown = JSON.parse(await readFile(this.#filePath(id), "utf8"));
       if (undoRecordValidator.isValid(value)) return value;
     } catch {
-      // The error below covers a missing and an invalid file.
+      // A file that is missing or invalid counts as a record that no longer exists.
     }
     throw new BerthError("not_found", "there is no undo record of that call any more", {
       hint: `only the last ${this.#recordsMax} calls can be undone`,

@@ -10,9 +10,9 @@ import type { Tier } from "./port.ts";
 export const trustedProvenance: readonly string[] = ["user", "system"];
 
 export type Trust =
-  /** Every label of the provenance chain is of a trusted kind. */
+  /** The value `trusted` means that every label of the provenance chain is of a trusted kind. */
   | "trusted"
-  /** At least one label of the chain is of an untrusted kind. */
+  /** The value `untrusted` means that at least one label of the chain is of an untrusted kind. */
   | "untrusted"
   /** The chain is empty. */
   | "unknown";
@@ -21,7 +21,9 @@ export interface PolicyDecision {
   readonly trust: Trust;
   /** The tier that applies to this call: the tool's tier, possibly raised because of its provenance chain. */
   readonly effective: Tier;
-  /** run: the call runs at once. With any other value, the call waits for the user's confirmation. */
+  /**
+   * The value `run` means that the call runs at once. With any other value, the call waits for the user's confirmation.
+   */
   readonly disposition: "run" | "confirm-chip" | "confirm-modal";
   /** Milliseconds that the user must hold the button, to prevent accidental clicks; 0 means that a click is enough. */
   readonly holdMs: number;

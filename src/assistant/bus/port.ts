@@ -19,7 +19,7 @@ export interface Bus {
    */
   emit(signal: BusSignal, to: string | undefined): void;
 
-  /** Calls back once when this connection has left the bus, or soon if it has already left. */
+  /** Calls back once when the connection has left the bus, or soon if it has already left. */
   onDisconnect(connection: string, callback: () => void): () => void;
 }
 

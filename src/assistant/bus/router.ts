@@ -164,7 +164,8 @@ function sendAnswer(
   signature: string,
   args: readonly BusValue[],
 ): void {
-  // If the write queue is still full after the wait, the caller has disconnected or the daemon is shutting down.
+  // If the write queue is still full after the wait for it to drain, the caller has disconnected or the daemon is
+  // shutting down.
   if (frame.flags & NO_REPLY_EXPECTED || connection.isFull) {
     closeFds(findDescriptors(signature, args));
     return;

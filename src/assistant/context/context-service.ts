@@ -272,8 +272,8 @@ function toSpaceState(embedder: ContextEmbedder | undefined): VectorSpaceState |
 }
 
 /**
- * Embeds texts one by one. Returns an empty vector for a text that is longer than the model's context, so that one
- * long passage does not prevent the embedding of the others. Rejects if the model is not available.
+ * Embeds texts one by one. Returns an empty vector for a text that is longer than the model's context, so that one long
+ * passage does not prevent the embedding of the other texts. Rejects if the model is not available.
  */
 async function embedEach(
   embedder: ContextEmbedder,

@@ -131,7 +131,7 @@ export interface GenerateJob {
 
 export type GenerateEvent =
   /**
-   * This event is emitted when the prompt has been read; `cachedTokens` of its tokens were still cached from an earlier
+   * `started` is emitted when the prompt has been read; `cachedTokens` of its tokens were still cached from an earlier
    * prompt.
    */
   | { readonly type: "started"; readonly promptTokens: number; readonly cachedTokens: number }

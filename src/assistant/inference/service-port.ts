@@ -149,7 +149,7 @@ export type AnswerEvent =
   | {
       readonly type: "end";
       readonly choice: number;
-      /** The reason of the end; length means that a limit of the request or of the context was reached. */
+      /** The reason of the end; `length` means that a limit of the request or of the context was reached. */
       readonly reason: "stop" | "length" | "tool_calls";
       readonly completionTokens: number;
       /** The part of `completionTokens` that was reasoning. */

@@ -22,7 +22,7 @@ export class WriterRuntime {
   #acknowledged: Receipt | undefined;
   /** True once `ledger.opened` has been written. */
   #isStarted = false;
-  /** True if the full disk has been recorded and the reserve released. */
+  /** True if the full disk has been recorded and the disk reserve has been released. */
   #isFull = false;
 
   constructor({ stateDir, version }: WriterData) {

@@ -26,7 +26,7 @@ export class FrontendWindow {
     this.#logger = options.logger;
   }
 
-  /** Shows the window if necessary. Called when a query asks the user. */
+  /** Shows the window if necessary. Called when a query asks the user a question. */
   requireVisible(queryId: number): void {
     this.#waiting.add(queryId);
     this.#enqueue((signal) => this.#show(queryId, signal));

@@ -62,6 +62,6 @@ export const defaultOverlayLimits: OverlayLimits = {
   running: 4,
   waiting: 16,
   reservedForNew: 4,
-  // Agent1 waits equally long for the confirmation of a parked call.
+  // `answerTimeoutMs` equals the time for which Agent1 waits for the confirmation of a parked call.
   answerTimeoutMs: 300_000,
 };

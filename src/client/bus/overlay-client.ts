@@ -8,7 +8,10 @@ import { finishedStatuses } from "./overlay-wire.ts";
 
 export interface OverlayRequest {
   readonly prompt: string;
-  /** `agent`: one turn with tools and context. `chat`: a conversation without tools and context. */
+  /**
+   * A query in the lane `agent` is one turn with tools and context. A query in the lane `chat` belongs to a
+   * conversation without tools and context.
+   */
   readonly lane: "agent" | "chat";
   readonly myStuff: boolean;
   /** The model to use; undefined means the companion's default. */

@@ -55,7 +55,7 @@ export type AppWriteResult =
 export interface LogQuery {
   /** The number of lines from the end, 1 to 10000. Default: 100. */
   readonly tail?: number;
-  /** Only lines since this time: a duration before now (10m), an RFC 3339 time, or Unix seconds. */
+  /** The time from which on lines are returned: a duration before now (10m), an RFC 3339 time, or Unix seconds. */
   readonly since?: string;
   readonly signal?: AbortSignal;
 }
@@ -222,7 +222,7 @@ export function appCalls(transport: Transport) {
       });
       return response.text();
     },
-    /** Yields the last lines, then each new line, until the signal aborts or the server ends. */
+    /** Yields the last log lines, then each new log line, until the signal aborts or the server ends the stream. */
     async *followLogs(name: string, query: FollowLogQuery = {}): AsyncGenerator<LogLineView> {
       const response = await transport.send("GET", appPath(name, "/logs"), {
         query: { tail: query.tail, since: query.since, follow: true },

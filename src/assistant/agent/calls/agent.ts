@@ -102,7 +102,7 @@ export class Agent implements AgentService, AsyncDisposable {
     const { registry, apps, ledger, rules, clock, logger } = options;
     const bootClock = options.bootClock ?? systemBootClock;
     const lifetime = this.#lifetime.signal;
-    // Every running call listens to this signal, so the default warning at ten listeners does not apply.
+    // Every running call adds a listener to the signal, so the default warning at ten listeners does not apply.
     setMaxListeners(0, lifetime);
     this.#options = options;
     this.#journal = journal;
@@ -338,7 +338,7 @@ function isRequester(caller: Caller, requester: Caller): boolean {
     : app === sandboxedApp(caller);
 }
 
-/** Returns true if both callers are the same process, even if it uses two connections. */
+/** Returns true if both callers are the same process, even if that process uses two connections. */
 function isSameProgram(one: Caller, other: Caller): boolean {
   return one.connection === other.connection || (one.pid !== undefined && one.pid === other.pid);
 }

@@ -124,7 +124,7 @@ export function toCallReference(call: PlannedCall): CallReference {
 }
 
 export interface ResultFields {
-  /** The status of the call; skipped means that the user decided not to undo the call. */
+  /** The status of the call; `skipped` means that the user decided not to undo the call. */
   readonly status: CallStatus | "skipped";
   readonly code: string;
   /** Sequence number of the dispatch entry; undefined if the call was not dispatched. */

@@ -71,8 +71,8 @@ export class CallerQuotas {
   }
 
   /**
-   * Counts a new call whose arguments have `chars` characters. Returns undefined if the call is accepted; then the
-   * caller of this method must call `endCall` later.
+   * Counts a new call whose arguments have `chars` characters. Returns a refusal if the call is not accepted; otherwise
+   * the caller of this method must call `endCall` later.
    */
   startCall(caller: Caller, chars: number): QuotaRefusal | undefined {
     const { perSecond, burst } = this.#rate(caller);
@@ -104,8 +104,8 @@ export class CallerQuotas {
   }
 
   /**
-   * Counts a parked call. Returns undefined if the call may be parked; then the caller of this method must call
-   * `unpark` later.
+   * Counts a parked call. Returns a refusal if the call may not be parked; otherwise the caller of this method must
+   * call `unpark` later.
    */
   park(caller: Caller): CallRefusal | undefined {
     const usage = this.#getUsage(caller, this.#rate(caller).burst);

@@ -2,8 +2,8 @@ import type { Format } from "ajv";
 import { fullFormats } from "ajv-formats/dist/formats.js";
 
 /**
- * Longer values are rejected, because some of the formats' regular expressions take quadratic time. No valid value is
- * longer in practice.
+ * Values with more characters than this are rejected, because some of the formats' regular expressions take quadratic
+ * time. No valid value is longer in practice.
  */
 const FORMATTED_CHARS_MAX = 4096;
 

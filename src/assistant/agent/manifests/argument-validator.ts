@@ -35,9 +35,9 @@ export function createArgumentValidator(schema: JsonObject): ArgumentValidator {
     const errors = (validate.errors ?? [])
       .slice(0, DESCRIBED_MAX)
       .map((error) => toArgumentError(error, schema));
-    // Ajv would otherwise keep all errors in memory until the next validation.
+    // The errors are cleared, because Ajv would keep all of them in memory until the next validation.
     validate.errors = null;
-    // The branches of an anyOf often report the same error at the same place.
+    // Duplicates are removed, because the branches of an anyOf often report the same error at the same place.
     const unique = new Map(errors.map((error) => [`${error.path}\n${error.message}`, error]));
     return [...unique.values()].slice(0, ERRORS_MAX);
   };

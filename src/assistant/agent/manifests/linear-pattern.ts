@@ -1,7 +1,7 @@
 import { RE2JS } from "re2js";
 import { getErrorMessage } from "../../../base/errors.ts";
 
-/** Longer patterns are rejected. */
+/** Patterns with more characters than this are rejected. */
 const PATTERN_CHARS_MAX = 1000;
 
 /** The members of RegExp that Ajv uses. */

@@ -84,7 +84,7 @@ export async function readManifestFile(
     // The type is checked before opening, because opening a device file can have side effects.
     const before = await stat(path, { bigint: true });
     if (!before.isFile()) return rejectFile("it is not a regular file");
-    // O_NONBLOCK: a pipe that has replaced the file since the check must not block the scan.
+    // With O_NONBLOCK, a pipe that has replaced the file since the check cannot block the scan.
     const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const stats = await handle.stat({ bigint: true });

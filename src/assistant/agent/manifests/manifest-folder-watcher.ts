@@ -39,8 +39,8 @@ export class ManifestFolderWatcher implements AsyncDisposable {
   }
 
   /**
-   * Watches the folder if it was created or replaced since the last call, and its nearest existing parent. Callers call
-   * this method after each scan of the folder. Never rejects.
+   * Watches the nearest existing parent of the folder, and the folder itself if it was created or replaced since the
+   * last call. Callers call this method after each scan of the folder. Never rejects.
    */
   async updateWatches(): Promise<void> {
     if (this.#isClosed) return;

@@ -82,7 +82,7 @@ async function attemptHandshake(
     if (transport.closeReason) throw transport.closeReason;
     const failure = toRequestFailure(appId, error);
     if (era === "any" && mayBeLegacy(error)) return { failure };
-    // An app must not reject the handshake as if it were a tool call, so the code `tool_error` becomes `bad_result`.
+    // An error of the handshake does not come from a tool call, so the code `tool_error` becomes `bad_result`.
     if (failure.code !== "tool_error") throw failure;
     throw new ToolAppError("bad_result", failure.message, { cause: error });
   } finally {

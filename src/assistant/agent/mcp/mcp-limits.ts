@@ -42,15 +42,16 @@ const MIB = 1024 * 1024;
 
 export const defaultMcpLimits: McpLimits = {
   frameBytesMax: 4 * MIB,
-  // A few of the largest calls fit into this buffer, because the arguments of a call are far smaller than a result.
+  // The output buffer holds a few of the largest calls, because the arguments of a call are far smaller than a result.
   outgoingBytesMax: 8 * MIB,
   callTimeoutMs: 60_000,
   listTimeoutMs: 10_000,
-  // An app that was just started usually answers within one second, even on a busy machine.
+  // `probeTimeoutMs` is long enough for an app that was just started, which usually answers within one second even on a
+  // busy machine.
   probeTimeoutMs: 3_000,
   handshakeTimeoutMs: 10_000,
   activationTimeoutMs: 10_000,
-  // This time is longer than the pauses in a chat, and short enough that an unused app can exit soon.
+  // `idleTimeoutMs` is longer than the pauses in a chat, and short enough that an unused app can exit soon.
   idleTimeoutMs: 5 * 60_000,
   callsMax: 32,
   pagesMax: 64,

@@ -23,7 +23,7 @@ export function openSocket(path: string, signal: AbortSignal): Promise<Socket | 
     const onConnect = () => settle(() => resolve(socket));
     signal.addEventListener("abort", onAbort, { once: true });
     socket.once("connect", onConnect);
-    // This listener is never removed: an "error" event without a listener would end the process.
+    // The error listener is never removed, because an "error" event without a listener would end the process.
     socket.on("error", () => settle(() => resolve(undefined)));
   });
 }

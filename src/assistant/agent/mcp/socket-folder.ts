@@ -11,8 +11,8 @@ const SOCKET_PATH_BYTES_MAX = 107;
 const appIdPattern = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
 /**
- * The folder of the apps' sockets. A user who can write there can answer in an app's name, so the folder and each
- * socket must belong to this user alone; Node.js cannot report which user is at the other end of a connection.
+ * The folder of the apps' sockets. A user who can write in the folder can answer in an app's name, so the folder and
+ * each socket must belong to this user alone; Node.js cannot report which user is at the other end of a connection.
  */
 export class SocketFolder {
   readonly path: string;

@@ -43,7 +43,8 @@ export async function identifyCaller(
     const before = await readProcessIdentity(files, pid, pidfd);
     const app = await identifyProcessApp(files, pid, label);
     const after = await readProcessIdentity(files, pid, pidfd);
-    // Without a pidfd, the connection must still exist, and must be younger than the process that has its process id.
+    // Without a pidfd, the process is known only by its id. So the connection must still exist, and must have been made
+    // after the process with that id was started.
     const isThere =
       pidfd !== undefined ||
       (before !== undefined &&

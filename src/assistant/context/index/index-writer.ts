@@ -34,7 +34,7 @@ export class IndexWriter {
     this.#commit();
     if (!this.#hasRemoved) return;
     this.#hasRemoved = false;
-    // Truncate the write-ahead log, because it still contains the old pages with the removed texts.
+    // The write-ahead log is truncated, because it still contains the old pages with the removed texts.
     this.#db.pragma("wal_checkpoint(TRUNCATE)");
   }
 

@@ -128,7 +128,7 @@ export class InferenceSession {
     } catch (error) {
       if (error instanceof ReaderGoneError) this.#finishMessage(run, cancelledSignal(READER_GONE));
       else {
-        // After an abort, the method that aborted the message has also finished it, so this error is not unexpected.
+        // After an abort, the method that aborted the message has also finished it, so the error is expected.
         if (this.#run === run && !(error instanceof AssistantError))
           this.#options.onUnexpectedError(error);
         this.#finishMessage(run, failedSignal(error));

@@ -25,8 +25,8 @@ export interface InferenceHttpLimits extends SseLimits {
 
 /**
  * The default limits. A reader receives data at least every 15 s: acceptance takes at most 5 s, the start of the stream
- * 5 s more, and after that a gap lasts at most two heartbeats. 4 MiB in a minute are 70 kB/s, which is slow for two
- * programs on one machine.
+ * 5 s more, and after that a gap lasts at most two heartbeats. A request body of 4 MiB arrives within the limit of a
+ * minute if the client sends 70 kB/s, which is slow on one machine.
  */
 export const defaultHttpLimits: InferenceHttpLimits = {
   bodyBytesMax: 4 * 2 ** 20,

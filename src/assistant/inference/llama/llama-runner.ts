@@ -23,7 +23,7 @@ import { Vocabulary } from "./vocabulary.ts";
 
 export interface LlamaRunnerOptions {
   readonly llama: Llama;
-  /** The loaded model. The runner owns it and disposes it. */
+  /** The loaded model. The runner owns it and disposes of it. */
   readonly model: LlamaModel;
   readonly contextTokens: number;
   /** The number of sequences; 0 for a model made for embedding, which generates nothing. */

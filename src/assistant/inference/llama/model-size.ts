@@ -9,7 +9,7 @@ export interface ModelSize {
 
 const CONTEXT_DEFAULT_MAX = 8192;
 /**
- * A smaller context is of no use for a conversation. If the memory permits only a smaller context, the model
+ * A context smaller than this is of no use for a conversation. If the memory permits only a smaller context, the model
  * is refused as too large.
  */
 const CONTEXT_DEFAULT_MIN = 512;

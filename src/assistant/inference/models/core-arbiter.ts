@@ -4,7 +4,7 @@ import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 /**
  * The time in milliseconds for which one model computes while another model with work of the same class waits. It is no
  * shorter than a step of a large model (10 to 100 ms), so that switches are rare, and short enough that a reader does
- * not notice it.
+ * not notice the switches.
  */
 const SLICE_MS = 100;
 

@@ -6,7 +6,7 @@ export interface DefaultModelCandidate {
   readonly model: KnownModel;
   /** The kind of the model; undefined if its file cannot be read. */
   readonly kind: ModelFacts["kind"] | undefined;
-  /** Epoch milliseconds; 0 if the model is not resident. */
+  /** The time of the last use, in epoch milliseconds; 0 if the model is not resident. */
   readonly lastUsed: number;
 }
 

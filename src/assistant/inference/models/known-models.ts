@@ -7,7 +7,7 @@ import { splitPartPattern, statModelFile } from "./model-file-stat.ts";
 export interface KnownModel {
   readonly id: string;
   readonly path: string;
-  /** Alternative names for clients. */
+  /** Alternative names of the model, which clients may use. */
   readonly aliases: readonly string[];
   /**
    * The time when the file was last written, in epoch milliseconds; a file with another time counts as another file.
@@ -38,7 +38,7 @@ export interface KnownModel {
 export interface ModelRegistration {
   readonly id: string;
   readonly path: string;
-  /** Alternative names while the model is registered. */
+  /** Alternative names of the model, which clients may use while the model is registered. */
   readonly aliases?: readonly string[];
   readonly isPinned: boolean;
   readonly contextTokens?: number | undefined;
@@ -128,7 +128,7 @@ export class KnownModels {
     );
   }
 
-  /** Returns the model that this registration would give, without registering it. */
+  /** Returns the model that `register` would add for the same registration, without adding it. */
   async describe(model: ModelRegistration): Promise<KnownModel> {
     assertId(model.id, "id");
     const { modifiedMs, sizeBytes } = await statModelFile(model.path);

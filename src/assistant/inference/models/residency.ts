@@ -28,10 +28,13 @@ const DRAIN_MS = 10_000;
 
 export interface ResidencyState {
   readonly id: string;
-  /** unloaded -> loading -> resident -> unloading -> unloaded; failed: the last load failed or the model crashed. */
+  /**
+   * The states follow each other: unloaded -> loading -> resident -> unloading -> unloaded. `failed` means that the
+   * last load failed or the model crashed.
+   */
   readonly state: "unloaded" | "loading" | "resident" | "unloading" | "failed";
   readonly model: LoadedModel | undefined;
-  /** Epoch milliseconds; undefined if the model is not resident. */
+  /** The time when the model became resident, in epoch milliseconds; undefined if it is not resident. */
   readonly loadedAt: number | undefined;
   /**
    * The time when the idle model is unloaded, in epoch milliseconds; undefined if the model is in use, or is kept
@@ -210,7 +213,7 @@ export class Residency implements AsyncDisposable {
     const failure = this.#failures.get(known.id, known.modifiedMs);
     const waitMs = failure ? failure.retryAt - this.#options.clock.now() : 0;
     if (failure && waitMs > 0) {
-      // A damaged file stays damaged; a model that crashed may run the next time.
+      // A damaged file stays damaged, so the load is repeated only after a failure of the engine.
       if (failure.error.code !== "engine_failed" || waitMs > BACKOFF_WAIT_MS_MAX)
         throw withRetryAfter(failure.error, waitMs);
       await delay(this.#options.clock, waitMs, signal);

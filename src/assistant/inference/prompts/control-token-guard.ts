@@ -28,7 +28,7 @@ export class ControlTokenGuard {
     this.#longest = names.reduce((longest, { length }) => Math.max(longest, length), 0);
   }
 
-  /** Returns the names in the pieces that would become control tokens, in order. */
+  /** Returns the names in the pieces that would be tokenised as control tokens, in order. */
   findControlTokens(pieces: readonly PromptPiece[]): readonly string[] {
     const found: string[] = [];
     for (const { text, allowsControlTokens } of pieces) {

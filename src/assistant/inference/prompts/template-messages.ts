@@ -88,7 +88,7 @@ function toTemplateCall(
   };
 }
 
-/** Shortens ids for templates that require a fixed length; call and result keep equal ids. */
+/** Shortens ids for templates that require a fixed length; a tool call and its result still have equal ids. */
 function toAcceptedId(id: string, { toolCallIdLength }: TemplateCapabilities): string {
   if (toolCallIdLength === undefined) return id;
   if (id.length === toolCallIdLength && /^[a-zA-Z0-9]+$/.test(id)) return id;

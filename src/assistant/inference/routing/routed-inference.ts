@@ -38,8 +38,8 @@ export interface RoutedInferenceOptions {
  *
  * The models of an alias are tried in order, each with its own request and ledger entry. The next model is tried only
  * if the last one failed before its answer began, and with an error that another model may not have
- * (`getFallbackCode`); the last model's error becomes the request's. Missing consent ends the request, so that the text
- * is not sent to a second provider after the user refused the first one.
+ * (`getFallbackCode`); if the last model fails too, the request fails with the error of that model. Missing consent
+ * ends the request, so that the text is not sent to a second provider after the user refused the first one.
  */
 export class RoutedInference implements InferenceService, ModelRoutes {
   readonly #options: RoutedInferenceOptions;
@@ -77,7 +77,7 @@ export class RoutedInference implements InferenceService, ModelRoutes {
     );
   }
 
-  /** Returns local models, aliases and remote models. Rejects with the local error if both sides fail. */
+  /** Returns local models, aliases and remote models. Rejects with the error of the local list if both lists fail. */
   async models(): Promise<readonly ModelInfo[]> {
     const { local, remote } = await settleModelLists(
       { local: this.#options.local.models(), remote: this.#options.remote.models() },

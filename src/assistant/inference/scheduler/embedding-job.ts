@@ -20,7 +20,7 @@ export class EmbeddingBatchSizer {
     return this.#cost;
   }
 
-  /** Records how long a piece of this cost took. */
+  /** Records the duration of a piece that has the given cost. */
   observe(cost: number, tookMs: number): void {
     if (tookMs > PIECE_LONG_MS) this.#cost = Math.max(COST_MIN, Math.floor(this.#cost / 2));
     else if (tookMs < PIECE_SHORT_MS && cost * 2 > this.#cost)
@@ -122,7 +122,7 @@ function getCost(text = ""): number {
   return text.length + TEXT_COST;
 }
 
-/** Converts an error that concerns only this job; undefined if the runner is broken. */
+/** Converts an error that concerns only this job into the error for its caller; undefined if the runner is broken. */
 function toJobError(error: unknown, begin: number): AssistantError | undefined {
   if (error instanceof AssistantError) return error;
   if (!(error instanceof TextTooLongError)) return undefined;

@@ -9,7 +9,7 @@ export function shuttingDownError(): AssistantError {
   );
 }
 
-/** The engine's own message is only in the cause, because it may name files. */
+/** Creates the error for a failed engine. The engine's own message is only in the cause, because it may name files. */
 export function engineFailedError(cause: unknown): AssistantError {
   return new AssistantError("engine_failed", "The engine failed during this request; try again.", {
     cause,

@@ -219,7 +219,7 @@ function excludeValues(
   if (!values.includes(null)) alternatives.push({ kind: "null" });
   const booleans = [true, false].filter((value) => !values.includes(value));
   if (booleans.length > 0) alternatives.push({ kind: "values", values: booleans });
-  // These are the ranges before, between and after the excluded numbers.
+  // The ranges before, between and after the excluded numbers are allowed.
   for (const [index, bound] of [...numbers, undefined].entries()) {
     alternatives.push(
       numberAlternative(node, { exclusiveMinimum: numbers[index - 1], exclusiveMaximum: bound }),

@@ -20,7 +20,7 @@ export function createDocumentValidator(schema: unknown): DocumentValidator {
     validateSchema: false,
     meta: false,
     logger: false,
-    // A property named `constructor` exists only if the document has it.
+    // A property named `constructor` counts only if the document itself contains it, not if it is inherited.
     ownProperties: true,
     code: { regExp: Object.assign(lenientRegExp, { code: "lenientRegExp" }) },
   });

@@ -131,7 +131,7 @@ export class GrammarThread {
       } else this.#settle(answer);
       this.#startNextJob();
     });
-    // The thread ran out of memory or failed to load; `exit` follows.
+    // The thread ran out of memory or failed to load; the event `exit` follows.
     worker.on("error", () => this.#onWorkerEnded(worker));
     worker.once("exit", () => this.#onWorkerEnded(worker));
   }

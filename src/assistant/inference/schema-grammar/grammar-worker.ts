@@ -16,7 +16,7 @@ const validators = new LRUCache<string, DocumentValidator>({ max: VALIDATORS_MAX
 /** The problem reported if Ajv cannot validate a document, which is never treated as valid. */
 const notValidated = "the document could not be validated against the schema";
 
-// These compilations warm up the thread, because the first ones are slow before V8 optimises the code.
+// Compiling a few schemas warms up the thread, because the first compilations are slow before V8 optimises the code.
 for (const schema of [
   {
     type: "object",

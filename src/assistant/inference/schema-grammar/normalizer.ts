@@ -113,7 +113,7 @@ export class SchemaNormalizer implements NormalizerContext {
     if (this.contradictions.length < 3) this.contradictions.push(reason);
   }
 
-  /** Returns the list unchanged. If the list is empty, records a contradiction first. */
+  /** Returns the alternatives unchanged. If there are none, records a contradiction first. */
   recordIfEmpty(
     alternatives: readonly Alternative[],
     keyword: string,

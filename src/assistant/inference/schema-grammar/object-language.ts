@@ -190,8 +190,8 @@ class MemberRules {
     }
     const rules: (Expression | undefined)[] = [];
     for (let so = this.#max - 1; so >= 0; so -= 1) {
-      // No minimum is checked between additional members: the one additional member that counts has already met the
-      // minimum if the minimum can be met at all.
+      // No minimum is checked between additional members. Only one additional member counts, and it has met the minimum
+      // already if the minimum can be met at all.
       const next = rules[so + 1];
       const rest = choice([next && sequence(comma, next), this.#close]);
       rules[so] = rest && this.#nameRule(sequence(extra, rest));

@@ -26,7 +26,7 @@ export interface StringPattern {
   readonly source: string;
   /** The keyword that contains the pattern or format: `pattern`, `format`, `patternProperties`, `propertyNames`. */
   readonly keyword: string;
-  /** JSON Pointer of that keyword in the client's schema, as a fragment: `#/properties/a/pattern`. */
+  /** The JSON Pointer of the keyword in the client's schema, as a fragment: `#/properties/a/pattern`. */
   readonly pointer: string;
 }
 

@@ -9,7 +9,7 @@ export interface SchemaNode {
   readonly id: number;
   readonly raw: boolean | Readonly<Record<string, unknown>>;
   readonly pointer: string;
-  /** The nearest enclosing schema with an `$id`, or the root: the base of its references. */
+  /** The nearest enclosing schema with an `$id`, or the root. The references of this schema are resolved against it. */
   readonly resource: Resource;
 }
 

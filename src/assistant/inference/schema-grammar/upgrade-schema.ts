@@ -15,7 +15,7 @@ export function upgradeSchema(schema: unknown): object | boolean {
   return { ...root, $defs: upgrader.definitions() };
 }
 
-/** Keywords that are dropped: `$defs` is created again, and references and drafts are resolved. */
+/** Keywords that are not copied, because `$defs` is created again, and because references and drafts are resolved. */
 const droppedKeywords = new Set(["$schema", "$id", "id", "$anchor", "$defs", "definitions"]);
 
 class SchemaUpgrader {

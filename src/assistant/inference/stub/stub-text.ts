@@ -1,6 +1,6 @@
 import type { Token } from "../runner.ts";
 
-/** Up to eight characters of a word with the blank before it; every other blank is a piece of its own. */
+/** Matches up to eight characters of a word with the blank before it, or any other single blank. */
 const PIECE_PATTERN = /[^\S\n]?[^\s]{1,8}|\s/gu;
 
 const WORDS =

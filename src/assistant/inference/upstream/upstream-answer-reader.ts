@@ -13,8 +13,8 @@ import { malformedResponseError, parseErrorEnvelope, upstreamErrors } from "./up
 
 /**
  * Turns the events of a stream into AnswerEvents. The system instance sends token counts as they become known. An older
- * system instance sends only the usage at the end: then `started` is emitted just before the ends, and the totals are
- * assigned to the first prompt and the last choice.
+ * system instance sends only the usage at the end: then `started` is emitted just before the `end` events, and the
+ * totals are assigned to the first prompt and the last choice.
  */
 export class UpstreamAnswerReader {
   readonly #choices: readonly ChoiceReader[];
@@ -30,7 +30,7 @@ export class UpstreamAnswerReader {
     this.#choices = Array.from({ length: count }, (_, choice) => new ChoiceReader(choice));
   }
 
-  /** True once the stream is complete, as opposed to cut off. */
+  /** True once the stream is complete; false as long as its end would mean that the answer was cut off. */
   get isDone(): boolean {
     return this.#isDone;
   }

@@ -2,7 +2,7 @@ import type { JsonObject } from "../../agent/port.ts";
 import type { Guide } from "../../inference/service-port.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** The name that the model answers if no further tool is needed. */
+/** The name that the model writes if no further tool is needed. */
 export const NO_TOOL = "none";
 
 /**

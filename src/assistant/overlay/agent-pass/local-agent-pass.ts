@@ -47,7 +47,7 @@ const unavailableModelCodes: ReadonlySet<AssistantErrorCode> = new Set([
   "model_unsuitable",
   "insufficient_memory",
   "unreachable",
-  // `context_length_exceeded`: even the smallest prompt does not fit the model's context.
+  // `context_length_exceeded` means that even the smallest prompt does not fit the model's context.
   "context_length_exceeded",
 ]);
 

@@ -49,8 +49,8 @@ export class ToolCallRunner {
   }
 
   /**
-   * Runs one call to its end. Rejects with DeniedError if the user declined or did not answer, here or in another
-   * frontend; with `ledger_unavailable`; with `forbidden` if the approving caller may not confirm; with the error of
+   * Runs one call to its end. Rejects with DeniedError if the user declined or did not answer, in this frontend or in
+   * another one; with `ledger_unavailable`; with `forbidden` if the approving caller may not confirm; with the error of
    * `ask`; with the signal's reason. After a rejection the call is no longer parked.
    */
   async call(request: CallRequest, turn: CallTurn, signal: AbortSignal): Promise<ToolCallResult> {

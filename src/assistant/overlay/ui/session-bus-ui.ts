@@ -42,7 +42,7 @@ export class SessionBusUi implements OverlayUi {
       this.#trustedOwner = owner;
       return owner;
     } catch {
-      // The name has no owner, the owner cannot be identified, or the bus connection is lost.
+      // The frontend's name has no owner, the owner cannot be identified, or the bus connection is lost.
       return undefined;
     }
   }

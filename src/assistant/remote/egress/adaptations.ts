@@ -34,8 +34,8 @@ export class AdaptedBody {
   #text: string | undefined;
 
   /**
-   * `model` is the key under which adaptations are remembered. Adaptations that are already known for it are applied at
-   * once.
+   * `model` is the key under which adaptations are remembered. Adaptations that are already known for the model are
+   * applied at once.
    */
   constructor(body: Body, learned: LearnedAdaptations, model: string) {
     this.#learned = learned;

@@ -27,7 +27,7 @@ const WAIT_MS_MAX = 2_000;
  */
 const LIST_MS_MAX = 30_000;
 
-/** The last list of one provider. */
+/** The last list of models that one provider has sent. */
 interface KnownList {
   readonly baseUrl: string;
   /** The models in the list. Undefined if the provider has not answered yet, or if the last request failed. */
@@ -74,7 +74,7 @@ export class ModelLists implements AsyncDisposable {
     return this.#getOrCreate(provider).models?.find(({ id }) => id === assumed.id) ?? assumed;
   }
 
-  /** Requests a provider's list now. See RemoteInference.listModels for the errors. */
+  /** Requests a provider's list of models now. Rejects like `RemoteInference.listModels`. */
   async fetchIds(providerId: string, signal: AbortSignal): Promise<readonly string[]> {
     const provider = this.#dependencies.providers.find(providerId);
     if (!provider)

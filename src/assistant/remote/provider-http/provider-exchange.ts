@@ -117,7 +117,7 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
     this.#end("whole", undefined);
   }
 
-  /** The connection has failed, but data that arrived earlier is still returned to the caller. */
+  /** Handles the failure of the connection. Data that arrived earlier is still returned to the caller. */
   onResponseError(_: unknown, error: Error): void {
     if (this.#state !== "open") return;
     this.#end("failed", this.#options.failureOf(error, this.#head !== undefined));

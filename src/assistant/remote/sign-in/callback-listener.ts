@@ -69,7 +69,7 @@ export class CallbackListener implements AsyncDisposable {
       });
     });
     const listener = new CallbackListener(server, port);
-    // Errors after this point concern a single connection, and its browser reports them.
+    // Errors after this point concern a single connection, and the browser at its other end reports them.
     server.on("error", () => {});
     server.on("request", (request, response) => {
       const answered = listener.#answer(receiver, request, response).finally(() => {

@@ -18,8 +18,8 @@ const SCOPE = "openid inference-api";
  */
 const REGISTERED_CLIENT_CALLBACK = "/callback";
 /**
- * The provider states how long a session lasts. A longer time than this is reduced to this limit, so that the session
- * is renewed after this time at the latest.
+ * The longest lifetime of a session in seconds. If the provider states a longer one, the session is renewed after this
+ * time nevertheless.
  */
 const EXPIRES_SECONDS_MAX = 10 * 365 * 86_400;
 

@@ -45,7 +45,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   #keeping: Promise<void> = Promise.resolve();
   #outcome: LoginDetail | undefined;
   #isClosing = false;
-  /** The end of the time for this sign-in, in milliseconds since the Unix epoch. */
+  /** The time at which this sign-in expires, in milliseconds since the Unix epoch. */
   expiresAtMs = Number.POSITIVE_INFINITY;
 
   constructor(options: SignInAttemptOptions) {

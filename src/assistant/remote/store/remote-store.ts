@@ -149,7 +149,7 @@ export class RemoteStore implements Disposable {
    */
   noteUsed(providerId: string, nowMs: number): void {
     const { triedMs } = this.#lastUses.get(providerId) ?? {};
-    // If the clock was set back, the entry is written as well.
+    // The difference is absolute, so that the entry is also written after the clock was set back.
     const isDue = triedMs === undefined || Math.abs(nowMs - triedMs) >= LAST_USE_WRITE_INTERVAL_MS;
     const used = { lastMs: nowMs, isWritten: false, triedMs: isDue ? nowMs : triedMs };
     this.#lastUses.set(providerId, used);

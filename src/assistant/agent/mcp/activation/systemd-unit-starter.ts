@@ -39,7 +39,7 @@ export class SystemdUnitStarter implements AppStarter {
       );
     } catch (error) {
       if (!(error instanceof BusCallError)) throw error;
-      // This starter does not know the app: the bus has no systemd, or systemd has no unit with the app's name.
+      // The bus has no systemd, or systemd has no unit with the app's name, so this starter does not know the app.
       if (!error.busName.startsWith(`${SYSTEMD}.`)) return "unknown";
       if (error.busName === `${SYSTEMD}.NoSuchUnit`) return "unknown";
       throw new ToolAppError(

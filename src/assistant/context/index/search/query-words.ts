@@ -17,7 +17,8 @@ export interface QueryWord {
 
 /**
  * Splits a query into words without repetitions. Words have only letters, digits and marks, so a query cannot contain
- * quotes, operators or column names of FTS5's query language. The quotes protect words such as AND and NEAR.
+ * quotes, operators or column names of FTS5's query language. Each word is quoted, because FTS5 would read words such
+ * as AND and NEAR as operators.
  */
 export function parseQueryWords(query: string): QueryWord[] {
   const found = new Map<string, QueryWord>();

@@ -25,7 +25,7 @@ const LAYERS_MAX = 10_000;
 const LENGTH_MAX = 1 << 24;
 
 /**
- * Some files do not specify which layers have an attention window. In these architectures, every n-th layer has full
+ * The architectures in whose files the layers with an attention window may be missing. Every n-th layer then has full
  * attention, and all other layers have a window. llama.cpp's code has the same numbers.
  */
 const fullLayerEvery: Readonly<Record<string, number>> = {

@@ -25,7 +25,7 @@ import {
 } from "./ipc.ts";
 
 export interface ChildProcessModelOptions {
-  /** The model's process. The model owns it and disposes it. */
+  /** The model's process. The model owns it and disposes of it. */
   readonly process: EngineProcess;
   readonly params: LoadParams;
   readonly facts: ModelFacts;
@@ -35,7 +35,7 @@ export interface ChildProcessModelOptions {
 
 type JobMessage = Extract<ToChild, { type: "generate" | "embed" | "encode" }>;
 
-/** A model in a process of its own. If the process ends, only this model's jobs fail. */
+/** A model that runs in a separate process. If the process ends, only this model's jobs fail. */
 export class ChildProcessModel implements LoadedModel {
   readonly id: string;
   readonly facts: ModelFacts;
@@ -53,7 +53,7 @@ export class ChildProcessModel implements LoadedModel {
   #loggedQuarters = 0;
   #processEnd: ProcessEnd | undefined;
   #onEnded: (end: ModelEnd) => void = () => {};
-  /** The error for all jobs after the end; undefined while the model accepts jobs. */
+  /** The error of every job that is requested after the model has ended; undefined while the model accepts jobs. */
   #endError: AssistantError | undefined;
   #isDisposed = false;
 

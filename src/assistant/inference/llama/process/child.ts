@@ -45,7 +45,8 @@ function killSelf(): void {
 }
 
 process.on("disconnect", killSelf);
-// A terminal or a supervisor signals the whole process group, but the parent decides when models end.
+// A terminal or a supervisor signals the whole process group. This process ignores such signals, because the parent
+// decides when models end.
 process.on("SIGINT", () => {});
 process.on("SIGTERM", () => {});
 process.on("unhandledRejection", logError);

@@ -71,7 +71,7 @@ export class EngineProcess implements AsyncDisposable {
         onEnd(signal === null ? `ended with code ${code}` : `killed by ${signal}`, signal),
       );
       this.#child.once("error", (error) => {
-        // This listener only handles a failed start. After a failed send, `exit` follows.
+        // The error listener only handles a failed start. After a failed send, the event `exit` follows.
         if (this.#child.pid !== undefined) return;
         logger.error({ err: error }, "cannot start a process for a model");
         onEnd("it could not be started", null);

@@ -5,7 +5,7 @@ import { compileJsonCharacter } from "./json-character.ts";
 import { StateGraph } from "./state-graph.ts";
 import { writeGraph } from "./write-graph.ts";
 
-/** Compiles the JSON strings that decode to accepted texts. The automaton must be minimal and not empty. */
+/** Compiles the JSON strings whose decoded texts the automaton accepts. The automaton must be minimal and not empty. */
 export function compileJsonString(automaton: Automaton, sink: RuleSink): Expression {
   const builder = getExpressionBuilder(sink);
   const quote = builder.literal('"');

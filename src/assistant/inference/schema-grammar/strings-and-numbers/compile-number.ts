@@ -113,7 +113,7 @@ class SignedRangeWriter {
       return buildLiteralAutomaton(listMultiples(from, to, modulus, places), budget);
     }
     const multiples = minimise(buildMultiplesAutomaton(Number(modulus), places, budget));
-    // Each number of digits needs a state for each remainder, so the number of digits is limited.
+    // The automaton has a state for each remainder at each number of digits, so the number of digits is limited.
     const digits = Math.max(
       String(modulus).length + 2,
       String(from).length + 2,

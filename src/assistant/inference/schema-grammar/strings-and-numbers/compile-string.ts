@@ -33,7 +33,7 @@ export function compileString(
   });
 }
 
-/** Returns true if a text meets all constraints. Formats accept what Ajv accepts. */
+/** Returns true if a text meets all constraints. For a format, every text that Ajv accepts meets the constraint. */
 export function allowsString(constraints: StringConstraints, text: string): boolean {
   const { minLength = 0, maxLength = Number.POSITIVE_INFINITY } = constraints;
   const length = Array.from(text).length;

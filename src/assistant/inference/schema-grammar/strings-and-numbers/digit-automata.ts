@@ -29,7 +29,7 @@ type Comparison = -1 | 0 | 1;
 
 interface DigitState {
   readonly phase: "start" | "zero" | "whole" | "point" | "places";
-  /** The number of digits read since the phase began. */
+  /** The number of digits read in the current phase. */
   readonly count: number;
   readonly low: Comparison;
   readonly high: Comparison;

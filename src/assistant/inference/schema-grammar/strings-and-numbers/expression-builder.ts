@@ -11,7 +11,7 @@ export interface InternedExpression {
 
 /** llama.cpp creates a rule for each repetition and refuses more than 2,000. */
 const REPEAT_MAX = 1_000;
-/** A character set with a longer text becomes a rule when it is used. */
+/** A character set whose text is longer than this becomes a rule when it is used. */
 const CLASS_WEIGHT_MAX = 40;
 
 /** Builds hash-consed expressions and simplifies them: `a` `a{2}` becomes `a{3}`, `a|b` becomes `[ab]`. */
@@ -178,7 +178,7 @@ export class ExpressionBuilder {
     const before = this.repeats.get(left.id) ?? { item: left, min: 1, max: 1 };
     const after = this.repeats.get(right.id) ?? { item: right, min: 1, max: 1 };
     if (before.item !== after.item) return undefined;
-    // Two equal literals become a longer literal, unless one of them is a counted repetition.
+    // Two equal literals are joined to a longer literal, not to a repetition, unless one of them has a count already.
     const counted = this.repeats.has(left.id) || this.repeats.has(right.id);
     if (!counted && left.expression.kind === "literal") return undefined;
     const min = before.min + after.min;

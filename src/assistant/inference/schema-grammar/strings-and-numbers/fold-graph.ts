@@ -57,8 +57,8 @@ function removeRun(graph: StateGraph, nodes: readonly number[]): void {
 }
 
 /**
- * Returns the nodes of a run from `first` to `second` and beyond; `after` is the node that follows a run
- * with an uneven end.
+ * Returns the nodes of the run that begins with `first` and `second`; `after` is the node that follows a run with an
+ * uneven end.
  */
 function findRun(
   graph: StateGraph,
@@ -121,7 +121,7 @@ function foldChain(graph: StateGraph, builder: ExpressionBuilder, first: number)
       edges.delete(node);
       const [edge] = edges;
       if (edges.size !== 1 || edge === undefined || removedNodes.includes(node)) break;
-      // This is the end of a run that is not folded yet; `foldRuns` gives a better result.
+      // The node is the end of a run that is not folded yet; `foldRuns` gives a better result.
       if (loop === undefined && others.get(edge[0]) === edge[1] && others.size === 1) break;
       if (loop !== undefined) parts.push(builder.repeat(loop, 0, undefined));
       parts.push(edge[1]);

@@ -3,9 +3,9 @@ import { Budget, UnsupportedConstructError } from "./budget.ts";
 import { getPatternAutomaton } from "./pattern-automaton.ts";
 
 /**
- * Returns the automaton of a format. `produced` is a common subset of the standard and of Ajv that contains
- * the usual spellings. `accepted` contains at least all texts that Ajv accepts, so that all other texts
- * are certainly invalid. Throws UnsupportedConstructError for an unknown format.
+ * Returns the automaton of a format. `produced` contains the usual spellings, all of which both the standard and Ajv
+ * accept. `accepted` contains at least all texts that Ajv accepts, so that all other texts are certainly invalid.
+ * Throws UnsupportedConstructError for an unknown format.
  */
 export function getFormatAutomaton(name: string, breadth: FormatBreadth): Automaton {
   const key = `${breadth} ${name}`;

@@ -31,7 +31,7 @@ const PLACES_MAX = 60;
 export interface NumberSyntax extends UnitRange {
   /** The required divisor in units; 1 if every number is allowed. */
   readonly modulus: bigint;
-  /** The signs with which numbers with an exponent are allowed. */
+  /** The signs of the numbers that may be written with an exponent. */
   readonly exponents: readonly ("" | "-")[];
   /** True if the range contains all numbers that meet the constraints. */
   readonly isComplete: boolean;
@@ -59,7 +59,7 @@ export function deriveNumberSyntax(constraints: NumberConstraints): NumberSyntax
   const wantedTo = high === undefined ? undefined : findFirstUnit(high, places, "down");
   const largestUnits = (inner: Bound | undefined, outer: Bound | undefined) =>
     computeLargestUnits(constraints, step, places, inner, outer);
-  // On each side, the bound nearer to zero determines how many digits the numbers beyond it need.
+  // On each side of zero, the bound nearer to zero determines how many digits the numbers beyond it need.
   const least = -largestUnits(high !== undefined && high.value < 0 ? high : undefined, low);
   const greatest = largestUnits(low !== undefined && low.value > 0 ? low : undefined, high);
   const from = wantedFrom === undefined || wantedFrom < least ? least : wantedFrom;
@@ -111,7 +111,7 @@ function countPlaces(
   return wanted <= usual ? usual : Math.min(PLACES_MAX, wanted + 2);
 }
 
-/** Returns the first unit within a bound. */
+/** Returns the number of units that is nearest to the bound and within it. */
 function findFirstUnit(bound: Bound, places: number, rounding: "up" | "down"): bigint {
   const { value, decimal, exclusive } = bound;
   if (!exclusive) return scaleDecimal(decimal, places, rounding);
@@ -145,7 +145,7 @@ function computeLargestUnits(
     outerDigits <= BOUND_DIGITS_MAX ? outerDigits : 0,
   );
   if (step === undefined) return powerOfTen(digits + places) - 1n;
-  // A multiple must be exact as a double, so numbers have at most this number of digits.
+  // A multiple must be exact as a double, so numbers have at most EXACT_DIGITS digits.
   return powerOfTen(EXACT_DIGITS) - 1n;
 }
 

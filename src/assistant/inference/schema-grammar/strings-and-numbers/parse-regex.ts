@@ -125,7 +125,7 @@ function convertElement(element: AST.Element, unicode: boolean): RegexNode {
       if (typeof element.ref === "number") throw numberedEscape();
       throw new UnsupportedConstructError("has a backreference, which is not supported");
     default:
-      // The element is a class of the flag `v`, which is not supported.
+      // Classes of the regular expression flag `v` are not supported.
       throw invalidRegex();
   }
 }

@@ -34,7 +34,7 @@ export class TextLanguage {
     return new TextLanguage(getPatternAutomaton(source, new Budget()));
   }
 
-  /** Returns the texts of a JSON Schema format: those to generate, or all that Ajv accepts. */
+  /** Returns the texts of a JSON Schema format: either the texts to generate, or all texts that Ajv accepts. */
   static fromFormat(name: string, breadth: FormatBreadth): TextLanguage {
     return new TextLanguage(getFormatAutomaton(name, breadth));
   }

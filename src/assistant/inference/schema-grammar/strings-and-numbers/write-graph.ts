@@ -5,7 +5,7 @@ import { FINAL_NODE, type StateGraph } from "./state-graph.ts";
 
 /** The maximum depth of nested brackets in a rule. */
 const DEPTH_MAX = 8;
-/** An ending with at most this weight is copied instead of becoming a rule. */
+/** An expression that ends the text is copied instead of becoming a rule if it has at most this weight. */
 const COPY_WEIGHT_MAX = 8;
 
 /**
