@@ -21,7 +21,8 @@ export function toolManifestEditorSchema(): string {
 const displayText = { type: "string", minLength: 1 };
 
 const undo = {
-  description: "The tool of this app that reverts a call, and the source of its arguments.",
+  description:
+    "The tool of this app that reverts a call, and the sources of that tool's arguments.",
   type: "object",
   required: ["tool"],
   properties: {
@@ -50,7 +51,7 @@ const tool = {
     },
     tier: {
       description:
-        "read: only reads. write: makes changes that can be reverted. destructive: makes changes that cannot be reverted. Default: destructive.",
+        "A read tool only reads, a write tool makes changes that can be reverted, and a destructive tool makes changes that cannot be reverted. Default: destructive.",
       enum: tiers,
     },
     description: {

@@ -20,7 +20,7 @@ export function createInferenceMetrics(
   const registers = [registry];
   const requests = new Counter({
     name: "berth_inference_requests_total",
-    help: "Finished requests by route and status; gone: the client disconnected before the answer.",
+    help: "Finished requests by route and status; the status gone means that the client disconnected before the answer.",
     labelNames: ["method", "route", "status"],
     registers,
   });
@@ -40,13 +40,13 @@ export function createInferenceMetrics(
   });
   const tokens = new Counter({
     name: "berth_inference_tokens_total",
-    help: "Tokens by model: read (prompt), reused from the cache (cached, part of prompt), generated (completion).",
+    help: "Tokens by model and kind: prompt tokens, the part of them that was cached, and generated (completion) tokens.",
     labelNames: ["model", "kind"],
     registers,
   });
   const errors = new Counter({
     name: "berth_inference_errors_total",
-    help: "Requests that failed, by error code; failures during a stream are counted only here.",
+    help: "Requests that failed, by error code; failures during a stream are counted in this metric only.",
     labelNames: ["code"],
     registers,
   });

@@ -18,7 +18,7 @@ export function parseErrorResponse(
   const error = getMember(body, "error");
   const seconds = retryAfter === undefined ? Number.NaN : Number(retryAfter);
   return error === undefined
-    ? malformedResponseError(`status ${status}`)
+    ? malformedResponseError(`it has the status ${status}`)
     : parseErrorEnvelope(
         error,
         Number.isInteger(seconds) && seconds >= 0 ? seconds : undefined,

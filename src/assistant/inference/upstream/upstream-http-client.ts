@@ -60,7 +60,7 @@ export class UpstreamHttpClient implements Disposable {
    */
   async getJson(call: UpstreamCall, signal: AbortSignal): Promise<unknown> {
     const value = tryParseJson(await readText(await this.open(call, signal)));
-    if (value === undefined) throw malformedResponseError("an answer that is not JSON");
+    if (value === undefined) throw malformedResponseError("it is not JSON");
     return value;
   }
 
@@ -207,7 +207,7 @@ async function readText(answer: OpenResponse): Promise<string> {
   let bytes = 0;
   for await (const chunk of answer.body()) {
     bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) throw malformedResponseError("an answer that is too long");
+    if (bytes > ANSWER_BYTES_MAX) throw malformedResponseError("it is too long");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");
@@ -224,6 +224,6 @@ function toAssistantError(error: unknown, url: URL): AssistantError {
   if (isConnectionLost(error)) return connectionLostError(error);
   // Codes that begin with HPE_ are errors of the HTTP parser; all others are connection errors.
   return getErrorCode(error)?.startsWith("HPE_") === true
-    ? malformedResponseError("no HTTP", error)
+    ? malformedResponseError("it is not HTTP", error)
     : unreachableUpstreamError(url, error);
 }

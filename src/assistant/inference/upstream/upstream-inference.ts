@@ -92,7 +92,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     let isAccepted = false;
     for await (const chunk of answer.body()) {
       // The content type is checked only when the body is being read, so that throwing the error also closes the body.
-      if (isStream !== true) throw malformedResponseError("an answer that is not a stream");
+      if (isStream !== true) throw malformedResponseError("it is not a stream");
       for (const { data } of decoder.push(chunk)) {
         const events = reader.read(data);
         if (!isAccepted) yield { type: "accepted", model: reader.model, ledgerSeq };
@@ -171,7 +171,7 @@ interface UpstreamEmbeddings {
  */
 function parseUpstreamEmbeddings(body: unknown, request: EmbedRequest): UpstreamEmbeddings {
   const model = getStringMember(body, "model");
-  if (model === undefined) throw malformedResponseError("embeddings without a model");
+  if (model === undefined) throw malformedResponseError("it does not name the model");
   const all = parseEmbeddings(body, request.texts.length, upstreamErrors);
   return { model, vectors: all.map(({ vector }) => vector), tokens: getTokenCounts(body, all) };
 }
@@ -190,14 +190,14 @@ const states = ["resident", "loading", "idle", "failed"] as const;
 /** Reads the answer of GET /v1/models. Throws AssistantError `engine_failed` if it is no list of models. */
 function parseUpstreamModels(body: unknown): ModelInfo[] {
   const list = parseModelList(body);
-  if (!list) throw malformedResponseError("a list of models without data");
+  if (!list) throw malformedResponseError("it has no list of models");
   return list.map((item) => parseUpstreamModel(item));
 }
 
 function parseUpstreamModel(item: unknown): ModelInfo {
   const { id, aliases, createdSeconds, contextTokens, embeddingLength, ...rest } =
     parseWireModel(item);
-  if (id === undefined || id === "") throw malformedResponseError("a model without an id");
+  if (id === undefined || id === "") throw malformedResponseError("it has a model without an id");
   return {
     id,
     aliases,

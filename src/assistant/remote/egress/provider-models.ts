@@ -27,9 +27,9 @@ export function parseProviderModels(
   errors: ProviderErrors,
   bearer: string | undefined,
 ): ListedModel[] {
-  const body = parseJson(text, "a document that is not JSON", errors);
+  const body = parseJson(text, "it is not JSON", errors);
   const list = parseModelList(body);
-  if (!list) throw errors.malformedResponse("a list of models without data");
+  if (!list) throw errors.malformedResponse("it has no list of models");
   const found = list.slice(0, MODELS_MAX).map((item) => parseListedModel(item));
   const known = found.filter((model) => model !== undefined);
   const safe = known.filter(({ id }) => bearer === undefined || !id.includes(bearer));

@@ -75,7 +75,9 @@ function isUnparsable(error: unknown): boolean {
 }
 
 function describeParserError(error: unknown): string {
-  return error instanceof errors.HeadersOverflowError ? "headers without end" : "no HTTP";
+  return error instanceof errors.HeadersOverflowError
+    ? "the headers of its answer are too long"
+    : "its answer is not HTTP";
 }
 
 const notTrusted = "its certificate is not signed by an authority that this machine trusts";

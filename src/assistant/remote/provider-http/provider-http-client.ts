@@ -176,7 +176,7 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
   #toAnswer(call: ProviderCall, attempt: ProviderAttempt, head: ResponseHead): ProviderAnswer {
     if (isCompressed(head)) {
       const named = { providerId: call.provider.id, origin: "" };
-      const error = badResponseError(named, "a compressed answer, which was not requested");
+      const error = badResponseError(named, "its answer is compressed, which was not requested");
       attempt.end(error);
       throw error;
     }
