@@ -18,7 +18,7 @@ const SHORT_TOKENS = 16;
 /** The number of turns after which the surface has created all objects that it keeps. */
 const STEADY_TURN = 2_000;
 const SAMPLE_TURNS = 500;
-/** The growth of the surface's heap that counts as none, because garbage collection is irregular. */
+/** A growth of the surface's heap up to this size counts as none, because garbage collection is irregular. */
 const GROWTH_BYTES_MAX = 2 ** 20;
 
 /**

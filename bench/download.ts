@@ -73,8 +73,8 @@ async function comparePrograms(
     berth.push(ms);
     loop.push(loopP99Ms);
   };
-  // The order alternates, because disks of rented machines slow down after a burst of writes, which would affect the
-  // second program.
+  // The order of the programs alternates, because disks of rented machines slow down after a burst of writes, which
+  // would affect the second program.
   for (let round = 0; round < rounds; round += 1) {
     const order = round % 2 === 0 ? [withCurl, withBerth] : [withBerth, withCurl];
     for (const take of order) await take();

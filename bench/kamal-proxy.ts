@@ -23,7 +23,7 @@ export class KamalProxy implements AsyncDisposable {
     this.#dir = dir;
   }
 
-  /** Returns undefined if the program is not installed. */
+  /** Starts the proxy. Returns undefined if the program is not installed. */
   static async start(): Promise<KamalProxy | undefined> {
     if (!which("kamal-proxy")) return undefined;
     const dir = await mkdtemp(join(tmpdir(), "berth-bench-kamal-"));

@@ -24,10 +24,10 @@ interface Sample {
 }
 
 /**
- * Saves the spec file of one app with another environment every 100 ms while five clients list the apps. Rejects if
- * the server exits, if a request fails, or if the app does not become Ready afterwards. The figure is the memory in
- * the last fifth of the time divided by that in the second fifth. The first fifth is ignored, because tables and
- * code grow to their working size.
+ * Saves the spec file of one app with a changed environment every 100 ms while five clients list the apps. Rejects if
+ * the server exits, if a request fails, or if the app does not become Ready afterwards. The figure is the memory in the
+ * last fifth of the time divided by that in the second fifth. The first fifth is ignored, because tables and code grow
+ * to their working size.
  */
 export async function benchSoak(engine: BenchEngine, seconds: number): Promise<Figure> {
   const work = await withServer(

@@ -15,8 +15,8 @@ export interface Target {
 }
 
 /**
- * Measures answers per second over keep-alive connections with one request at a time. Uses bare sockets, because an HTTP client
- * of Node is slower than the targets.
+ * Measures answers per second over keep-alive connections, each with one request at a time. Uses bare sockets, because
+ * an HTTP client of Node is slower than the targets.
  */
 export async function answersPerSecond(target: Target, forMs: number): Promise<number> {
   const { answers, ms } = await requestContinuously(target, forMs);

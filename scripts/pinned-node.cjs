@@ -216,8 +216,8 @@ function isMusl() {
 }
 
 /**
- * Downloads, checks and unpacks into a temporary folder next to the target, and renames it. Removes folders that killed
- * processes left. Concurrent processes use different folders, and the first one to finish wins.
+ * Downloads, checks and unpacks the archive into a temporary folder next to the target, and renames the folder. Removes
+ * folders that killed processes left. Concurrent processes use different folders, and the first one to finish wins.
  */
 function fetchNode(wanted) {
   const parent = path.dirname(wanted.folder);

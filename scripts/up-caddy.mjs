@@ -16,7 +16,7 @@ export async function installWithCaddy(enginePackages, args) {
   const caddy = lacksCaddy(args) ? ["caddy"] : [];
   if (enginePackages.length > 0) {
     const why = `Berth needs a container engine${caddy.length > 0 ? ", and Caddy in front of the apps" : ""}`;
-    // These packages are for the image of the example: see base-image.mjs.
+    // Busybox is for the image of the example: see base-image.mjs.
     const busybox = which("busybox") ? [] : ["busybox-static"];
     await aptInstall(enginePackages, why, { optional: [...caddy, ...busybox] });
   } else if (caddy.length > 0 && isDebianLike() && isRoot()) {
@@ -46,7 +46,10 @@ function stopService() {
   spawnSync("systemctl", ["disable", "--now", "caddy"], { stdio: ["ignore", "ignore", 2] });
 }
 
-/** If the user is root, apt-get has failed already, because releases such as Ubuntu 22.04 lack the package. */
+/**
+ * Returns the advice for installing Caddy. If the user is root, apt-get has failed already, because releases such as
+ * Ubuntu 22.04 lack the package.
+ */
 function installHint() {
   return isDebianLike() && !isRoot()
     ? "sudo apt-get install caddy, and start Berth again"

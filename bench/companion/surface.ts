@@ -50,7 +50,7 @@ export interface SurfaceState {
   readonly rssBytes: number;
   /** The processor time of all threads since the start. */
   readonly cpuMs: number;
-  /** The median duration of some sequential appends of one entry each, in milliseconds. */
+  /** The median duration of some sequential appends of one ledger entry each, in milliseconds. */
   readonly appendMs: number;
 }
 

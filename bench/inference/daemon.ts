@@ -79,7 +79,7 @@ export async function readState(socketPath: string): Promise<StateView> {
   });
 }
 
-/** Starts the library alone with the same model and number of threads; see bare-llama.ts. */
+/** Starts the library alone with the model and the number of threads that Berth uses; see bare-llama.ts. */
 export class BareLlama implements AsyncDisposable {
   readonly #child: ChildProcess;
 
@@ -108,7 +108,7 @@ export class BareLlama implements AsyncDisposable {
   }
 }
 
-/** Starts llama-server with the same model if `LLAMA_SERVER` names the program. */
+/** Starts llama-server with the benchmark's model, if `LLAMA_SERVER` names the program. */
 export async function startLlamaServer(
   program: string,
   model: string,

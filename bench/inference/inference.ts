@@ -15,7 +15,7 @@ const WORDS = "the quick brown fox jumps over the lazy dog ";
 interface Load {
   readonly preset: Preset;
   readonly answerTokens: number;
-  /** The aims of the figures; undefined if there are none. */
+  /** The values that the figures should reach; undefined if none are set for the model. */
   readonly aims: { readonly one: number; readonly eight: number } | undefined;
 }
 
@@ -250,7 +250,7 @@ function computeSpeed(
   return { firstMs: firstTokenMs, perSecond: ((tokens - 1) * 1000) / restMs };
 }
 
-/** Runs `task` as soon as each of `count` background streams has produced text. */
+/** Runs `task` when each of `count` background streams has produced text. */
 async function withBackgroundLoad<T>(
   url: string,
   count: number,

@@ -145,7 +145,7 @@ function bareQueries(file: string): number[] {
   return took;
 }
 
-/** Measures the dot products of one query with the same number of vectors. */
+/** Measures the dot products of one query with `count` vectors. */
 function bareLoop(count: number): number[] {
   const d = DIMENSIONS;
   const vectors = new Float32Array(count * d).map((_, at) => Math.sin(at));

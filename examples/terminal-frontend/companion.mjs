@@ -21,7 +21,7 @@ export class Companion {
   #early = [];
   #isAsking = false;
 
-  /** Rejects if there is no session bus or no companion. */
+  /** Connects to the companion. Rejects if there is no session bus or no companion. */
   async connect() {
     const bus = dbus.sessionBus();
     this.#bus = bus;

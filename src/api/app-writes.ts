@@ -14,7 +14,7 @@ import { waitForApp } from "./wait-for-app.ts";
 
 const EVENTS_SHOWN = 20;
 
-/** Throws NotFoundError if there is no such app. */
+/** Returns the app with this name. Throws NotFoundError if there is none. */
 export function requireApp(context: ApiContext, name: string): Resource<"App"> {
   const app = context.store.get("App", name);
   if (!app) throw appNotFoundError(name);

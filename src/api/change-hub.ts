@@ -21,7 +21,7 @@ export class ChangeHub implements Disposable {
     });
   }
 
-  /** Returns a function that removes the listener. */
+  /** Calls the listener at each change in the store. Returns a function that removes the listener. */
   onChange(listener: ChangeListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

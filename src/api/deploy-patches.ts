@@ -22,7 +22,8 @@ export function createImagePatch(image: string, nowMs: number): DeployPatch {
 }
 
 /**
- * Fields that the request omits get their defaults, except the settings for following the repository, which are kept.
+ * Creates the patch of a deploy from a git repository. Fields that the request omits get their defaults, except the
+ * settings for following the repository, which are kept.
  */
 export function createGitPatch(git: GitDeploy, nowMs: number): DeployPatch {
   const { url, ref, path, dockerfile, credential } = git;

@@ -31,7 +31,10 @@ export class StreamSlots {
     return this.#open;
   }
 
-  /** Returns a function that releases the slot. Throws BerthError `too_many_requests`. */
+  /**
+   * Takes a slot, and returns a function that releases it. Throws BerthError `too_many_requests` if all slots are
+   * taken.
+   */
   acquire(): () => void {
     if (this.#open >= STREAMS_MAX) {
       throw new BerthError("too_many_requests", `there are ${STREAMS_MAX} open streams already`, {
@@ -50,7 +53,7 @@ export class StreamSlots {
 
 /**
  * A response with server-sent events and heartbeats. A reader that falls too far behind is disconnected, so that the
- * buffer stays bounded; it can resume with Last-Event-ID.
+ * buffer stays bounded; the reader can resume with Last-Event-ID.
  */
 export class EventStream {
   readonly #readable: Readable;

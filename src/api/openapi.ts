@@ -7,7 +7,10 @@ import type { Api, ApiContext } from "./api-context.ts";
 import { withComponents } from "./openapi-components.ts";
 import { NoQuery, responses, unserialized } from "./route-schemas.ts";
 
-/** Generates the document from the schemas that validate and serialize, so that they cannot differ. */
+/**
+ * Generates the OpenAPI document from the schemas that validate requests and serialize responses, so that the document
+ * always agrees with the behaviour.
+ */
 export async function registerOpenApi(api: Api, context: ApiContext): Promise<void> {
   await api.register(swagger, {
     convertConstToEnum: false,

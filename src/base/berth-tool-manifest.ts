@@ -54,7 +54,7 @@ const undoId = {
   type: "string",
   pattern: "^[0-9a-f]{32}$",
   maxLength: 32,
-  description: "the undo_id that the call returned which is now undone",
+  description: "undo_id in the result of the call that is to be undone",
 } as const;
 
 const nameOnlySchema = {

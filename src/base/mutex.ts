@@ -42,7 +42,7 @@ export class KeyedMutex {
     while (this.#queues.size > 0) {
       const mutexes = [...this.#queues.values()].map(({ mutex }) => mutex.waitUntilIdle());
       await Promise.all(mutexes);
-      // The entry is removed by a `finally` that runs after the mutex has settled, so the loop checks again.
+      // The entry of a key is removed by a `finally` that runs after the mutex has settled, so the loop checks again.
       await Promise.resolve();
     }
   }

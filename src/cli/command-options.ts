@@ -60,7 +60,7 @@ export function addSettingOptions(
   return command;
 }
 
-/** Adds the two ways to name files: as arguments, and with -f. `requireFiles` reads both. */
+/** Adds the argument and the option -f, both of which name files. `requireFiles` reads both. */
 export function addFilenameOption(command: Command): Command {
   return command
     .argument("[file...]", "files and folders, as with -f")

@@ -8,8 +8,8 @@ import { UsageError } from "./cli-errors.ts";
 import { readAll } from "./read-input.ts";
 
 /**
- * The file names that Compose looks for if the user names no file. It merges the first override file that exists over
- * the first standard file that exists.
+ * The file names that Compose looks for if the user names no file. Compose merges the first existing override file over
+ * the first existing standard file.
  */
 const standardNames = [
   "compose.yaml",

@@ -9,7 +9,7 @@ import { UsageError } from "./cli-errors.ts";
 export interface ServerAssistant {
   /** The address of the assistant; null while the assistant does not run. */
   readonly url: string | null;
-  /** Null if the server has no assistant. */
+  /** The data directory of the assistant; null if the server has no assistant. */
   readonly dataDir: string | null;
 }
 

@@ -7,7 +7,9 @@ import { addSettingOptions } from "./command-options.ts";
 /** --data-dir and --config are flags of the program, before any verb. */
 const { dataDir: _, ...verbSettings } = serverSettings;
 
-/** Adds the options without checks: `loadConfig` validates the values of all sources, with the same messages. */
+/**
+ * Adds the server's options without checks: `loadConfig` validates the values of all sources, with the same messages.
+ */
 export function addServerOptions(command: Command): Command {
   return addSettingOptions(command, verbSettings);
 }

@@ -33,9 +33,9 @@ export interface ServerTargetOptions {
 }
 
 /**
- * Finds the server to talk to and its token: --url or BERTH_URL; else the server of this machine's data
- * directory, with its local token; else the server of the last `berth login`. BERTH_TOKEN replaces any token.
- * Throws BerthError `server_unreachable` with the commands to try if there is none.
+ * Finds the server to talk to and its token: --url or BERTH_URL; else the server of this machine's data directory, with
+ * its local token; else the server of the last `berth login`. BERTH_TOKEN replaces any token. Throws BerthError
+ * `server_unreachable` with the commands to try if no server is found.
  */
 export function findServerTarget(options: ServerTargetOptions): ServerTarget {
   const { environment } = options;
@@ -122,7 +122,7 @@ function isServer({ api, api_url: url }: ReadyFile, origin: string): boolean {
   return normalizeLoopback(api) === normalizeLoopback(origin) || url === originOf(origin);
 }
 
-/** localhost, [::1] and 127.0.0.1 name the same server. */
+/** Returns the same URL for localhost, [::1] and 127.0.0.1, which name the same server. */
 function normalizeLoopback(url: string): string {
   return originOf(url).replace(/\/\/(localhost|\[::1\])(?=:|$)/, "//127.0.0.1");
 }

@@ -35,7 +35,9 @@ export interface Scalar extends LocatedNode {
   readonly text: string;
   /** The names of variables in the text that are not set. */
   readonly unsetVariables?: readonly string[];
-  /** The reason why variables in the text cannot be expanded, as in `${NAME:?reason}`; undefined if they can. */
+  /**
+   * The reason why variables in the text cannot be expanded, as in `${NAME:?reason}`; undefined if all can be expanded.
+   */
   readonly failure?: string;
 }
 

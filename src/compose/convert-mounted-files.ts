@@ -86,8 +86,8 @@ function isReadByCommand(conversion: ServiceConversion, target: string): boolean
 }
 
 /**
- * Replaces variables that name the missing file by variables that get their value from a Secret: by convention,
- * images that read `NAME_FILE` also read `NAME`. Returns false if no variable names the file.
+ * Replaces variables that name a missing file by variables that get their value from a Secret: by convention, images
+ * that read `NAME_FILE` also read `NAME`. Returns false if no variable names the file.
  */
 function replaceFileVariables(
   conversion: ServiceConversion,

@@ -171,7 +171,7 @@ function isExternalVolume(declared: ComposeNode | undefined): boolean {
   return external !== undefined && !isNull(external) && !isFalse(external);
 }
 
-/** Returns a command line that copies the data of the old volume. It must run while both apps are stopped. */
+/** Returns a hint with the commands that stop the app and copy the data of the Compose volume to the app's volume. */
 function createCopyHint(
   conversion: ServiceConversion,
   source: string,

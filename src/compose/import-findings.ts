@@ -32,7 +32,7 @@ export interface ImportFinding {
   readonly hint?: string;
 }
 
-/** An error in a whole file, or in a file that it names. */
+/** An error that concerns a whole file, or another file that the file names. */
 export type FailedFinding = ImportFinding & { readonly level: "failed" };
 
 export function createFailedFinding(

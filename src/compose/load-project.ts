@@ -29,7 +29,7 @@ export type FileText = { readonly text: string } | { readonly problem: string };
  */
 export interface ComposeFileReader {
   read(path: string): FileText;
-  /** Lists the text files below a folder, up to a limit, or the file itself. */
+  /** Lists the text files below a folder, up to a limit. For the path of a file, lists only that file. */
   list?(path: string): readonly string[];
   /**
    * Returns the path with its links resolved, as far as it exists. If a reader lacks this function, no path is
@@ -51,7 +51,7 @@ export interface ComposeProject {
   readonly networks: Mapping;
   readonly secrets: Mapping;
   readonly configs: Mapping;
-  /** The other top-level keys of the files. */
+  /** The top-level keys of the files that no other field of this interface contains. */
   readonly others: readonly Entry[];
   readonly variables: Variables;
   /** Names of services of which a part could not be read. */

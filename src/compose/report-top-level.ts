@@ -10,7 +10,7 @@ import type { FindingList } from "./import-findings.ts";
 import type { ComposeProject } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
 
-/** Reports the sections of a file outside `services`. `used` are the bodies of the included services. */
+/** Reports the top-level sections of a file other than `services`. `used` are the bodies of the included services. */
 export function reportTopLevel(
   project: ComposeProject,
   used: readonly ComposeNode[],

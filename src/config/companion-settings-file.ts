@@ -9,7 +9,7 @@ import { findNearest } from "../base/spelling-suggestions.ts";
 import { ConfigError } from "./config-error.ts";
 import { readConfigYaml } from "./config-yaml.ts";
 
-/** A name that is allowed in a provenance label such as `file:notes`. */
+/** Matches a folder name that is allowed in a provenance label such as `file:notes`. */
 const FOLDER_NAME_PATTERN = "^[a-z0-9][a-z0-9_.-]{0,63}$";
 const FILE_BYTES_MAX = 1_048_576;
 /** Matches the id or alias of a local model, or `remote:<provider>:<model>`. */

@@ -33,7 +33,7 @@ export interface Config {
   readonly listen: { readonly host: string; readonly port: number };
   /** The certificate of the API and its key; undefined if the API speaks plain HTTP. */
   readonly tls: TlsFiles | undefined;
-  /** Addresses and networks of reverse proxies whose X-Forwarded-For header is believed. */
+  /** Addresses and networks of reverse proxies whose X-Forwarded-For header is trusted. */
   readonly trustedProxies: readonly string[];
   /** The host name under which the ingress serves the API over HTTPS; undefined if it does not. */
   readonly apiDomain: string | undefined;

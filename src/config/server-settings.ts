@@ -48,7 +48,7 @@ export const serverSettings = {
   templatesDir: setting({
     key: "templates_dir",
     argument: "<dir>",
-    help: "more templates (BERTH_TEMPLATES_DIR)",
+    help: "folder with more templates (BERTH_TEMPLATES_DIR)",
     default: undefined,
     ...folder(),
   }),
@@ -199,7 +199,7 @@ export const serverSettings = {
   specsGitUrl: setting({
     key: "specs_git_url",
     argument: "<url>",
-    help: "repository to keep in the specs folder (BERTH_SPECS_GIT_URL)",
+    help: "git repository to synchronise into the specs folder (BERTH_SPECS_GIT_URL)",
     default: undefined,
     ...text(
       /^((https?|ssh):\/\/[^\s]+|[^\s@/]+@[^\s:/]+:[^\s]+)$/,

@@ -10,7 +10,7 @@ export interface EffectiveApp {
   readonly source: AppSource | undefined;
   readonly build: EffectiveBuild;
   /**
-   * The domain in the spec. If it is undefined, the App's domain is its name below the base domain, which this file
+   * The domain in the spec. If it is undefined, the App's domain is its name below the base domain, which this module
    * does not know.
    */
   readonly domain: string | undefined;
@@ -76,7 +76,10 @@ export interface EffectiveIngress {
   readonly stripPrefix: boolean;
   /** Name of a Secret with a password for each user. */
   readonly basicAuthSecret: string | undefined;
-  /** Maintenance page; undefined: the App serves requests. At most one of message and html is set. */
+  /**
+   * The maintenance page that is served instead of the App; undefined if the App serves requests. At most one of
+   * message and html is set.
+   */
   readonly maintenance:
     | { readonly message: string | undefined; readonly html: string | undefined }
     | undefined;

@@ -49,7 +49,10 @@ export const GitSource = Type.Object(
       Type.String({ maxLength: 1024, description: "folder of the repository that is built" }),
     ),
     dockerfile: Type.Optional(
-      Type.String({ maxLength: 1024, description: "relative to path; default: Dockerfile" }),
+      Type.String({
+        maxLength: 1024,
+        description: "path of the Dockerfile, relative to the field path; default: Dockerfile",
+      }),
     ),
     credential: Type.Optional(Name),
     interval: Type.Optional(Duration),
@@ -98,7 +101,8 @@ export const BuildOptions = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 1024,
-        description: "relative to the source; default: Dockerfile, or a generated one",
+        description:
+          "path of the Dockerfile, relative to the source; default: Dockerfile, or a generated one",
       }),
     ),
     target: Type.Optional(
@@ -108,13 +112,17 @@ export const BuildOptions = Type.Object(
       Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]*$" }), Type.String(), {
         maxProperties: 200,
         additionalProperties: false,
-        description: "build arguments; they stay readable in the image's history: no secrets",
+        description:
+          "build arguments, but no secrets, because they stay readable in the image's history",
       }),
     ),
     language: Type.Optional(
       Type.Union(
         [Type.Literal("node"), Type.Literal("python"), Type.Literal("go"), Type.Literal("static")],
-        { description: "for a generated Dockerfile; default: detected from the files" },
+        {
+          description:
+            "language for which Berth generates a Dockerfile; default: detected from the files",
+        },
       ),
     ),
     baseImage: Type.Optional(
@@ -122,7 +130,7 @@ export const BuildOptions = Type.Object(
         minLength: 1,
         maxLength: 512,
         pattern: "^[^\\s]+$",
-        description: "for a generated Dockerfile",
+        description: "an image on which the generated Dockerfile is based",
       }),
     ),
   },
@@ -137,10 +145,13 @@ export const Redirect = Type.Object(
       Type.String({
         pattern: "^https?://[^\\s]+$",
         maxLength: 2048,
-        description: "default: the app's own domain; path and query are kept",
+        description:
+          "an http or https URL, to which path and query are added; default: the app's own domain",
       }),
     ),
-    permanent: Type.Optional(Type.Boolean({ description: "308 in place of 307" })),
+    permanent: Type.Optional(
+      Type.Boolean({ description: "true: status 308 (permanent) instead of 307" }),
+    ),
   },
   closed,
 );
@@ -149,7 +160,10 @@ export const Redirect = Type.Object(
 export const IngressOptions = Type.Object(
   {
     domains: Type.Optional(
-      Type.Array(Domain, { maxItems: 100, description: "domains in addition to domain" }),
+      Type.Array(Domain, {
+        maxItems: 100,
+        description: "domains of the app in addition to the field domain",
+      }),
     ),
     redirects: Type.Optional(Type.Array(Redirect, { maxItems: 100 })),
     pathPrefix: Type.Optional(
@@ -160,7 +174,7 @@ export const IngressOptions = Type.Object(
       }),
     ),
     stripPrefix: Type.Optional(
-      Type.Boolean({ description: "true: the app sees paths without pathPrefix" }),
+      Type.Boolean({ description: "true: the app receives paths without pathPrefix" }),
     ),
     basicAuth: Type.Optional(
       Type.Object(
@@ -214,7 +228,7 @@ export const PublishedPort = Type.Object(
     address: Type.Optional(
       Type.String({
         pattern: "^[0-9a-fA-F.:]+$",
-        description: "default: every address of the machine",
+        description: "an IP address of the machine; default: every address",
       }),
     ),
   },

@@ -76,7 +76,7 @@ export interface RolloutWindow {
   readonly outcome: "open" | "passed" | "failed";
   /** The time since which the new version is observed; null while it is not ready. */
   readonly since: number | null;
-  /** The end of a window that passed. */
+  /** The time at which the observation ended because the new version passed; null before that, and after a failure. */
   readonly endedAt: number | null;
   /**
    * The containers of the new version with their times of start, as they were at `since`. A container with another time

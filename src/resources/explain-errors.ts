@@ -116,7 +116,7 @@ function explainUnknownKey(
   };
 }
 
-/** Rules for the keys of mappings with free keys, by the key of the mapping. */
+/** Rules for the keys of mappings whose keys users choose, such as `env`, by the name of the mapping. */
 const keyRules: Readonly<Record<string, string>> = {
   env: "the name of a variable has letters, digits, _ . and -, and does not start with a digit",
   args: "the name of a build argument has letters, digits and _, and does not start with a digit",

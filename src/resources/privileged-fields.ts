@@ -5,7 +5,9 @@ import { formatDottedPath, formatPointer } from "./json-pointer.ts";
 export type PrivilegedField =
   /** The field mounts a file or folder of the machine, which may be a socket or a device. */
   | { readonly type: "hostPath"; readonly pointer: string; readonly path: string }
-  /** The field builds a folder of the machine, and thereby copies the folder into an image. */
+  /**
+   * The field makes Berth build an image from a folder of the machine, and thereby copies the folder into the image.
+   */
   | { readonly type: "localSource"; readonly pointer: string; readonly path: string };
 
 /**

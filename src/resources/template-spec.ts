@@ -14,7 +14,7 @@ export const TemplateParameter = Type.Object(
       Type.Integer({
         minimum: 8,
         maximum: 256,
-        description: "characters of a random value that is generated if none is given",
+        description: "length of the random value that Berth generates if the user gives none",
       }),
     ),
     secret: Type.Optional(

@@ -28,7 +28,10 @@ export interface RelayTrap {
   readonly act: () => void;
 }
 
-/** A record of the lease is a volume that Berth replaces every 20 s, so these requests do not count as changes. */
+/**
+ * A record of the lease is a volume that Berth replaces every 20 s, so requests for such a volume do not count as
+ * changes.
+ */
 const LEASE_RECORD = /berth-\w+_lease-\d+/;
 
 /** A relay between Berth and the engine on a Unix socket. It forwards everything, and can interfere with one request. */
@@ -85,7 +88,7 @@ export class EngineRelay implements AsyncDisposable {
 
   async #pass(incoming: IncomingMessage, answer: ServerResponse): Promise<void> {
     const path = (incoming.url ?? "").replace(/^\/v[\d.]+/, "").replace(/\?.*$/, "");
-    // The name of a new volume is in the body.
+    // The request that creates a volume has the volume's name in its body.
     const body = path === "/volumes/create" ? await buffer(incoming) : undefined;
     const isLease = LEASE_RECORD.test(body?.toString() ?? path);
     const trap = isLease ? undefined : this.#trapFor(incoming.method ?? "GET", path);

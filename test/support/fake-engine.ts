@@ -65,7 +65,7 @@ export interface FakeContainer {
   readonly spec: ContainerSpec;
   readonly image: FakeImage;
   readonly imageId: string;
-  /** Settings that another program has given to it, such as Privileged. */
+  /** Settings that another program has given to the container, such as Privileged. */
   readonly foreign: readonly string[];
   state: ContainerState;
   exitCode: number | null;

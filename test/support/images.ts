@@ -22,12 +22,12 @@ import { engineRequest } from "../../scripts/engine.mjs";
  * GET /env returns the environment. `rm /www/healthz` in the container makes it unhealthy.
  */
 export const WEB = "berth.test/web:1";
-/** An image of the same web server with another version. */
+/** An image of the web server of `WEB`, in another version. */
 export const WEB_2 = "berth.test/web:2";
 /**
  * An image of a web server on Node that shuts down gracefully: it completes its requests before it exits.
  *
- *   BODY=text          response to GET / and, after that time, to /slow?ms=5000
+ *   BODY=text          response to GET /, and after 5000 ms to GET /slow?ms=5000
  *   PORT=8080          port that it listens on
  *   HEALTHY=never      GET /healthz answers 500
  *   EXIT_AFTER=300     milliseconds until it exits with 1; 0: before it listens

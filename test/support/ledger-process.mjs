@@ -42,5 +42,5 @@ for await (const line of createInterface({ input: process.stdin })) {
   }
 }
 await ledger[Symbol.asyncDispose]();
-// An open pipe would keep the process running.
+// Standard input is closed, because an open pipe would keep the process running.
 process.stdin.destroy();

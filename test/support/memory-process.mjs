@@ -41,5 +41,5 @@ for await (const line of createInterface({ input: process.stdin })) {
   );
 }
 await memory[Symbol.asyncDispose]();
-// An open pipe would keep the process running.
+// Standard input is closed, because an open pipe would keep the process running.
 process.stdin.destroy();

@@ -358,7 +358,7 @@ class ScriptedStream implements TokenStream {
   }
 }
 
-/** Matches a token: a word with the blank before it. */
+/** Splits a text into tokens: words, each with the blank before it. */
 export function splitWords(text: string): string[] {
   return text.match(/\s?\S+|\s/g) ?? [];
 }

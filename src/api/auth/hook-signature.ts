@@ -3,8 +3,8 @@ import type { IncomingHttpHeaders } from "node:http";
 
 /**
  * Returns true if the caller of a webhook knows the secret. GitHub, Gitea and Forgejo sign the body (HMAC with
- * SHA-256); GitLab sends the secret itself. One valid header is enough, since some send several. The comparison takes
- * constant time.
+ * SHA-256); GitLab sends the secret itself. One valid header is enough, because some servers send several. The
+ * comparison takes constant time.
  */
 export function isSignedHook(headers: IncomingHttpHeaders, body: Buffer, secret: string): boolean {
   const expected = createHmac("sha256", secret).update(body).digest("hex");

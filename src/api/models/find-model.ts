@@ -127,7 +127,7 @@ export function createModelManifest(
   }
   const { id, path } = found.file;
   if (path === null) throw noModelFileError(id);
-  // A Model for this file may have the id of the file as its name; the file itself does not make the name taken.
+  // A new Model for this file may have the id of the file as its name, although `isNameTaken` returns true for it.
   const isOther = (name: string) => name !== id && isNameTaken(context, name);
   return { metadata: { name: chooseModelName({ id }, isOther) }, spec: { source: path } };
 }

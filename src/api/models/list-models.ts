@@ -66,7 +66,7 @@ export function hasQuantization({ spec, status }: Resource<"Model">, wanted: str
   ].some((quantization) => quantization?.toLowerCase() === wanted.toLowerCase());
 }
 
-/** Returns the files in the assistant's own folder without a Model. */
+/** Returns the files in the assistant's own folder for which there is no Model. */
 export function listAssistantModels({ store, control }: ModelListDependencies): AssistantModel[] {
   const models = store.list("Model");
   const names = new Set(models.map(({ metadata }) => metadata.name));

@@ -175,7 +175,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Change fields of an app's spec",
         description:
-          "A merge patch (RFC 7396): fields that are not given stay, null removes a field. Changing a field that a spec file owns returns 409 unless forced.",
+          "A merge patch (RFC 7396): fields that are left out keep their values, null removes a field. Changing a field that a spec file owns returns 409 unless forced.",
         tags: ["apps"],
         params: NameParams,
         body: PatchAppBody,

@@ -18,7 +18,8 @@ export function healthRoutes(api: Api, context: ApiContext): void {
     },
     async () => {
       const engine = control.engine();
-      // This route needs no token, so only `berth status` names the host and the data directory of the other server.
+      // This route needs no token, so it does not name the host and the data directory of the other server, as `berth
+      // status` does.
       const otherWriter =
         engine.connected && engine.otherWriter !== null
           ? "another Berth with the same identity writes to the engine; see `berth status`"

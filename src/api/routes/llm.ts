@@ -224,7 +224,10 @@ export function llmRoutes(api: Api, context: ApiContext): void {
     return modelDetails(getModelView(context, model), model, events);
   }
 
-  /** Throws like `findKnownModel`, and ConflictError `wrong_state` if the id does not belong to a Model. */
+  /**
+   * Returns the Model with this id. Throws the errors of `findKnownModel`, and ConflictError `wrong_state` if the id
+   * does not belong to a Model.
+   */
   function requireResource(id: string): Resource<"Model"> {
     const found = findKnownModel(context, id);
     if (found.type === "resource") return found.model;

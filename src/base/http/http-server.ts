@@ -22,7 +22,7 @@ const compileSerializer = SerializerSelector()();
 
 export interface HttpServerOptions {
   readonly clock: Clock;
-  /** The time that requests in progress have to end when the server closes. */
+  /** The time in which requests in progress may finish when the server closes. */
   readonly closeGraceMs: number;
   /** Called when the server begins to close. */
   readonly onClosing: () => void;
@@ -30,7 +30,7 @@ export interface HttpServerOptions {
   readonly toMalformedResponse: (status: number, message: string) => MalformedRequestResponse;
   /** The accepted content types of request bodies. Fastify refuses all others. */
   readonly jsonContentType: RegExp;
-  /** Parses a body, and throws the error to respond with. */
+  /** Parses a body. Throws the error that the server responds with if the body is not valid. */
   readonly parseJson: (body: Buffer, request: FastifyRequest) => unknown;
   /** Additional options of Fastify itself. */
   readonly fastify: FastifyHttpOptions<Server>;

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../clock.ts";
 
-/** A connection whose client still sends more than this is not used for another request. */
+/** A connection is used for another request only if the client sends no more than this after the response. */
 const KEPT_OPEN_BYTES_MAX = 64 * 2 ** 20;
 /** The server stops waiting for the rest of a body when the client has sent nothing for this time. */
 const IDLE_MS_MAX = 5_000;

@@ -8,16 +8,16 @@ import type { ChatBackendEvent } from "./chat-backend.ts";
 export interface PrintedAnswer {
   readonly text: string;
   readonly thoughts: string;
-  /** Undefined if the user stopped the answer or refused a permission. */
+  /** The event that ended the answer; undefined if the user stopped the answer or refused a permission. */
   readonly end: ChatEndEvent | undefined;
   /** Describes the refused permission. */
   readonly denied: string | undefined;
 }
 
 export interface PrintAnswerOptions {
-  /** Prints the model's thoughts in addition to its answer. */
+  /** If true, the model's thoughts are printed in addition to its answer. */
   readonly shouldShowThoughts: boolean;
-  /** Prints nothing, because the caller prints the whole answer. */
+  /** If true, nothing is printed, because the caller prints the whole answer. */
   readonly isSilent: boolean;
   /** The text that a terminal shows until the first token arrives. */
   readonly waitingText: string;
@@ -95,7 +95,7 @@ class AnswerWriter {
   async writeText(piece: string): Promise<void> {
     if (this.#isSilent) return;
     if (this.#last === "thought") this.#endThoughts();
-    // Some templates emit line breaks between thoughts and answer.
+    // Some chat templates emit line breaks between thoughts and answer.
     const text =
       this.#last === "text"
         ? stripControlCharacters(piece)

@@ -15,7 +15,9 @@ export interface PromptedCall {
   readonly spec: ConfirmationSpec;
 }
 
-/** Returns `modal` if the call is destructive, or is treated as destructive because of its provenance. */
+/**
+ * Returns `modal` if the call is destructive, or is treated as destructive because of its provenance; otherwise `chip`.
+ */
 export function choosePromptKind(spec: ConfirmationSpec): PromptedCall["kind"] {
   return spec.effectiveTier === "destructive" ? "modal" : "chip";
 }
@@ -31,7 +33,7 @@ const DECLINE_MS_MAX = 3000;
 
 /**
  * Shows a call that waits for confirmation at the terminal, asks the user, and sends the decision to the companion.
- * Ctrl-C declines the call, and so does the signal if it aborts during the question. If another client decides first, a
+ * Ctrl-C declines the call, and so does an abort of the signal during the question. If another client decides first, a
  * note says so, and the result of that decision is returned. Rejects with the errors of `confirmCall`.
  */
 export async function decideCall(

@@ -37,12 +37,15 @@ export class ParkedCallWatcher implements Disposable {
     return this.#listParked().length;
   }
 
-  /** Returns undefined if no such waiting call is known. */
+  /** Returns the spec of a waiting call; undefined if no such call is known. */
   find(callId: bigint): ConfirmationSpec | undefined {
     return this.#ended.has(callId) ? undefined : this.#specs.get(callId);
   }
 
-  /** Resolves with undefined if the companion does not announce the call within two seconds. */
+  /**
+   * Resolves with the spec of the call, or with undefined if the companion does not announce the call within two
+   * seconds.
+   */
   async waitForSpec(callId: bigint, signal: AbortSignal): Promise<ConfirmationSpec | undefined> {
     const late = AbortSignal.timeout(SPEC_MS_MAX);
     try {
@@ -69,7 +72,9 @@ export class ParkedCallWatcher implements Disposable {
     this.#unsubscribe();
   }
 
-  /** Sorts by id: a call that was announced while the list was fetched may be out of order. */
+  /**
+   * Lists the waiting calls by id, because a call that was announced while the list was fetched may be out of order.
+   */
   #listParked(): (readonly [bigint, ConfirmationSpec])[] {
     return [...this.#specs]
       .filter(([id]) => !this.#ended.has(id))

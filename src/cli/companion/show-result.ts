@@ -24,7 +24,7 @@ export async function showCallResult(
 }
 
 function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: CallDetail): void {
-  // The user has declined the call, so this is not an error.
+  // A call that the user has declined is not an error.
   if (detail.code === "declined") return cli.note(`call ${callId} is declined; nothing was done`);
   const { red, cyan } = cli.errorColours;
   const reason = sanitizeLine(detail.message === "" ? detail.code : detail.message);

@@ -61,7 +61,7 @@ async function noteMissingEngine(cli: Cli, client: Client, name: string): Promis
   );
 }
 
-/** Throws BerthError `timeout` if the app still exists after `timeoutMs`. */
+/** Waits until the app is deleted. Throws BerthError `timeout` if the app still exists after `timeoutMs`. */
 export async function waitForAppDeleted(
   client: Client,
   name: string,
@@ -122,7 +122,9 @@ async function findServing(client: Client, name: string): Promise<string | undef
   }
 }
 
-/** Replaces the API's hint, which names a route, with commands of the command line. */
+/**
+ * Creates the error for a failed app. Replaces the API's hint, which names a route, with commands of the command line.
+ */
 function appFailedError(
   name: string,
   error: ApiError,

@@ -116,7 +116,10 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
   );
 }
 
-/** Uses Node's HTTP client, because the command line does not import the server's client of the container engine. */
+/**
+ * Sends a request to the container engine with Node's HTTP client, because the command line does not import the
+ * server's client of the engine.
+ */
 function requestEngine(host: string, path: string): Promise<Record<string, unknown>> {
   return new Promise((resolve, reject) => {
     const target = host.startsWith("unix://")

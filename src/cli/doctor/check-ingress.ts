@@ -60,7 +60,7 @@ export async function checkIngressStart(context: DoctorContext): Promise<DoctorF
   ];
 }
 
-/** Repositories over ssh need git and ssh; those over https need neither. */
+/** Checks git and ssh. Repositories over ssh need both; those over https need neither. */
 export function checkGit({ environment }: DoctorContext): DoctorFinding {
   const searchPath = getProgramSearchPath(environment);
   const missing = ["git", "ssh"].filter((name) => findProgram(name, searchPath) === undefined);

@@ -85,7 +85,7 @@ async function showProgress(
 }
 
 function hasReached(model: ModelDetails, until: FollowOptions["until"]): boolean {
-  // The status belongs to an older generation.
+  // A status of an older generation does not count.
   if ((model.observed_generation ?? 0) < (model.generation ?? 0)) return false;
   if (model.status === "running") return true;
   return until === "disk" && (model.status === "ready" || model.status === "starting");

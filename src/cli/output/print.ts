@@ -18,11 +18,11 @@ export interface ListingInput<T> {
 /** A listing with its columns, independent of the type of its rows. */
 export interface Listing {
   readonly names: readonly string[];
-  /** The values whose change --watch reports, one string for each name. */
+  /** The values whose change --watch reports, one text for each of `names`. */
   readonly fingerprints: readonly string[];
   readonly document: unknown;
   readonly empty: string;
-  /** Formats the table: a header, then one line for each name, in the same order. */
+  /** Formats the table: a header, then one line for each of `names`, in the same order. */
   table(format: OutputFormat | undefined, width: number | undefined, widthsMin?: number[]): string;
 }
 

@@ -230,8 +230,8 @@ function loginText(ready: ReadyFile, password: string | undefined, cli: Cli): st
 }
 
 /**
- * The command line finds a server through the environment. For a server that was started with --data-dir, the user must
- * export the directory as a variable.
+ * Returns the command that exports the data directory as a variable, if the server was started with --data-dir: the
+ * command line finds a server through the environment.
  */
 function dataDirStep({ io }: Cli, { data_dir: dataDir }: ReadyFile): [string, string][] {
   const { environment, workingDirectory } = io;

@@ -158,7 +158,7 @@ function parsePublicServices(values: readonly string[]): Map<string, number | un
   );
 }
 
-/** The absolute path of the output folder; undefined for standard output. */
+/** Returns the absolute path of the output folder; undefined for standard output. */
 function resolveOutputFolder(cli: Cli, output: string | undefined): string | undefined {
   if (output === undefined || output === "-") return undefined;
   // The user may mean a format, as after -o of other verbs; a folder with the name of a format is unlikely.

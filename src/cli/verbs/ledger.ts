@@ -19,7 +19,7 @@ type Verdict = ReturnType<OfflineLedger["verify"]>;
 
 const SEQ_MAX = 2 ** 40;
 
-/** Adds the verb `ledger`. It reads the ledger's files itself, with or without a running daemon. */
+/** Adds the verb `ledger`. The verb reads the ledger's files, with or without a running daemon. */
 export function addLedger(program: Command, cli: Cli): void {
   const ledger = addExamples(
     program
@@ -203,7 +203,7 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
         .command("checkpoint")
         .summary("print the newest signed checkpoint, to keep elsewhere")
         .description(
-          "Prints the signed size and root of the ledger. A copy on another machine lets you check later that the ledger still contains its present entries. With --from SIZE it also prints, as JSON, a proof that the ledger has only grown since it had that size.",
+          "Prints the signed size and root of the ledger. If you keep this output on another machine, you can check later that the ledger still contains its present entries. With --from SIZE it also prints, as JSON, a proof that the ledger has only grown since it had that size.",
         )
         .option("--from <size>", "earlier size of the ledger", integerBetween(0, SEQ_MAX)),
     ),

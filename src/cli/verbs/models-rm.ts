@@ -48,7 +48,7 @@ export function addRemove(models: Command, cli: Cli): void {
   });
 }
 
-/** Resolves to undefined for a missing model with --ignore-not-found. */
+/** Fetches a model. Resolves to undefined if the model is missing and --ignore-not-found is given. */
 async function fetchModel(
   client: Client,
   word: string,

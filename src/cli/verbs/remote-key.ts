@@ -7,8 +7,8 @@ import { askSecret, canPrompt } from "../prompt.ts";
 /** The longest key that the companion accepts. */
 const KEY_BYTES_MAX = 16 * 1024;
 /**
- * The largest input that is read. It exceeds KEY_BYTES_MAX, so that a file that contains no key is reported as a key
- * that is too long.
+ * The largest input that is read. It exceeds KEY_BYTES_MAX, so that a file that is not a key is reported as a key that
+ * is too long.
  */
 const INPUT_BYTES_MAX = 1024 * 1024;
 

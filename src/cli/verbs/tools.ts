@@ -75,7 +75,7 @@ function addApprove(tools: Command, cli: Cli): void {
       .command("approve")
       .summary("approve a tool that differs from its manifest")
       .description(
-        "Approves the present definition of a tool that differs from its app's manifest. Until then the companion refuses to call it; the error of `berth call` contains the digest.",
+        "Approves the present definition of a tool if it differs from the app's manifest. Until then the companion refuses to call the tool; the error of `berth call` contains the digest.",
       )
       .argument("<app-id>", "id of an app")
       .argument("<tool>", "name of a tool")

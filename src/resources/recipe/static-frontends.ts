@@ -20,7 +20,7 @@ const frontends: readonly Frontend[] = [
   { package: "vite", output: "dist", devServer: /^vite(\s|$)/ },
 ];
 
-/** Packages with which the same tools build a server instead of static pages. */
+/** Packages with which a tool for static pages builds a server instead. */
 const serverPackages = [
   "@astrojs/node",
   "@sveltejs/kit",

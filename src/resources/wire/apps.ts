@@ -19,11 +19,13 @@ import {
 } from "./wire-schema.ts";
 
 const itemFields = {
-  id: Type.String({ description: "stays the same for the app's whole life" }),
+  id: Type.String({ description: "identifier that stays the same for the app's whole life" }),
   name: Type.String(),
   status: OneOf(appPhases),
   domain: Type.String({ description: "main domain; empty for an app with domain: none" }),
-  image: Type.String({ description: "empty while an image is still to be built" }),
+  image: Type.String({
+    description: "reference of the image; empty while the image is still to be built",
+  }),
   source: Type.Unsafe<string | null>({
     ...NullableString,
     description: "short description of the source; null for an app with an image",
@@ -123,7 +125,9 @@ export const AppDetails = Type.Object(
     }),
     events: Type.Array(EventView, { description: "the last 20, newest first" }),
     created: Type.Optional(
-      Type.Array(CreatedResource, { description: "from-template: everything that was created" }),
+      Type.Array(CreatedResource, {
+        description: "after POST /api/apps/from-template: all resources that it created",
+      }),
     ),
   },
   closed,
@@ -237,7 +241,8 @@ export const RollbackBody = NullableOf(
       revision: Type.Optional(
         Type.Integer({
           minimum: 1,
-          description: "default: the last stable revision before the current one",
+          description:
+            "revision to deploy again; default: the last stable revision before the current one",
         }),
       ),
     },

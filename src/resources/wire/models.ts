@@ -33,12 +33,12 @@ const progressFields = {
   status: OneOf(modelPhases),
   step: NullableStep,
   size_bytes: integerOrNull("of all files; null until it is known"),
-  downloaded_bytes: Type.Integer({ description: "on disk, complete and partial files" }),
+  downloaded_bytes: Type.Integer({ description: "bytes on disk, of complete and partial files" }),
   progress: Type.Number({
     description: "0 to 1 in the current step; 1 when everything is on disk",
   }),
   bytes_per_second: integerOrNull("in the current step, over the last seconds"),
-  message: Type.String({ description: "explanation for users, with what to do" }),
+  message: Type.String({ description: "explanation for users, and what to do" }),
 };
 
 const itemFields = {

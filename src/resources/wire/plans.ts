@@ -6,7 +6,7 @@ export const planFields = {
   generation: Type.Integer(),
   operations: Type.Array(
     Type.Object({ operation: Type.String(), target: Type.String(), cause: Type.String() }, closed),
-    { description: "in the order of execution" },
+    { description: "the operations in the order of execution" },
   ),
   changes: Type.Array(FieldChangeView),
   blocked_by: NullableString,

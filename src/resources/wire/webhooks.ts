@@ -36,7 +36,7 @@ export const CreateWebhookBody = Type.Object(
       Type.String({
         minLength: 8,
         maxLength: 1024,
-        description: "signs requests; if omitted, Berth generates one",
+        description: "secret that signs the requests; if it is omitted, Berth generates one",
       }),
     ),
   },

@@ -32,7 +32,7 @@ export interface HubOptions {
 export interface HubRequest {
   readonly server: "hub" | "cdn";
   readonly method: string;
-  /** The path and the query. */
+  /** The path of the request, with its query. */
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
   /** The HTTP status; 0 until the response is sent. */
@@ -324,7 +324,7 @@ export class Hub implements AsyncDisposable {
   }
 }
 
-/** Serves a file as an object store does: its entity tag is none of the digests. */
+/** Serves a file as an object store does: the entity tag of the file is none of its digests. */
 function onCdn(content: Content, name: string): Served {
   return {
     content,

@@ -61,7 +61,7 @@ export async function* runTurn(
   }
 }
 
-/** Throws ChatError if the turn has failed. */
+/** Returns the last event of a turn. Throws ChatError if the turn has failed. */
 function toEndEvent(status: FinishedStatus, document: unknown): ChatBackendEvent {
   const { code, message, model, finishReason, usage } = parseTurnEnd(document);
   if (status === "denied") return { type: "denied", message: describeDenial(code, message) };

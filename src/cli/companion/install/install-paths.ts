@@ -7,7 +7,7 @@ import type { Environment } from "../../../base/process-environment.ts";
 /** The paths of a user's own units and bus services, from systemd.unit(5) and the XDG directories. */
 export interface InstallPaths {
   readonly unit: string;
-  /** One file for each bus name. */
+  /** The bus service files, one for each bus name. */
   readonly services: readonly { readonly name: string; readonly file: string }[];
 }
 
