@@ -212,7 +212,7 @@ process.on("SIGTERM", () => process.exit(7));
   test.each([
     ["examples/node-app", "/shop", "hello from Node"],
     ["examples/static-site", "/about", "found at <code>/about</code>"],
-  ])("%s: its page %s is served", async (folder, path, text) => {
+  ])("the app %s serves its page %s", async (folder, path, text) => {
     const image = await build(undefined, join(import.meta.dirname, "../..", folder));
     const { body } = await run(image);
     expect(await body(path)).toContain(text);
@@ -233,9 +233,12 @@ process.on("SIGTERM", () => process.exit(7));
       { "pyproject.toml": '[tool.poetry]\nname = "a"', "app.py": "app = Flask(__name__)" },
     ],
     ["Go", { "go.mod": "module a\n", "go.sum": "x", "main.go": "package main" }],
-  ])("%s, with substitutes for its tools", async (_, files) => {
-    await write(files);
-    const { body } = await run(await build());
-    expect(await body("/")).toBe("made\n");
-  });
+  ])(
+    "for %s installs with the tools of the language, which substitutes replace",
+    async (_, files) => {
+      await write(files);
+      const { body } = await run(await build());
+      expect(await body("/")).toBe("made\n");
+    },
+  );
 });

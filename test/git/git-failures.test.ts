@@ -69,7 +69,7 @@ describe("a server that", () => {
   test.each<[string, GitFault]>([
     ["answers with a page", { type: "page", body: "<html>Sign in</html>" }],
     ["has no such repository", { type: "status", code: 404 }],
-  ])("%s is reported as no repository", async (_, fault) => {
+  ])("%s is reported not to be a repository", async (_, fault) => {
     await using bench = await GitHarness.make();
     server.fault = fault;
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));

@@ -57,7 +57,7 @@ describe("resolving a branch or a commit", () => {
     ["plain", "first"],
     ["refs/tags/v1", "first"],
     ["both", "second"],
-  ])("%s", async (ref, name) => {
+  ])("the ref %s is resolved", async (ref, name) => {
     await using bench = await GitHarness.make();
     expect(await bench.git.resolve({ url: server.url("hello") }, ref, neverAborted)).toBe(
       commit(name),

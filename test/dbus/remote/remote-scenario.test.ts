@@ -182,7 +182,7 @@ describe("a provider", () => {
     ["SetKey", ["nobody", "k"], "Error.NotFound"],
     ["BeginLogin", ["cloud"], "Error.InvalidArgs"],
     ["ListModels", ["nobody"], "Error.NotFound"],
-  ] as const)("%s %j is %s", async (member, args, name) => {
+  ] as const)("is protected from wrong calls: %s %j causes %s", async (member, args, name) => {
     const call = person.call("Remote1", member, "s".repeat(args.length), ...args);
     await expect(call).rejects.toMatchObject({ busName: expect.stringMatching(`${name}$`) });
   });

@@ -96,7 +96,7 @@ describe("bodies", () => {
     ["a number too large", '{"name":"a","image":"x","port":1e400}', 400, "port"],
     ["a fraction", '{"name":"a","image":"x","port":80.5}', 400, "port"],
     ["10 MB", JSON.stringify({ name: "a", image: "x".repeat(10_000_000) }), 413, "1 MiB"],
-  ])("%s", async (_what, payload, status, message) => {
+  ])("with %s are refused", async (_what, payload, status, message) => {
     const response = await post("/api/apps", payload);
     expect(response.statusCode).toBe(status);
     expect(readErrorBody(response)).toContain(message);
@@ -203,7 +203,7 @@ describe("names and paths", () => {
     ["/api/templates/..%2f..%2fpackage.json", 404],
     ["/api/secrets/%00", 404],
     ["/api/docs/static/..%2f..%2fpackage.json", 404],
-  ])("%s", async (url, status) => {
+  ])("such as %s are refused", async (url, status) => {
     const response = await api.request({ url });
     expect(response.statusCode).toBe(status);
     expect(readErrorBody(response)).not.toMatch(/node_modules|\/work|at .*\.ts|Error:/);
@@ -282,7 +282,7 @@ describe("queries", () => {
     ["/api/audit?before=0", "before"],
     ["/api/health?x=1", 'unknown key "x"'],
     ["/api/apps?__proto__=1", "__proto__"],
-  ])("%s", async (url, message) => {
+  ])("such as %s are refused", async (url, message) => {
     const response = await api.request({ url });
     expect(response.statusCode).toBe(400);
     expect(readErrorBody(response)).toContain(message);

@@ -373,7 +373,7 @@ describe("lines of a message", () => {
     [['"""a\\', 'b"""'], [undefined, "a\\\nb"], false],
     [['a """'], ['a """'], false],
     [['"""', "a"], [undefined, undefined], true],
-  ])("%j", (lines, expected, isOpen) => {
+  ])("are joined to messages: %j", (lines, expected, isOpen) => {
     expect(messages(...lines)).toEqual({ messages: expected, isOpen });
   });
 });

@@ -303,7 +303,7 @@ describe("call without a terminal", () => {
       [["title="], { title: "" }],
       [["-"], { title: "from input" }],
       [["@note.json"], { title: "from a file" }],
-    ])("%j", async (words, args) => {
+    ])("are parsed: %j", async (words, args) => {
       const input = '{"title": "from input"}\n';
       await run(["call", NOTES, "create", ...words], { input, workingDirectory: folder });
       expect(requests()[0]?.args).toEqual(args);

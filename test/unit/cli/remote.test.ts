@@ -264,7 +264,7 @@ describe("consent", () => {
     ["all on", [true, true, true, true, true, true]],
     ["none", [false, false, false, false, false, false]],
     ["prompt prompt on", [true]],
-  ])("%j", (line, answers) => {
+  ])("is changed by the words %j", (line, answers) => {
     const words = line.split(" ").filter((word) => word !== "");
     expect(parseConsentChanges(words).map(({ isAllowed }) => isAllowed)).toEqual(answers);
   });

@@ -74,7 +74,7 @@ describe("untrusted text", () => {
     ["a\u202eb", "a\\u{202e}b", "a\\u{202e}b", "> a\\u{202e}b"],
     ["a\tb\nc", "a b c", "a\tb\nc", "> a    b\n> c"],
     ["שלום 👩‍👧", "שלום 👩‍👧", "שלום 👩‍👧", "> שלום 👩‍👧"],
-  ])("%j", (text, line, several, block) => {
+  ])("is escaped or sanitised: %j", (text, line, several, block) => {
     expect([sanitizeLine(text), sanitizeText(text), sanitizeBlock(text, "> ", 40)]).toEqual([
       line,
       several,

@@ -348,7 +348,7 @@ test.each([
   ["mem_limit: 1.5g", { resources: { memory: "1536Mi" } }],
   ["stop_grace_period: 1500000us", { stopGracePeriod: "1500ms" }],
   ["deploy: { replicas: 0 }", { running: false }],
-])("%s", (body, fields) => {
+])("%s is converted", (body, fields) => {
   expect(app(body).spec).toEqual({ image: "example/app:1", ...fields });
 });
 

@@ -24,7 +24,7 @@ test.each([
   ["no dollar", "no dollar"],
   ["costs 5$ or $1, $?, $(date), $@ and $-", "costs 5$ or $1, $?, $(date), $@ and $-"],
   ["${B:-$(id)}", "$(id)"],
-])("%s", (text, result) => {
+])("%s is interpolated", (text, result) => {
   expect(interpolate(text, variables)).toEqual({ text: result, unsetVariables: [] });
 });
 
@@ -100,7 +100,7 @@ describe("Traefik rules", () => {
     ["Host(a)", undefined],
     ["(Host(`a`)", undefined],
     ["", undefined],
-  ])("%s", (rule, clauses) => {
+  ])("are parsed: %s", (rule, clauses) => {
     expect(parseTraefikRule(rule)).toEqual(clauses);
   });
 
@@ -220,7 +220,7 @@ describe("invalid files", () => {
       /^compose.yaml:1 the files include each other in a circle/,
     ],
     ["include: ['oci://x/y']", /^compose.yaml:1 remote files are not included/],
-  ])("%j", (text, message) => {
+  ])("such as %j are refused with the line of the error", (text, message) => {
     expect(failures({ "compose.yaml": text })[0] ?? "").toMatch(message);
   });
 

@@ -13,7 +13,7 @@ describe("a source", () => {
     ["file:///models/a%20b.gguf", { type: "local", path: "/models/a b.gguf" }],
     ["file://localhost/m.gguf", { type: "local", path: "/m.gguf" }],
     ["HTTPS://example.org/m.gguf?x=1#y", { type: "url" }],
-  ])("%s", (text, source) => {
+  ])("such as %s is accepted", (text, source) => {
     expect(parseModelSource(text)).toMatchObject({ source });
   });
 
@@ -72,7 +72,7 @@ describe("a Model", () => {
     { source: "http://[::1]/m.gguf" },
     { source: "http://nas.lan/m.gguf", sha256 },
     { source: "/models/m.gguf", sha256 },
-  ])("%j", (spec) => {
+  ])("with the spec %j is accepted", (spec) => {
     expect(checkModelSpec(spec)).toEqual([]);
   });
 
@@ -102,7 +102,7 @@ describe("a Model", () => {
     [{ source: repository, revision: "-x" }, "/spec/revision", "is not the name of a branch"],
     [{ source: repository, revision: "a b" }, "/spec/revision", "is not the name of a branch"],
     [{ source: repository, gpu: true }, "/spec/gpu", "computes on the CPU only"],
-  ])("%j is refused", (spec, path, message) => {
+  ])("with the spec %j is refused", (spec, path, message) => {
     expect(checkModelSpec(spec)).toEqual([{ path, message: expect.stringContaining(message) }]);
   });
 });

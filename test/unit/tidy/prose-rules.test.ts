@@ -60,7 +60,7 @@ describe("banned wordings", () => {
     ["can be had", "The file can be had from the hub."],
     ["put right", "A drift is put right."],
     ["a talk", "It begins a talk."],
-  ])("%s", (word, text) => {
+  ])("include %s", (word, text) => {
     const files = [
       source(`/** ${text} */\nexport const x = 1;\n`),
       source(`const x = 1;\n// ${text}\nconst y = 2;\n`),

@@ -41,7 +41,7 @@ describe("importsOf", () => {
     ['export type { A } from "./a.ts";', "./a.ts", true],
     ['export * from "./a.ts";', "./a.ts", false],
     ['const a = await import("./a.ts");', "./a.ts", false],
-  ])("%s", (text, specifier, typeOnly) => {
+  ])("parses %s", (text, specifier, typeOnly) => {
     expect(parseImports(`// first\n${text}\n`)).toEqual([{ specifier, line: 2, typeOnly }]);
   });
 

@@ -73,7 +73,7 @@ describe("sanitised values", () => {
       "https://(hidden)@example.org, ssh://(hidden)@host",
     ],
     ["mail to ada@example.org", "mail to ada@example.org"],
-  ])("%j", (text, shown) => {
+  ])("are correct for %j", (text, shown) => {
     expect(sanitizeText(text, 100)).toBe(shown);
   });
 

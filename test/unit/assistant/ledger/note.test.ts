@@ -81,7 +81,7 @@ describe("a checkpoint", () => {
     ["berth.local/1\n-3\n" + root + "\n", "malformed"],
     ["berth.local/1\n3\n" + root.slice(4) + "\n", "malformed"],
     ["berth.local/1\n3\n", "malformed"],
-  ])("%j: %s", (text, fault) => {
+  ])("with the text %j has the fault %s", (text, fault) => {
     expect(sign(text)).toBe(fault);
   });
 });

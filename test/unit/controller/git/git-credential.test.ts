@@ -32,7 +32,7 @@ describe("the git credential of a Secret", () => {
       { identity: KEY, "identity.pub": "p" },
       { type: "sshKey", privateKey: KEY },
     ],
-  ])("%j", (values, credential) => {
+  ])("is read from the values %j", (values, credential) => {
     expect(parseGitCredential("deploy", values)).toEqual(credential);
   });
 

@@ -15,7 +15,7 @@ describe("parseGitUrl", () => {
     ["ssh://git@[::1]:2222/app", "ssh", "ssh://git@[::1]:2222/app"],
     ["git@example.org:team/app.git", "ssh", "git@example.org:team/app.git"],
     ["git@[::1]:app", "ssh", "git@[::1]:app"],
-  ])("%s", (text, transport, address) => {
+  ])("parses %s", (text, transport, address) => {
     expect(parseGitUrl(text)).toEqual({ transport, address, displayUrl: address });
   });
 

@@ -109,7 +109,7 @@ describe("the error of a failed build", () => {
       "engine_error",
       "cannot build the image: mkdir (a file of the engine): permission denied",
     ],
-  ])("%s", (text, failed, code, message) => {
+  ])("is made from the engine's message: %s", (text, failed, code, message) => {
     const error = toEngineBuildError({ text, step: failed, hasAuth: false });
     expect({ code: error.code, message: error.message }).toEqual({ code, message });
   });

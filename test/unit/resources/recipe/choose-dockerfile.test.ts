@@ -116,7 +116,7 @@ describe("the language", () => {
       "static",
     ],
     ["pages in a folder", { "public/index.html": "" }, "static"],
-  ])("%s", async (_, files, language) => {
+  ])("is detected: %s", async (_, files, language) => {
     expect((await generated(files)).language).toBe(language);
   });
 
@@ -377,7 +377,7 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
       { ...flask, "requirements.txt": "flask" },
       ["RUN /venv/bin/pip install --no-cache-dir gunicorn"],
     ],
-  ])("%s", async (_, files, lines) => {
+  ])("gets the right start and installation: %s", async (_, files, lines) => {
     const text = await textOf(files);
     for (const line of lines) expect(text.split("\n")).toContain(line);
   });

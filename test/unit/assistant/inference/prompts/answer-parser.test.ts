@@ -61,7 +61,7 @@ describe("tool calls in an answer, however the text is split", () => {
     ["tagged", llama, '<|python_tag|>{"name": "weather", "parameters": {"a": "}]"}}'],
     ["named", named, '[TOOL_CALLS]weather[ARGS]{"a": "}]"}'],
     ["named, old", named, '[TOOL_CALLS]weather{"a": "}]"}'],
-  ])("%s", (_, plan, text) => {
+  ])("are found in the form %s", (_, plan, text) => {
     for (const pieces of cuts(text)) {
       const answer = readAnswer(plan, pieces);
       expect(answer.text).toBe("");
@@ -127,7 +127,7 @@ describe("text that contains no tool call", () => {
     ["blank", llama, "  \n"],
     ["brackets", list, "[TOOL] [TOOL_CALL] [1, 2]"],
     ["no name", named, "[TOOL_CALLS] two words {}"],
-  ])("%s", (_, plan, text) => {
+  ])("is emitted unchanged: %s", (_, plan, text) => {
     for (const pieces of cuts(text)) {
       const answer = readAnswer(plan, pieces);
       expect(answer.text).toBe(text);
@@ -161,7 +161,7 @@ describe("reasoning in an answer", () => {
     ["No <think>thoughts</think> here.", "", "No <think>thoughts</think> here."],
     ["<thin", "", "<thin"],
     [" Yes.", "", " Yes."],
-  ])("%j", (text, reasoning, answer) => {
+  ])("is separated from the text: %j", (text, reasoning, answer) => {
     for (const pieces of cuts(text)) {
       expect(readAnswer(thinker, pieces)).toMatchObject({ reasoning, text: answer });
     }

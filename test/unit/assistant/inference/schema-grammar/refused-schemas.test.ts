@@ -96,7 +96,7 @@ describe("schemas that no value satisfies", () => {
     [{ type: "object", properties: { a: { $ref: "#" } }, required: ["a"] }],
     [{ type: "array", items: { $ref: "#" }, minItems: 1 }],
     [{ oneOf: [true, true] }],
-  ])("%j", (schema) => {
+  ])("are refused: %j", (schema) => {
     const error = compileRefused(schema);
     expect(error).toMatchObject({
       code: "unsupported_schema",

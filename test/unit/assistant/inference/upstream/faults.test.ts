@@ -348,7 +348,7 @@ describe("the address of the system instance", () => {
     ["http://127.9.9.9:1/", "http://127.9.9.9:1/"],
     ["http://localhost:7777/v1", "http://localhost:7777/"],
     ["http://[::1]:80/v1/", "http://[::1]/"],
-  ])("%s", (given, url) => {
+  ])("may be %s", (given, url) => {
     expect(parseUpstreamAddress(given).href).toBe(url);
   });
 

@@ -90,7 +90,7 @@ describe("valid provider addresses and their normal form", () => {
     ["http://[fc00::1]", "http://[fc00::1]", "private"],
     // The port is one of Berth's, but on another machine.
     ["http://192.168.0.1:7777/v1", "http://192.168.0.1:7777/v1", "private"],
-  ])("%s", async (given, baseUrl, addressClass) => {
+  ])("include %s", async (given, baseUrl, addressClass) => {
     expect(await addresses.check(given, waiting)).toEqual({ baseUrl, addressClass });
   });
 });
@@ -150,7 +150,7 @@ describe("addresses that no provider may have", () => {
     ["https://mixed.example", "both an address of the internet (93.184.215.14) and"],
     ["https://half-here.example", "both an address of this machine (127.0.0.1) and"],
     ["https://one-bad.example", "link-local"],
-  ])("%j", async (given, because) => {
+  ])("such as %j are refused", async (given, because) => {
     const error = await catchAssistantError(addresses.check(given, waiting));
     expect(error).toMatchObject({ code: "forbidden", param: "base_url" });
     expect(error.message).toContain(because);
@@ -220,7 +220,7 @@ describe("texts that are not provider addresses", () => {
     ["http://8.8.8.8/v1", "write https"],
     ["http://134744072", "write https"],
     ["http://[2606:4700::1111]", "write https"],
-  ])("%j", async (given, because) => {
+  ])("such as %j are refused", async (given, because) => {
     const error = await catchAssistantError(addresses.check(given, waiting));
     expect(error).toMatchObject({ code: "invalid_request", param: "base_url" });
     expect(error.message).toContain(because);

@@ -148,7 +148,7 @@ describe("the list of models of one provider, on request", () => {
       "a list with invalid models",
       { data: [{ id: "a" }, {}, { id: "x\ny" }, { id: CANARY }, { id: "b" }, { id: "a" }] },
     ],
-  ])("%s", async (_, body) => {
+  ])("is accepted as %s", async (_, body) => {
     const harness = createEgressHarness();
     harness.http.scripts = [{ pieces: [JSON.stringify(body)] }];
     expect(await harness.service.listModels("acme", signal)).toEqual(["a", "b"]);

@@ -23,7 +23,7 @@ describe("the downloaded bytes of an earlier attempt", () => {
       { hasDigest: true, sizeBytes: 40 },
       undefined,
     ],
-  ])("%s", (_, changed, asked, expected) => {
+  ])("are kept or discarded correctly: %s", (_, changed, asked, expected) => {
     const origin = { ...found, ...changed, validator: changed.validator === "" ? null : '"a"' };
     const result = resolveResumeState(origin, written, { ...wanted, ...asked });
     if (expected === undefined) expect(result).toBeUndefined();

@@ -160,7 +160,7 @@ describe("choosing by quantization", () => {
     ["Q4_K_XL", unsloth, "UD-Q4_K_XL/Qwen3-235B-UD-Q4_K_XL-00001-of-00001.gguf"],
     ["BF16", unsloth, "BF16/Qwen3-235B-BF16-00001-of-00002.gguf"],
     ["mxfp4", ggmlOrg, "gpt-oss-20b-mxfp4.gguf"],
-  ])("%s", (quantization, listed, first) => {
+  ])("chooses a file for %s", (quantization, listed, first) => {
     expect(choose(listed, { quantization }).names[0]).toBe(first);
   });
 
@@ -226,7 +226,7 @@ describe("choosing by file", () => {
     ["Q8_0/Qwen3-235B-Q8_0-00002-of-00002.gguf", unsloth, 2],
     ["Qwen3-235B-BF16-00001-of-00002.gguf", unsloth, 2],
     ["mmproj-model-f16.gguf", vision, 1],
-  ])("%s", (file, listed, count) => {
+  ])("chooses the model of %s", (file, listed, count) => {
     const { names } = choose(listed, { file });
     expect(names).toHaveLength(count);
     expect(names.some((name) => name === file || name.endsWith(`/${file}`))).toBe(true);

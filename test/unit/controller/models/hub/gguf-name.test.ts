@@ -26,7 +26,7 @@ describe("the quantization in a file name", () => {
     ["QwQ-32B.gguf", null],
     ["2b_it_v2.gguf", null],
     ["model.gguf", null],
-  ])("%s: %s", (name, quantization) => {
+  ])("%s has the quantization %s", (name, quantization) => {
     expect(parseGgufName(name)).toMatchObject({ name, quantization });
   });
 });
@@ -46,7 +46,7 @@ describe("the role of a file in a repository", () => {
     ["eagle3-head-Q8_0.gguf", "companion"],
     ["ggml-vocab-llama-bpe.gguf", "companion"],
     ["Mistral-Small-DRAFT-0.5B.Q8_0.gguf", "draft"],
-  ])("%s: %s", (name, role) => {
+  ])("%s is a %s", (name, role) => {
     expect(parseGgufName(name)).toMatchObject({ role });
   });
 

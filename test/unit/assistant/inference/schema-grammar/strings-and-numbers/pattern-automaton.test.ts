@@ -104,7 +104,7 @@ describe("the automaton of any pattern", () => {
     ["^\\-.$", ["-a"], ["-😀", "-"]],
     ["^\\-[^a]{2}$", ["-😀", "-bc"], ["-a😀", "-😀😀"]],
     ["\\-.$", ["-a", "x-b"], ["😀-"]],
-  ] as const)("%s", (source, wanted, unwanted) => {
+  ] as const)("accepts the matching texts for %s", (source, wanted, unwanted) => {
     const language = pattern(source);
     const regExp = toRegExp(source);
     expect(wanted.filter((text) => regExp?.test(text) !== true)).toEqual([]);
