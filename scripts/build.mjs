@@ -1,5 +1,5 @@
-// npm run build: bundles the sources into dist/, and writes the OpenAPI document into it. It also writes the JSON
-// Schemas of spec files, which editors read. It is idempotent.
+// npm run build: bundles the sources into dist/, and writes the OpenAPI document and the built-in catalog into it. It
+// also writes the JSON Schemas of spec files, which editors read. It is idempotent.
 //
 // Berth and most packages become few files, because Node.js needs about half a millisecond to load each one, and the
 // server has more than two thousand: `berth --version` would take three times as long.
@@ -84,13 +84,19 @@ export const programSources = PROGRAMS.map((name) => `src/${name}.ts`);
 
 async function buildAll() {
   const dist = path.join(root, "dist");
-  const generators = ["scripts/editor-schemas.ts", "scripts/openapi-document.mjs"];
+  const generators = [
+    "scripts/editor-schemas.ts",
+    "scripts/openapi-document.mjs",
+    "src/controller/catalogs/catalog.ts",
+  ];
   const written = new Set(await bundle([...programSources, ...generators], dist));
   for (const name of await readdir(dist))
     if (!written.has(name)) await rm(path.join(dist, name), { recursive: true });
   const load = (name) => import(pathToFileURL(path.join(dist, name)).href);
   const { generateOpenApiDocument } = await load("openapi-document.js");
   await writeFile(path.join(dist, "openapi.json"), await generateOpenApiDocument());
+  const { loadBuiltInCatalog } = await load("catalog.js");
+  await writeFile(path.join(dist, "catalog.json"), JSON.stringify(loadBuiltInCatalog()));
   const { editorSchemas } = await load("editor-schemas.js");
   const schemas = path.join(root, "schemas");
   await mkdir(schemas, { recursive: true });

@@ -37,6 +37,7 @@ function install() {
 export function ensureBuilt() {
   const sources = [
     "src",
+    "templates",
     "tsconfig.json",
     "package.json",
     "scripts/build.mjs",

@@ -15,7 +15,7 @@ import { writeReadyFile } from "../base/ready-file.ts";
 import { type Config, createChildEnvironment, getProgramSearchPath } from "../config/config.ts";
 import { findPlainExposure } from "../config/plain-exposure.ts";
 import { findKeyExposure } from "../config/tls-files.ts";
-import { loadCatalog } from "../controller/catalogs/catalog.ts";
+import { loadBuiltInCatalog, loadCatalog } from "../controller/catalogs/catalog.ts";
 import { ControllerManager } from "../controller/controller-manager.ts";
 import { Git } from "../controller/git/git.ts";
 import { ingressPaths } from "../controller/ingress/ingress-paths.ts";
@@ -61,7 +61,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   await chmod(config.dataDir, 0o700).catch(() => {});
   const hostPaths = readHostPaths(config);
   const catalogs = [
-    loadCatalog(join(packageRoot, "templates")),
+    loadBuiltInCatalog(),
     ...(config.templatesDir === undefined ? [] : [loadCatalog(config.templatesDir)]),
   ];
   const templates = catalogs.flatMap((catalog) => catalog.templates);

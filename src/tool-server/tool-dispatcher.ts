@@ -53,7 +53,7 @@ export class ToolDispatcher {
 
   constructor(options: ToolDispatcherOptions) {
     this.#options = options;
-    const ajv = new Ajv2020({ allErrors: true });
+    const ajv = new Ajv2020({ allErrors: true, meta: false, validateSchema: false });
     this.#validators = new Map(
       berthToolNames.map((name) => [name, ajv.compile(berthTools[name].input_schema)]),
     );
