@@ -14,10 +14,10 @@ const slow = { expect, isolate: false, testTimeout: 300_000, hookTimeout: 300_00
 const isolated = { ...slow, isolate: true, pool: "forks" } as const;
 
 /**
- * Two more than there are cores, since most tests wait for an engine, a server or a timer; but not more than
- * four, which share one engine. The same for all projects: those with other numbers run one after the other.
+ * Three more than there are cores, because most tests wait for an engine, a server or a timer, but not more than five,
+ * which share one engine. The same for all projects: those with other numbers run one after the other.
  */
-const maxWorkers = Math.min(availableParallelism() + 2, 4);
+const maxWorkers = Math.min(availableParallelism() + 3, 5);
 
 export default defineConfig({
   test: {
