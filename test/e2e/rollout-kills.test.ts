@@ -69,7 +69,7 @@ test.for(moments)(
         `request ${point} is made, or all is done`,
         async () => relay.hasFired || (await isDone(berth, body, at)),
       );
-      expect(relay.hasFired, relay.seen.join(", ")).toBe(point <= points.length);
+      expect(relay.hasFired, `requests: ${relay.seen.join(", ")}`).toBe(point <= points.length);
       if (relay.hasFired) {
         await berth.kill();
         await berth.start();

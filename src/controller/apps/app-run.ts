@@ -165,7 +165,7 @@ export class AppRun {
   }
 
   async #plan(observed: ObservedRun, signal: AbortSignal): Promise<PlannedRun> {
-    const { store, clock, firstSeenTimes, stops } = this.#context;
+    const { store, clock, firstSeenTimes } = this.#context;
     const { desired, containers } = observed;
     const { revision } = observed.resolved;
     const { state, isFresh, isRevisionDue } = trackAttempt(observed, clock.now());
@@ -184,7 +184,6 @@ export class AppRun {
         nowMs: clock.now(),
         isFresh,
         firstSeen: firstSeenTimes.update(desired, state, clock.now()),
-        stopping: stops.stoppingIds,
         connections: await observeConnections(this.#context, state, signal),
       },
     );

@@ -111,7 +111,7 @@ async function resolveDryRun(
 
 /** Plans a dry run. After a pull or a build, it also plans the operations that become possible then. */
 async function planDryRun(context: ReconcilerContext, observed: ObservedRun, signal: AbortSignal) {
-  const { store, clock, firstSeenTimes, stops } = context;
+  const { store, clock, firstSeenTimes } = context;
   const { desired } = observed;
   const { state: tracked, isFresh } = trackAttempt(observed, clock.now());
   const state = { ...tracked, isProven: isProvenVersion(store, tracked) };
@@ -120,7 +120,6 @@ async function planDryRun(context: ReconcilerContext, observed: ObservedRun, sig
     nowMs: clock.now(),
     isFresh,
     firstSeen: firstSeenTimes.preview(desired, state, clock.now()),
-    stopping: stops.stoppingIds,
     connections: await observeConnections(context, state, signal),
   };
   const image = await previewImage(context, { ...state, ...state.resolved, desired }, signal);

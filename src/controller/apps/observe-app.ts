@@ -21,6 +21,8 @@ export interface AppObservation {
   readonly containers: readonly ObservedContainer[];
   readonly health: Map<string, ContainerHealth>;
   readonly route: AppRoute | null;
+  /** Ids of containers that are being stopped. A stop that ends later than the observation counts as under way. */
+  readonly stopping: ReadonlySet<string>;
 }
 
 interface ObservedVersion extends AppObservation {
@@ -40,7 +42,9 @@ export async function observeApp(
   { mask, memory }: { readonly mask: SecretMask; readonly memory: ReconcileState },
   signal: AbortSignal,
 ): Promise<AppObservation> {
-  const { health: monitor, ingress } = context;
+  const { health: monitor, ingress, stops } = context;
+  // The set is read before the containers: a container that ends in between would otherwise be stopped again.
+  const stopping = new Set(stops.stoppingIds);
   const containers = await listAppContainers(context, name, mask, signal);
   context.onObserved(name, containers);
   const reachable = new Set(containers.flatMap(listAddresses));
@@ -59,7 +63,7 @@ export async function observeApp(
       }));
     monitor.watch(name, running, healthCheck, rollout.progressDeadlineMs);
   }
-  return { containers, health: readHealth(context, containers, mask), route };
+  return { containers, health: readHealth(context, containers, mask), route, stopping };
 }
 
 /**
@@ -88,6 +92,7 @@ export async function previewObservation(
   mask: SecretMask,
   signal: AbortSignal,
 ): Promise<AppObservation> {
+  const stopping = new Set(context.stops.stoppingIds);
   const containers = await listAppContainers(context, name, mask, signal);
   const reached = new Set(containers.flatMap(listAddresses));
   const stored = await context.ingress.table.read(name);
@@ -95,7 +100,7 @@ export async function previewObservation(
     ...stored,
     targets: stored.targets.filter((target) => reached.has(target)),
   };
-  return { containers, health: readHealth(context, containers, mask), route };
+  return { containers, health: readHealth(context, containers, mask), route, stopping };
 }
 
 async function listAppContainers(

@@ -59,6 +59,7 @@ export function createRunState(resource: Resource<"App">): RunState {
     containers: [],
     health: new Map(),
     route: null,
+    stopping: new Set(),
     image: "unknown",
     plan: null,
     isProven: false,

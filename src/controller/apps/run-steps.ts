@@ -124,15 +124,16 @@ export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttem
 
 export function planRun(
   state: ObservedRun,
-  facts: Pick<ObservedApp, "nowMs" | "isFresh" | "firstSeen" | "stopping" | "connections">,
+  facts: Pick<ObservedApp, "nowMs" | "isFresh" | "firstSeen" | "connections">,
 ): PlannedRun {
-  const { desired, memory, containers, health, route, image } = state;
+  const { desired, memory, containers, health, route, stopping, image } = state;
   const { stable, restarts, drifts, served, window } = memory;
   const plan = planApp(desired, {
     ...facts,
     containers,
     health,
     route,
+    stopping,
     image,
     restarts,
     drifts,

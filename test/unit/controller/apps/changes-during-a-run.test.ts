@@ -148,3 +148,29 @@ test("a dry run of a new spec for a stalled app does not report the stall", asyn
   expect(report.blockedBy).toBeNull();
   expect((await harness.controlPlane.planApp("web", undefined, signal)).blockedBy).toContain("no");
 });
+
+test("a container that ends while a run lists the containers is not stopped again", async () => {
+  await using harness = new ControlPlaneHarness({
+    images: { "slow:1": { ignoresTerm: true }, "web:1": {} },
+    ingress: "fake",
+  }).boot();
+  const slow = { ...web, stopGracePeriod: "1m", rollout: { drain: "0s", observe: "0s" } } as const;
+  harness.apply("web", { ...slow, image: "slow:1" });
+  await harness.waitUntilReady("web");
+  harness.apply("web", slow);
+  await harness.waitUntilReady("web");
+  expect(harness.listContainers("web")).toHaveLength(2);
+  let isDelayed = false;
+  harness.runtime.faults = {
+    afterCall: (call) => {
+      if (call.name !== "listContainers" || isDelayed) return undefined;
+      isDelayed = true;
+      return new Promise<void>((resolve) => harness.clock.setTimer(90_000, resolve));
+    },
+  };
+  harness.apply("web", { ...slow, rollout: { ...slow.rollout, drain: "1s" } });
+  await harness.clock.advance(180_000);
+  expect(isDelayed).toBe(true);
+  expect(harness.listContainers("web")).toHaveLength(1);
+  expect(harness.runtime.calls.byName.get("stopContainer")).toBe(1);
+});
