@@ -15,15 +15,16 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { loadAssistantConfig } from "../../src/config/assistant-config.ts";
 import { AssistantProcess } from "../support/assistant-process.ts";
+import { FakeLedger } from "../support/fake-ledger.ts";
 import { SHORT_WAIT } from "../support/inference-http-harness.ts";
-import { collect, ListLedger, plainRequest } from "../support/service-harness.ts";
+import { collect, plainRequest } from "../support/service-harness.ts";
 
 /** A system instance in a process of its own, and the same service and engine in this process for comparison. */
 const harness = new Cleanup();
 let system: AssistantProcess;
 let direct: InferenceService;
 let upstream: UpstreamInference;
-const ledger = new ListLedger();
+const ledger = new FakeLedger();
 const signal = new AbortController().signal;
 
 beforeAll(async () => {

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { AppMemory } from "../../src/assistant/context/memory/app-memory.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { bundleProgram } from "../support/bundle-program.ts";
+import { FakeLedger } from "../support/fake-ledger.ts";
 import { fillDisk } from "../support/fill-disk.ts";
 import { LedgerHarness } from "../support/ledger-harness.ts";
 import {
@@ -14,7 +15,6 @@ import {
   readSealedValues,
   unconfinedCaller,
 } from "../support/memory-harness.ts";
-import { ListLedger } from "../support/service-harness.ts";
 
 const PROGRAM = await bundleProgram("test/support/memory-process.mjs");
 
@@ -38,7 +38,7 @@ async function fillMemory(harness: LedgerHarness): Promise<void> {
  * Returns the number of values that a new daemon reads for each app. Each app must have all of its values or none.
  */
 async function countKeptItems(dir: string): Promise<Record<string, number>> {
-  await using memory = new AppMemory({ dir, ledger: new ListLedger(), clock: systemClock });
+  await using memory = new AppMemory({ dir, ledger: new FakeLedger(), clock: systemClock });
   const kept: Record<string, number> = {};
   for (const app of [NOTES, OTHER]) {
     const listed = await memory.list(app, unconfinedCaller);
@@ -113,7 +113,7 @@ describe("a disk", () => {
     await using harness = new LedgerHarness(PROGRAM);
     harness.mount("small", ["-t", "tmpfs", "-o", "size=1m", "tmpfs"]);
     const dir = join(harness.dir, "small");
-    const memory = new AppMemory({ dir, ledger: new ListLedger(), clock: systemClock });
+    const memory = new AppMemory({ dir, ledger: new FakeLedger(), clock: systemClock });
     try {
       await memory.set(NOTES, "k", "before", unconfinedCaller);
       fillDisk(join(dir, "ballast"));
@@ -134,7 +134,7 @@ describe("a disk", () => {
   it("that is read-only makes writes fail, and stored values stay readable", async () => {
     await using harness = new LedgerHarness(PROGRAM);
     const dir = join(harness.dir, "below");
-    const ledger = new ListLedger();
+    const ledger = new FakeLedger();
     {
       await using memory = new AppMemory({ dir, ledger, clock: systemClock });
       await memory.set(NOTES, "k", "before", unconfinedCaller);

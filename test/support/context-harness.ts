@@ -2,16 +2,15 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, vi } from "vitest";
-import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import type { Caller } from "../../src/assistant/caller.ts";
 import {
   type ContextServiceOptions,
   IndexedContextService,
 } from "../../src/assistant/context/context-service.ts";
 import type { Memory, SearchHit, SearchRequest } from "../../src/assistant/context/port.ts";
-import type { Ledger, NewEntry } from "../../src/assistant/ledger/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
+import { FakeLedger } from "./fake-ledger.ts";
 import { WAIT_OPTIONS } from "./wait-limits.ts";
 
 /** A caller without a sandbox. The caller that other tests use is a Flatpak app. */
@@ -39,18 +38,6 @@ export function writeFiles(
   }
 }
 
-export class RecordingLedger implements Ledger {
-  readonly entries: NewEntry[] = [];
-  isBroken = false;
-
-  append(entry: NewEntry) {
-    if (this.isBroken)
-      return Promise.reject(new AssistantError("ledger_unavailable", "the disk is full"));
-    this.entries.push(entry);
-    return Promise.resolve({ seq: this.entries.length - 1, leaf: "0".repeat(64) });
-  }
-}
-
 const noMemory: Memory = {
   get: () => Promise.reject(new Error("no memory here")),
   set: () => Promise.reject(new Error("no memory here")),
@@ -60,7 +47,7 @@ const noMemory: Memory = {
 
 export interface ContextHarness {
   readonly context: IndexedContextService;
-  readonly ledger: RecordingLedger;
+  readonly ledger: FakeLedger;
   /** The folder of the service's state. */
   readonly dir: string;
   find(
@@ -77,7 +64,7 @@ export async function openContext(
   options: Partial<ContextServiceOptions> & Pick<ContextServiceOptions, "sources">,
 ): Promise<ContextHarness> {
   const dir = options.dir ?? temporaryFolder();
-  const ledger = new RecordingLedger();
+  const ledger = new FakeLedger();
   const context = new IndexedContextService({
     embedder: undefined,
     memory: noMemory,

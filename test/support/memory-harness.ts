@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { onTestFinished } from "vitest";
 import type { Caller } from "../../src/assistant/caller.ts";
 import { AppMemory } from "../../src/assistant/context/memory/app-memory.ts";
-import { ListLedger } from "./service-harness.ts";
+import { FakeLedger } from "./fake-ledger.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
 export const unconfinedCaller: Caller = { connection: ":1.7", pid: 4711, app: undefined };
@@ -25,7 +25,7 @@ export function createMemoryDirectory(): string {
 /** An AppMemory with a real directory, a ledger in memory and a virtual clock. */
 export class MemoryHarness {
   readonly dir: string;
-  readonly ledger = new ListLedger();
+  readonly ledger = new FakeLedger();
   readonly clock = new VirtualClock();
   memory: AppMemory;
 

@@ -1,4 +1,3 @@
-import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import { KnownModels } from "../../src/assistant/inference/models/known-models.ts";
 import { ModelFactsCache } from "../../src/assistant/inference/models/model-facts-cache.ts";
 import { Residency } from "../../src/assistant/inference/models/residency.ts";
@@ -9,26 +8,10 @@ import {
 import { LocalInferenceService } from "../../src/assistant/inference/service/inference-service.ts";
 import { ModelCapacity } from "../../src/assistant/inference/service/model-capacity.ts";
 import type { AnswerEvent, GenerateRequest } from "../../src/assistant/inference/service-port.ts";
-import type { Ledger, NewEntry, Receipt } from "../../src/assistant/ledger/port.ts";
 import { silentLogger } from "../../src/base/logger.ts";
+import { FakeLedger } from "./fake-ledger.ts";
 import { ScriptedEngine, type ScriptedEngineOptions } from "./scripted-engine.ts";
 import { VirtualClock } from "./virtual-clock.ts";
-
-/** A ledger that keeps its entries in a list. If `refuses` is true, it refuses entries. */
-export class ListLedger implements Ledger {
-  readonly entries: NewEntry[] = [];
-  refuses = false;
-  /** Called before an entry counts as written. */
-  onAppend: (entry: NewEntry) => Promise<void> | void = () => {};
-
-  async append(entry: NewEntry): Promise<Receipt> {
-    await this.onAppend(entry);
-    if (this.refuses)
-      throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
-    this.entries.push(entry);
-    return { seq: this.entries.length - 1, leaf: "0".repeat(64) };
-  }
-}
 
 export interface ServiceHarnessOptions extends Omit<ScriptedEngineOptions, "clock"> {
   readonly queueMax?: number;
@@ -54,7 +37,7 @@ export async function createServiceHarness(options: ServiceHarnessOptions = {}) 
     clock,
     logger: silentLogger,
   });
-  const ledger = new ListLedger();
+  const ledger = new FakeLedger();
   const service = new LocalInferenceService({
     engine,
     residency,
@@ -62,7 +45,7 @@ export async function createServiceHarness(options: ServiceHarnessOptions = {}) 
     planner: new AnswerPlanner({ schemas: options.schemas ?? noSchemas }),
     capacity: new ModelCapacity({ queueMax: options.queueMax ?? 8 }),
     ledger,
-    ledgerOk: () => !ledger.refuses,
+    ledgerOk: () => ledger.mode === "ok",
     sequences: 4,
     requestTimeoutMs: options.requestTimeoutMs ?? 3_600_000,
     clock,

@@ -172,12 +172,14 @@ describe("the ledger", () => {
         caller: { app: "org.example.App", connection: ":1.2", kind: "flatpak" },
       },
       sealed: { query: "text" },
+      seq: 2,
+      commit: 3,
     });
   });
 
   it("prevents the search if the entry cannot be written", async () => {
     const harness = await notes({ "a.txt": "text" });
-    harness.ledger.isBroken = true;
+    harness.ledger.mode = "down";
     await expect(harness.find("text")).rejects.toMatchObject({ code: "ledger_unavailable" });
   });
 });

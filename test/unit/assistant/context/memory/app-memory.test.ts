@@ -233,7 +233,7 @@ describe("the ledger of memory calls", () => {
   it("prevents a set or wipe whose entry it refuses", async () => {
     const harness = new MemoryHarness();
     await harness.memory.set(NOTES, "k", "before", unconfinedCaller);
-    harness.ledger.refuses = true;
+    harness.ledger.mode = "down";
     for (const call of [
       harness.memory.set(NOTES, "k", "after", unconfinedCaller),
       harness.memory.set(OTHER, "k", "after", unconfinedCaller),
@@ -246,10 +246,10 @@ describe("the ledger of memory calls", () => {
     expect(harness.keyFiles()).toEqual([NOTES]);
   });
 
-  it("contains the entry before the value is written", async () => {
+  it("has the entry before the value is written", async () => {
     const harness = new MemoryHarness();
     const seen: number[] = [];
-    harness.ledger.onAppend = () => void seen.push(harness.countItems());
+    harness.ledger.onCommit = () => void seen.push(harness.countItems());
     await harness.memory.set(NOTES, "k", "v", unconfinedCaller);
     await harness.memory.set(NOTES, "l", "v", unconfinedCaller);
     await harness.memory.wipe(NOTES, unconfinedCaller);

@@ -15,8 +15,7 @@ describe("writing the ledger before inference", () => {
   test("happens on the disk before the engine receives anything", async () => {
     await using harness = await createServiceHarness(says("a"));
     let modelsThen = -1;
-    harness.ledger.onAppend = async () => {
-      await harness.clock.settle();
+    harness.ledger.onCommit = () => {
       modelsThen = harness.engine.models.length;
     };
     const events = await collect(harness.service.generate(plainRequest, never));
@@ -36,12 +35,14 @@ describe("writing the ledger before inference", () => {
         max_tokens: 1024,
       },
       sealed: { prompts_sha256: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      seq: 0,
+      commit: 1,
     });
   });
 
   test("prevents generation, embedding and loading if the write fails", async () => {
     await using harness = await createServiceHarness();
-    harness.ledger.refuses = true;
+    harness.ledger.mode = "down";
     await expect(collect(harness.service.generate(plainRequest, never))).rejects.toMatchObject({
       code: "ledger_unavailable",
     });

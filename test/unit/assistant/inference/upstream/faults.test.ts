@@ -10,9 +10,10 @@ import {
 } from "../../../../../src/assistant/inference/upstream/upstream-inference.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
+import { FakeLedger } from "../../../../support/fake-ledger.ts";
 import { freePorts } from "../../../../support/free-port.ts";
 import { SHORT_WAIT } from "../../../../support/inference-http-harness.ts";
-import { collect, ListLedger, plainRequest } from "../../../../support/service-harness.ts";
+import { collect, plainRequest } from "../../../../support/service-harness.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -50,7 +51,7 @@ function portOf(): number {
 function upstreamAt(url: string, options: Partial<UpstreamOptions> = {}): UpstreamInference {
   const upstream = new UpstreamInference({
     url,
-    ledger: new ListLedger(),
+    ledger: new FakeLedger(),
     clock: systemClock,
     logger: silentLogger,
     ...options,
@@ -373,7 +374,7 @@ describe("the address of the system instance", () => {
 });
 
 test("a request with a chat and also a prompt of another kind is refused before the ledger is written", async () => {
-  const ledger = new ListLedger();
+  const ledger = new FakeLedger();
   const chat = { kind: "chat", messages: [], tools: [], variables: {} } as const;
   for (const prompts of [
     [chat, chat],

@@ -7,23 +7,24 @@ import type {
 import { UpstreamInference } from "../../../../../src/assistant/inference/upstream/upstream-inference.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
+import { FakeLedger } from "../../../../support/fake-ledger.ts";
 import {
   type InferenceHttpHarness,
   SHORT_WAIT,
   startInferenceHttp,
 } from "../../../../support/inference-http-harness.ts";
 import { accepted, forever, Gate, says, started } from "../../../../support/scripted-service.ts";
-import { collect, ListLedger, plainRequest } from "../../../../support/service-harness.ts";
+import { collect, plainRequest } from "../../../../support/service-harness.ts";
 
 /** The real HTTP server over a scripted service: requests and answers must pass unchanged in both directions. */
 let system: InferenceHttpHarness;
-let ledger: ListLedger;
+let ledger: FakeLedger;
 let upstream: UpstreamInference;
 const signal = new AbortController().signal;
 
 beforeEach(async () => {
   system = await startInferenceHttp();
-  ledger = new ListLedger();
+  ledger = new FakeLedger();
   upstream = new UpstreamInference({
     url: system.url,
     ledger,
@@ -409,12 +410,12 @@ describe("the ledger entry of a request to the system instance", () => {
     let requests = 0;
     system.server.server.on("connection", () => requests++);
     ledger.onAppend = () => expect(system.service.requests).toEqual([]);
-    ledger.refuses = true;
+    ledger.mode = "down";
     const refused = { code: "ledger_unavailable" };
     await expect(collect(upstream.generate(chat, signal))).rejects.toMatchObject(refused);
     await expect(upstream.embed({ ...chat, texts: ["a"] }, signal)).rejects.toMatchObject(refused);
     expect([requests, system.service.requests, system.service.embeds]).toEqual([0, [], []]);
-    ledger.refuses = false;
+    ledger.mode = "ok";
     await collect(upstream.generate(chat, signal));
     expect(requests).toBe(1);
   });
