@@ -1,14 +1,13 @@
 import { Variant } from "dbus-next";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { serveAgent } from "../../src/assistant/agent/bus.ts";
-import type { CallDetail, CallRequest, ConfirmationSpec } from "../../src/assistant/agent/port.ts";
 import { AssistantError } from "../../src/assistant/assistant-error.ts";
-import type { Caller } from "../../src/assistant/caller.ts";
 import { serveContext } from "../../src/assistant/context/bus.ts";
 import type { SearchRequest } from "../../src/assistant/context/port.ts";
 import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 import type { ReceivedSignal } from "../../src/dbus/port.ts";
-import { BusHarness, createFakeAgent, createFakeContextService } from "../support/bus-harness.ts";
+import { AgentHarness, NOTES, userCaller } from "../support/agent-harness.ts";
+import { BusHarness, createFakeContextService } from "../support/bus-harness.ts";
 import { runGiClient } from "../support/gi-client.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 import { WAIT_OPTIONS } from "../support/wait-limits.ts";
@@ -19,75 +18,47 @@ const CONTEXT = "dev.assistant.Context1";
 const CONTEXT_PATH = "/dev/assistant/Context1";
 const INVALID_ARGS = "org.freedesktop.DBus.Error.InvalidArgs";
 
-const detail: CallDetail = { v: 1, code: "ok", message: "done", app_id: "a.b", tool: "t" };
-const spec: ConfirmationSpec = {
-  v: 1,
-  call_id: 7,
-  app_id: "a.b",
-  app_name: "A",
-  tool: "t",
-  title: "T",
-  description: "",
-  args: { text: 'it\'s "quoted" ü' },
-  tiers: { declared: "write", effective: "write" },
-  chain: [],
-  diff: [],
-  undo: null,
-  caller: { app: null, verified: false, actor: null },
-  expires_at: "2026-11-21T10:00:00.000Z",
-  hold_ms: 0,
-  digest: "",
-};
-
-async function startBusWith(agent: ReturnType<typeof createFakeAgent>): Promise<BusHarness> {
+/** Serves a real agent on a bus of its own. */
+async function startAgentBus() {
   const harness = await BusHarness.start();
-  serveAgent({ bus: harness.daemon, service: agent, daemon: "berth 1.2.3" });
+  const notes = await AgentHarness.open();
+  onTestFinished(async () => {
+    await harness[Symbol.asyncDispose]();
+    await notes.agent[Symbol.asyncDispose]();
+  });
+  serveAgent({ bus: harness.daemon, service: notes.agent, daemon: "berth 1.2.3" });
   await harness.daemon.requestName(AGENT);
-  return harness;
+  const { bus, daemon } = harness;
+  const call = (member: string, signature = "", ...args: string[]) =>
+    bus.busctlCall(AGENT, AGENT_PATH, AGENT, member, signature, ...args);
+  return { bus, daemon, notes, call };
 }
 
 test("a call is passed to the agent unchanged, and its answer is returned", async () => {
-  const requests: { request: CallRequest; caller: Caller }[] = [];
-  await using harness = await startBusWith(
-    createFakeAgent({
-      requestCall: async (request, caller) => {
-        requests.push({ request, caller });
-        return { callId: 2 ** 53 - 1, disposition: "executed", detail };
-      },
-      listTools: () => [
-        { app_id: "a.b", name: "t", tier: "read", description: "d", undoable: false },
-      ],
-    }),
-  );
-  const { bus } = harness;
+  const { bus, notes, call } = await startAgentBus();
   const gdbus = await bus.gdbusCall(
-    ...([AGENT, AGENT_PATH, `${AGENT}.RequestCall`, "a.b", "t", '{"x": 1}'] as const),
+    ...([AGENT, AGENT_PATH, `${AGENT}.RequestCall`, NOTES, "list", "{}"] as const),
     "{'actor': <'me'>, 'provenance': <['user', 'file:notes']>}",
   );
-  expect(gdbus).toBe(`(uint64 9007199254740991, 'executed', '${JSON.stringify(detail)}')`);
-  const busctl = await bus.busctlCall(
-    ...([AGENT, AGENT_PATH, AGENT, "RequestCall", "sssa{sv}", "a.b", "t", "{}", "0"] as const),
+  expect(gdbus).toMatch(/^\(uint64 1, 'confirm-chip', '\{"v":1,.*"code":"confirm"/);
+  const args = { title: 'it\'s "quoted" ü' };
+  const [id, disposition, detail] = await call(
+    ...(["RequestCall", "sssa{sv}", NOTES, "create", JSON.stringify(args), "0"] as const),
   );
-  expect(busctl).toEqual([9007199254740991, "executed", JSON.stringify(detail)]);
-  expect(requests.map(({ request }) => request)).toEqual([
-    {
-      appId: "a.b",
-      tool: "t",
-      argsJson: '{"x": 1}',
-      actor: "me",
-      provenance: ["user", "file:notes"],
-    },
-    { appId: "a.b", tool: "t", argsJson: "{}", actor: undefined, provenance: undefined },
+  expect([id, disposition]).toEqual([2, "confirm-modal"]);
+  expect(JSON.parse(String(detail))).toMatchObject({ v: 1, app_id: NOTES, tool: "create" });
+  const chain = ["user", "file:notes"];
+  expect(notes.confirmationRequests).toMatchObject([
+    { callId: 1, spec: { args: {}, chain, caller: { app: null, actor: "me" } } },
+    { callId: 2, spec: { args, chain: [], caller: { actor: null } } },
   ]);
-  expect(requests[0]?.caller).toMatchObject({
-    connection: expect.stringMatching(/^:1\.\d+$/),
-    pid: expect.any(Number),
-  });
+  const [parked] = await call("ListParked");
+  expect(JSON.parse(String(parked))).toEqual(notes.confirmationRequests.map(({ spec }) => spec));
   expect(await runGiClient(bus, "call", AGENT, AGENT_PATH, AGENT, "Ping", "", "[]")).toEqual([
     "berth 1.2.3",
   ]);
-  const [tools] = await bus.busctlCall(AGENT, AGENT_PATH, AGENT, "ListTools");
-  expect(JSON.parse(String(tools))).toMatchObject([{ app_id: "a.b", tier: "read" }]);
+  const [tools] = await call("ListTools");
+  expect(JSON.parse(String(tools))).toEqual(notes.agent.listTools());
   expect(await bus.busctlProperty(AGENT, AGENT_PATH, AGENT, "TrustedProvenance")).toEqual([
     "user",
     "system",
@@ -99,8 +70,8 @@ test.each([
   ["an option of another type", { provenance: new Variant("s", "user") }, /provenance.*"s".*"as"/],
   ["the name of an inherited JavaScript member", { toString: 1 }, /"toString"/],
 ])("%s is refused by name", async (_, given: Record<string, unknown>, text) => {
-  await using harness = await startBusWith(createFakeAgent({}));
-  await using raw = await RawBusClient.connect(harness.bus);
+  const { bus } = await startAgentBus();
+  await using raw = await RawBusClient.connect(bus);
   const options = Object.fromEntries(
     Object.entries(given).map(([name, value]) => [
       name,
@@ -113,89 +84,54 @@ test.each([
     interface: AGENT,
     member: "RequestCall",
     signature: "sssa{sv}",
-    body: ["a.b", "t", "{}", options],
+    body: [NOTES, "list", "{}", options],
   });
   expect(error.name).toBe(INVALID_ARGS);
   expect(error.text).toMatch(text);
 });
 
 test("a number that is too large for a call id is reported as an unknown call", async () => {
-  const asked: number[] = [];
-  await using harness = await startBusWith(
-    createFakeAgent({
-      confirm: async (id) => {
-        asked.push(id);
-        return { status: "executed", detail };
-      },
-    }),
-  );
-  const confirm = (id: string) =>
-    harness.bus.busctlCall(AGENT, AGENT_PATH, AGENT, "Confirm", "tb", id, "true");
-  expect((await confirm("9007199254740991"))[0]).toBe("executed");
-  const [status, text] = await confirm("9007199254740992");
-  expect([status, JSON.parse(String(text)).code]).toEqual(["failed", "unknown_call"]);
-  expect((await confirm("18446744073709551615"))[0]).toBe("failed");
-  expect(asked).toEqual([9007199254740991]);
-  await expect(
-    harness.bus.gdbusCall(AGENT, AGENT_PATH, `${AGENT}.UndoSkip`, "18446744073709551615"),
-  ).rejects.toMatchObject({ busName: "dev.assistant.Error.NotFound" });
-});
-
-test("ListParked returns the specs of the confirmation requests", async () => {
-  const callers: Caller[] = [];
-  const listParked = (caller: Caller) => {
-    callers.push(caller);
-    return [spec];
-  };
-  await using harness = await startBusWith(createFakeAgent({ listParked }));
-  const [json] = await harness.bus.busctlCall(AGENT, AGENT_PATH, AGENT, "ListParked");
-  expect(JSON.parse(String(json))).toEqual([spec]);
-  expect(callers).toMatchObject([
-    { connection: expect.stringMatching(/^:1\.\d+$/), pid: expect.any(Number) },
-  ]);
+  const { bus, call } = await startAgentBus();
+  for (const id of ["9007199254740991", "9007199254740992", "18446744073709551615"]) {
+    const [status, text] = await call("Confirm", "tb", id, "true");
+    expect([status, JSON.parse(String(text)).code]).toEqual(["failed", "unknown_call"]);
+    await expect(bus.gdbusCall(AGENT, AGENT_PATH, `${AGENT}.UndoSkip`, id)).rejects.toMatchObject({
+      busName: "dev.assistant.Error.NotFound",
+    });
+  }
 });
 
 test("every subscribed client receives the agent's signals", async () => {
-  const agent = createFakeAgent({});
-  await using harness = await startBusWith(agent);
-  await using monitor = await harness.bus.monitor(AGENT);
-  await using client = await connectSessionBus({
-    address: harness.bus.address,
-    negotiateFds: false,
-  });
+  const { bus, daemon, notes } = await startAgentBus();
+  await using monitor = await bus.monitor(AGENT);
+  await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
   const heard: ReceivedSignal[] = [];
   const rule = { path: AGENT_PATH, interface: AGENT, sender: AGENT };
   const requested = { ...rule, member: "ConfirmationRequested" };
   const stop = await client.onSignal(requested, (signal) => heard.push(signal));
   await client.onSignal({ ...rule, member: "CallResolved" }, (signal) => heard.push(signal));
-  agent.tell.confirmationRequested(7, spec);
-  agent.tell.callResolved(7, "denied");
+  await notes.agent.confirm(await notes.park(), false, userCaller());
   const line = await monitor.line(/ConfirmationRequested/);
-  expect(line).toContain("(uint64 7, ");
-  await monitor.line(/CallResolved \(uint64 7, 'denied'\)/);
+  expect(line).toContain("(uint64 1, ");
+  await monitor.line(/CallResolved \(uint64 1, 'denied'\)/);
   await vi.waitFor(() => expect(heard.length).toBe(2), WAIT_OPTIONS);
-  expect(heard[0]?.args).toEqual([7n, JSON.stringify(spec)]);
-  expect(heard[1]).toEqual({ sender: harness.daemon.uniqueName, args: [7n, "denied"] });
+  expect(heard[0]?.args).toEqual([1n, JSON.stringify(notes.confirmationRequests[0]?.spec)]);
+  expect(heard[1]).toEqual({ sender: daemon.uniqueName, args: [1n, "denied"] });
   stop();
-  agent.tell.confirmationRequested(8, spec);
-  agent.tell.callResolved(8, "executed");
+  await notes.agent.confirm(await notes.park(), true, userCaller());
   await vi.waitFor(() => expect(heard.length).toBe(3), WAIT_OPTIONS);
-  expect(heard[2]?.args).toEqual([8n, "executed"]);
+  expect(heard[2]?.args).toEqual([2n, "executed"]);
 });
 
 test("a signal that another program sends to a client is not accepted as the agent's", async () => {
-  const agent = createFakeAgent({});
-  await using harness = await startBusWith(agent);
-  await using client = await connectSessionBus({
-    address: harness.bus.address,
-    negotiateFds: false,
-  });
+  const { bus, notes } = await startAgentBus();
+  await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
   const heard: ReceivedSignal[] = [];
   const rule = { path: AGENT_PATH, interface: AGENT, sender: AGENT, member: "CallResolved" };
   await client.onSignal(rule, (signal) => heard.push(signal));
   // A signal that is sent to one connection reaches it without a match rule.
   const emit = ["emit", "--session", "--dest", client.uniqueName, "--object-path", AGENT_PATH];
-  const forged = await harness.bus.run("gdbus", [
+  const forged = await bus.run("gdbus", [
     ...emit,
     "--signal",
     `${AGENT}.CallResolved`,
@@ -203,27 +139,21 @@ test("a signal that another program sends to a client is not accepted as the age
     "'executed'",
   ]);
   expect(forged.code).toBe(0);
-  agent.tell.callResolved(2, "failed");
+  await notes.agent.confirm(await notes.park(), false, userCaller());
   await vi.waitFor(() => expect(heard.length).toBe(1), WAIT_OPTIONS);
-  expect(heard[0]?.args).toEqual([2n, "failed"]);
+  expect(heard[0]?.args).toEqual([1n, "denied"]);
 });
 
 test("a client that confirms calls is forgotten when its connection closes", async () => {
-  const gone: string[] = [];
-  const registered: string[] = [];
-  await using harness = await startBusWith(
-    createFakeAgent({
-      registerConfirmer: ({ connection }) => void registered.push(connection),
-      handleDisconnect: (connection) => void gone.push(connection),
-    }),
-  );
-  const raw = await RawBusClient.connect(harness.bus);
+  const { bus, notes } = await startAgentBus();
+  const raw = await RawBusClient.connect(bus);
   const call = { destination: AGENT, path: AGENT_PATH, interface: AGENT };
   await raw.call({ ...call, member: "RegisterConfirmer" });
   await raw.call({ ...call, member: "RegisterConfirmer" });
-  expect([registered, gone]).toEqual([[raw.name, raw.name], []]);
+  const registerOther = () => notes.agent.registerConfirmer(userCaller(":9.9"));
+  expect(registerOther).toThrow("has already registered");
   raw.disconnect();
-  await vi.waitFor(() => expect(gone).toEqual([raw.name]), WAIT_OPTIONS);
+  await vi.waitFor(registerOther, WAIT_OPTIONS);
 });
 
 test("calls of Context1 reach the context service, and its errors reach the caller", async () => {

@@ -1,7 +1,8 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { serveAgent } from "../../src/assistant/agent/bus.ts";
 import { serveContext } from "../../src/assistant/context/bus.ts";
-import { BusHarness, createFakeAgent, createFakeContextService } from "../support/bus-harness.ts";
+import { AgentHarness } from "../support/agent-harness.ts";
+import { BusHarness, createFakeContextService } from "../support/bus-harness.ts";
 import { runGiClient } from "../support/gi-client.ts";
 
 /**
@@ -75,7 +76,9 @@ const nothing = () => [];
 async function serveAllInterfaces(): Promise<BusHarness> {
   const harness = await BusHarness.start();
   const { daemon: bus } = harness;
-  serveAgent({ bus, service: createFakeAgent({}), daemon: "berth test" });
+  const { agent } = await AgentHarness.open();
+  onTestFinished(() => agent[Symbol.asyncDispose]());
+  serveAgent({ bus, service: agent, daemon: "berth test" });
   serveContext({ bus, service: createFakeContextService(), daemon: "berth test" });
   bus.serve("/dev/assistant/Inference1", {
     name: "dev.assistant.Inference1",

@@ -1,4 +1,3 @@
-import type { AgentListener, AgentService } from "../../src/assistant/agent/port.ts";
 import { type OpenBus, type OpenBusOptions, openBus } from "../../src/assistant/bus/open-bus.ts";
 import type { BusMethod, ServedInterface } from "../../src/assistant/bus/port.ts";
 import type { ContextService } from "../../src/assistant/context/port.ts";
@@ -70,43 +69,6 @@ export function createContextInterface(
       ...methods,
     },
     properties: { Version: () => 1 },
-  };
-}
-
-function failUnexpectedCall(): never {
-  throw new Error("the test did not expect this call");
-}
-
-/** Creates an agent without data whose methods the test can replace. `tell` emits events to the agent's subscribers. */
-export function createFakeAgent(methods: Partial<AgentService>): AgentService & {
-  readonly tell: AgentListener;
-} {
-  const listeners = new Set<AgentListener>();
-  return {
-    listTools: () => [],
-    discover: async () => [],
-    listParked: () => [],
-    requestCall: failUnexpectedCall,
-    withdraw: failUnexpectedCall,
-    confirm: failUnexpectedCall,
-    undo: failUnexpectedCall,
-    undoSkip: failUnexpectedCall,
-    registerConfirmer: () => {},
-    approveTool: failUnexpectedCall,
-    handleDisconnect: () => {},
-    subscribe: (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    ...methods,
-    tell: {
-      confirmationRequested: (id, spec) => {
-        for (const listener of listeners) listener.confirmationRequested(id, spec);
-      },
-      callResolved: (id, status) => {
-        for (const listener of listeners) listener.callResolved(id, status);
-      },
-    },
   };
 }
 

@@ -4,7 +4,7 @@ import { companionCli } from "./companion-cli.ts";
 import type { FakeBus } from "./fake-bus.ts";
 import type { FakeCompanion } from "./fake-companion.ts";
 import { createCaller, createOverlayHarness, type OverlayHarness } from "./overlay-harness.ts";
-import { serveCompanion } from "./served-methods.ts";
+import { serveCompanion } from "./serve-companion.ts";
 
 export const daemon = "berth test";
 

@@ -233,6 +233,7 @@ describe("invalid input", () => {
       const name = "dev.assistant.Error.NotFound";
       expect((await client.getRefusal("Cancel", "t", id)).name).toBe(name);
       expect((await client.getRefusal("Respond", "tb", id, true)).name).toBe(name);
+      expect((await client.getRefusal("RespondTo", "tub", id, 1, true)).name).toBe(name);
     },
   );
 
@@ -278,6 +279,8 @@ it("the result of GetStatus has the documented types", async () => {
     providers: "as",
     uptime_ms: "t",
   });
+  expect(text).toContain("'state': <'idle'>");
+  expect(text).toContain("'model': <'tiny'>");
   expect(text).toContain("'http_port': <uint32 7778>");
   expect(text).toContain("'providers': <['cloud']>");
   expect(await harness.bus.busctlProperty(OVERLAY, PATH, OVERLAY, "Version")).toBe(1);

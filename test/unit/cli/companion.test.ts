@@ -21,7 +21,7 @@ import type { FakeCompanion } from "../../support/fake-companion.ts";
 import { MemoryHarness } from "../../support/memory-harness.ts";
 import { searchHit } from "../../support/overlay-harness.ts";
 import { runCommandLine } from "../../support/run-cli.ts";
-import { serveCompanion } from "../../support/served-methods.ts";
+import { serveCompanion } from "../../support/serve-companion.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 /** A text that moves the cursor up, clears a line, and imitates the companion's own output. */

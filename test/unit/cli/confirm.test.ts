@@ -4,7 +4,7 @@ import type { JsonObject } from "../../../src/assistant/agent/port.ts";
 import { AgentHarness, userCaller } from "../../support/agent-harness.ts";
 import { companionCli } from "../../support/companion-cli.ts";
 import type { FakeCompanion } from "../../support/fake-companion.ts";
-import { serveCompanion } from "../../support/served-methods.ts";
+import { serveCompanion } from "../../support/serve-companion.ts";
 import { key } from "../../support/terminal.ts";
 
 let agent: AgentHarness;

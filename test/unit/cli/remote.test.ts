@@ -17,7 +17,7 @@ import { BusCallError } from "../../../src/dbus/port.ts";
 import type { FakeCompanion } from "../../support/fake-companion.ts";
 import { RemoteHarness } from "../../support/remote-harness.ts";
 import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
-import { serveCompanion } from "../../support/served-methods.ts";
+import { serveCompanion } from "../../support/serve-companion.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 const SECRET = "sk-canary-0123456789";

@@ -36,7 +36,21 @@ const endings = (harness: RemoteHarness, id: string) => {
 describe("the providers of the remote manager", () => {
   test("include two built-in ones, which have no key, and no data may be sent to them", async () => {
     await using harness = new RemoteHarness();
-    const { providers, consent, login, protection } = harness.remote.state();
+    const { v, providers, consent, login, protection } = harness.remote.state();
+    expect([v, providers[0]]).toEqual([
+      1,
+      {
+        id: "openrouter",
+        display_name: "OpenRouter",
+        base_url: "https://openrouter.ai/api/v1",
+        builtin: true,
+        auth: "sign_in",
+        address_class: "public",
+        status: "unknown",
+        credential: { present: false, kind: null, set_at: null, expires_at: null },
+        last_used: null,
+      },
+    ]);
     expect(providers.map(({ id, builtin, auth }) => [id, builtin, auth])).toEqual([
       ["openrouter", true, "sign_in"],
       ["huggingface", true, "sign_in"],
