@@ -31,7 +31,7 @@ const docs = [
 ];
 
 describe("src", () => {
-  test("the source files and their imports are found", () => {
+  test("the check finds the source files and their imports", () => {
     expect(sources.length).toBeGreaterThan(40);
     expect(sources.flatMap((file) => parseImports(file.text)).length).toBeGreaterThan(100);
   });
@@ -62,7 +62,7 @@ test("URLs are read by URL.parse: on Node.js 22 URL.canParse refuses names with 
 });
 
 describe("documents", () => {
-  test("are found", () => {
+  test("the check finds documents", () => {
     expect(docs.map((doc) => doc.path)).toContain("docs/kinds/App.md");
   });
 

@@ -42,7 +42,7 @@ async function daemonPid(): Promise<number | undefined> {
   return text === "" ? undefined : Number(JSON.parse(text).pid);
 }
 
-/** Starts a process that supervises the assistant of this data directory. */
+/** Starts a process that supervises the assistant of the given data directory. */
 function supervisor(port = 0, environment: Readonly<Record<string, string>> = {}) {
   const child = spawn(process.execPath, [PROGRAM, dataDir, String(port)], {
     env: { ...process.env, BERTH_ASSISTANT_THREADS: "1", ...environment },

@@ -17,7 +17,7 @@ afterAll(async () => {
 const assistant = (words: readonly string[], input = "") =>
   desktop.bus.run("/usr/bin/python3", [program, ...words], input);
 
-test("the example finds a tool, calls it, and asks the user for a necessary confirmation", async () => {
+test("the example assistant finds a tool, calls it, and asks the user for a necessary confirmation", async () => {
   const { stdout } = await assistant(["tools", "write a note"]);
   expect(stdout).toContain(`["${NOTES}", "create_note", "write", `);
   const create = ["call", NOTES, "create_note", '{"title": "Milk\\u001b", "body": ""}', "user"];
@@ -30,14 +30,14 @@ test("the example finds a tool, calls it, and asks the user for a necessary conf
   expect([list.code, list.stderr, JSON.parse(list.stdout).notes.length]).toEqual([0, "", 1]);
 });
 
-test("the example asks for a stronger confirmation if a web page influenced the call", async () => {
+test("the example assistant asks for a stronger confirmation if a web page influenced the call", async () => {
   const args = ["call", NOTES, "create_note", '{"title": "Eggs", "body": ""}', "user", "web:a"];
   const chip = await assistant(args, "y\n");
   expect([chip.code, JSON.parse(chip.stdout)]).toMatchObject([1, { code: "declined" }]);
   expect((await assistant(args, "create_note\n")).code).toBe(0);
 });
 
-test("the example asks about calls that were parked before the example started", async () => {
+test("the example assistant asks about calls that were parked before it started", async () => {
   const parked = ["call", NOTES, "create_note", "title=Salt", "body=", "--provenance", "user"];
   expect((await desktop.companion.berth(parked)).code).toBe(6);
   const { code, stdout, stderr } = await assistant(["waiting"], "y\n");
@@ -46,7 +46,7 @@ test("the example asks about calls that were parked before the example started",
   expect(await assistant(["waiting"])).toEqual({ code: 0, stdout: "", stderr: "" });
 });
 
-test("the example reports that another frontend has decided, and does not run the call", async () => {
+test("the example assistant reports that another frontend has decided, and does not run the call", async () => {
   const args = ["call", NOTES, "create_note", '{"title": "Flour", "body": ""}', "user"];
   const child = spawn("/usr/bin/python3", [program, ...args], {
     env: desktop.companion.environment,
@@ -68,7 +68,7 @@ test("the example reports that another frontend has decided, and does not run th
   expect(JSON.parse(said)).toMatchObject({ code: "declined", replayed: true });
 });
 
-test("the example searches, and shows a model's text as it arrives", async () => {
+test("the example assistant searches, and shows a model's text as it arrives", async () => {
   await expect
     .poll(async () => (await assistant(["search", "boiler pressure"])).stdout, { timeout: 30_000 })
     .toMatch(/^\["file:papers", ".*1\.5 bar/);
@@ -77,7 +77,7 @@ test("the example searches, and shows a model's text as it arrives", async () =>
   expect(said.stdout.trim().length).toBeGreaterThan(0);
 });
 
-test("the example reports errors of the bus by their names", async () => {
+test("the example assistant reports errors of the bus by their names", async () => {
   const { code, stderr } = await assistant(["search", ""]);
   expect(code).not.toBe(0);
   expect(stderr).toMatch(/^org\.freedesktop\.DBus\.Error\.InvalidArgs: /);

@@ -4,9 +4,7 @@ import { openConnection } from "../../src/dbus/connect-session-bus.ts";
 import { messageTypes } from "../../src/dbus/outgoing-message.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 
-/**
- * Blocks the event loop until the process has exited. This process therefore cannot notice the end of the bus before.
- */
+/** Blocks the event loop until the process has exited, so that this process notices the end of the bus only later. */
 function blockUntilExit(pid: number): void {
   const isRunning = () => {
     try {

@@ -155,7 +155,7 @@ test("an index of a descriptor that was not sent is an error, and the daemon con
   await using harness = await BusHarness.start();
   await harness.serveContext({});
   await using raw = await RawBusClient.connect(harness.bus);
-  // This connection cannot pass descriptors: dbus-next writes the index and drops the descriptor.
+  // dbus-next drops the descriptor and writes its index, because it cannot pass descriptors over this connection.
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   const call = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
   const body = ["q", { fd: new Variant("h", 0) }];

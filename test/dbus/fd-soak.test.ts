@@ -49,7 +49,7 @@ async function sendAll(from: SocketPeer, random: Dice, fds: readonly number[]): 
       files.map((file) => fds[file] ?? -1),
     );
     if (from.transport.pendingBytes > PENDING_BYTES_MAX) await written;
-    // The pause lets other work run, as a daemon does between calls.
+    // The pause lets other work run, as it does in a daemon between calls.
     else if (number % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
 }

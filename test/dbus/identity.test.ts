@@ -197,7 +197,7 @@ function deferred(): { readonly promise: Promise<void>; readonly resolve: () => 
   return { promise, resolve: () => settle?.() };
 }
 
-test("a connection that never makes a call can also be identified, and leaves no state", async () => {
+test("a connection that has made no call can be identified, and leaves no state", async () => {
   await writeFile(
     path.join(ownProcDir(), "root", ".flatpak-info"),
     "[Application]\nname=org.example.App\n",

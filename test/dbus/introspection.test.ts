@@ -112,7 +112,7 @@ test("a client that is generated from introspection has the specified signatures
   }
 });
 
-test("gdbus sees the same interfaces, and the child nodes on the path to each object", async () => {
+test("gdbus sees the specified interfaces, and the child nodes on the path to each object", async () => {
   await using harness = await serveAllInterfaces();
   const xml = await harness.bus.gdbusIntrospect("dev.assistant.Agent1", "/dev/assistant/Agent1");
   expect(xml).toContain('<method name="RequestCall">');

@@ -147,7 +147,7 @@ test("the number of running calls of a connection is limited", async () => {
   await assertAlive(harness);
 });
 
-test("a call is aborted when the connection of its caller closes, and not when another one closes", async () => {
+test("a call is aborted when the connection of its caller closes, and not when another connection closes", async () => {
   const hanging = createHangingMethod();
   await using harness = await BusHarness.start();
   await harness.serveContext({ MemoryList: hanging.method });

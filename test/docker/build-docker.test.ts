@@ -93,7 +93,7 @@ describe("the cancellation of a build on Docker", () => {
       const reason = new Error("no longer wanted");
       stop.abort(reason);
       expect(await outcome).toBe(reason);
-      // The test does not wait here, because the build rejects only after its container is removed.
+      // The test does not wait for the removal of the container, because the build rejects only afterwards.
       expect(await containersOf(seconds)).toEqual([]);
       await expect.poll(() => processes(seconds)).toEqual([]);
       const filters = { label: [`berth.test.build=${instance}`] };

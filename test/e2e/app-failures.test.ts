@@ -10,7 +10,7 @@ const impatient = {
   rollout: { progressDeadline: "2s", observe: "0s" },
 } as const;
 
-test("an image that ends immediately is in CrashLoop with its exit code and last lines", async () => {
+test("a container that exits immediately is in CrashLoop with its exit code and last lines", async () => {
   await using berth = await BerthProcess.open();
   const failed = await berth.client.apps
     .create(

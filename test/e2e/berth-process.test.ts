@@ -56,7 +56,7 @@ test("the OpenAPI document that the build has generated equals that of the sourc
   expect(built).toBe(generated.replace('"version":"1.2.3"', `"version":"${berth.ready.version}"`));
 });
 
-test("a second server on the same data directory is refused, and names the first one", async () => {
+test("a second server on the same data directory is refused, and the error names the first server", async () => {
   await using berth = await BerthProcess.open();
   const second = await runBerth(["up", ...berth.upFlags()], {
     cwd: berth.root,

@@ -28,8 +28,9 @@ test("a kill after the write of the route table and before the removal of the ma
   const findMarker = () =>
     readdirSync(direct, { recursive: true, encoding: "utf8" }).find((path) => path.endsWith(HOST));
   await berth.client.apps.create({ name: "web", ...web, env: { BODY: "one" } }, { wait: true });
-  // The options of another app change Caddy's configuration, which then contains a direct route to the first app.
-  // The load of this configuration must be over before the first visitor: Caddy closes kept connections then.
+  // The options of another app change Caddy's configuration, which then contains a direct route to the first app. The
+  // load of the configuration must be over before the first request, because Caddy closes kept-alive connections during
+  // a load.
   await berth.client.apps.create(
     { name: "other", ...web, ingress: { pathPrefix: "/in" } },
     { wait: true },

@@ -4,7 +4,7 @@ import { BerthProcess, conditionOf, fetchText } from "../support/berth-process.t
 import { testLabels } from "../support/engine.ts";
 import { SHELL, WEB } from "../support/images.ts";
 
-/** The spec of the apps whose containers the tests change as with the docker command, so that Berth corrects them. */
+/** The spec of the apps whose containers the tests change, as a user does with the docker command. */
 const web = {
   image: WEB,
   port: 8080,

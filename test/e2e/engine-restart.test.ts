@@ -6,7 +6,7 @@ import { visit } from "../support/traffic.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
 
-test("while the engine is away the state is Unknown; when it is back, every app converges", async () => {
+test("while the engine is away the state of every app is Unknown; when the engine is back, every app converges", async () => {
   await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using berth = await BerthProcess.open({ dockerHost: engine.host, docker: engine.docker });

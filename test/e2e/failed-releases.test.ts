@@ -72,7 +72,7 @@ test("a release of an app with a domain gets no requests if it never answers a G
   expect([...load.bodies.keys()]).toEqual(["good"]);
 });
 
-test("with recreate, a release that dies while it is observed is replaced by the previous version", async () => {
+test("with the strategy recreate, a release that dies while it is observed is replaced by the previous version", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   const { client } = berth;

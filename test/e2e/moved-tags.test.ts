@@ -34,8 +34,7 @@ test("the new image of a moved tag is used at a deploy, and not after a crash or
   expect((await visit(at)).body).toBe("one");
   const [first] = await ids();
 
-  // Berth replaces a container that was removed or that crashed with one of the same image, although the engine has
-  // the newer image.
+  // Berth replaces a removed or a crashed container by one of the same image, although the engine has a newer image.
   await publish("two");
   const [gone, crashed] = await berth.containers("web");
   await berth.docker.getContainer(gone?.Id ?? "").remove({ force: true });

@@ -30,7 +30,7 @@ test("a folder that is moved away or emptied deletes nothing", async () => {
   await nothingLost();
   expect((await berth.cli(["specs", "--check"])).code).toBe(1);
 
-  // Berth creates a missing specs folder when it starts. The folder is then empty, which deletes no resources.
+  // Berth creates a missing specs folder when it starts. An empty folder deletes no resources.
   await berth.stop();
   await berth.start();
   await berth.until("an empty folder is noticed", async () => {

@@ -138,7 +138,7 @@ test("diff and apply return the documented exit codes, and apply either all mani
   expect((await berth.cli(["diff", "-f", file])).code).toBe(0);
   expect((await berth.cli(["apply", "-f", file])).stdout).toContain("unchanged");
 
-  // One of the two manifests is wrong, so the other one is not applied either.
+  // Neither manifest is applied, because one of them is wrong.
   await writeFile(
     file,
     `${appFile("hello", { ...web, env: { BODY: "half" } })}---\napiVersion: berth.dev/v1\nkind: App\nmetadata: { name: other }\nspec: { image: ${WEB}, prot: 80 }\n`,
@@ -251,7 +251,7 @@ test("a specs folder with files at the start is applied before the first ready l
   const one = await berth.waitForAppReady("one");
   const two = await berth.waitForAppReady("two");
   expect(startedAt(two)).toBeLessThan(startedAt(one));
-  // Apps of one instance reach each other by name.
+  // Apps of one instance reach other apps by name.
   const container = await berth.container("one");
   const exec = await container.exec({
     Cmd: ["wget", "-q", "-O", "-", "http://two:8080/"],

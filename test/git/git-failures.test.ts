@@ -100,7 +100,7 @@ describe("limits", () => {
     },
   );
 
-  test("a transfer far above the limit for files is aborted, with either git implementation", async () => {
+  test("a transfer that far exceeds the limit for the size of all files is aborted, with either git implementation", async () => {
     await using big = await GitHttpServer.start();
     await big.repositories.create("big");
     const files: Record<string, Buffer> = {};

@@ -28,7 +28,7 @@ beforeAll(async () => {
     "big.bin": { content: "version https://git-lfs.github.com/spec/v1\n", executable: true },
   });
   commits["feature"] = await repositories.commit("hello", { f: "f" }, { branch: "feature/x" });
-  // A branch and a tag have the same name; the branch must be chosen.
+  // A branch and a tag have the name "both"; Berth must choose the branch.
   await repositories.branch("hello", "both", commits["second"]);
   await repositories.tag("hello", "both", { commit: commits["first"] });
   await repositories.create("empty");

@@ -65,7 +65,7 @@ describe("an App that has targets when the configuration is loaded", () => {
     expect((await harness.get("WEB.localhost")).status).toBe(503);
   });
 
-  it("is served by the table after a switch, and directly again after the switch back", async () => {
+  it("is served by the table after a switch, and by its direct route after the switch back", async () => {
     await addDirectApp(one.target);
     await write("v2", two.target);
     expect(listMarkers()).toEqual([]);
@@ -159,7 +159,7 @@ describe("a Berth that is killed", () => {
     expect((await harness.get(HOST)).body).toBe("two");
   });
 
-  it("leaves direct routes that the next Berth continues without a load of the configuration", async () => {
+  it("leaves direct routes that the next Berth uses without a load of the configuration", async () => {
     await addDirectApp(one.target);
     const socket = await openWebSocket(harness.httpPort, HOST);
     await harness.stopBerth();

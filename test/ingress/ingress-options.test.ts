@@ -287,7 +287,7 @@ describe("basic authentication", () => {
     expect((await harness.get(host, "/", basic("ann", "secret-1"))).status).toBe(401);
   });
 
-  it("without its Secret makes only this App unavailable", async () => {
+  it("whose Secret is missing makes no other App unavailable", async () => {
     const host = await addApp("open");
     harness.apply("locked", { ingress: { basicAuth: { secret: "missing" } } });
     const verdict = await harness.waitForVerdict("locked", "SecretNotFound");

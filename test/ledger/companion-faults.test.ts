@@ -128,8 +128,7 @@ async function assertWhole({ harness }: FaultSetup): Promise<void> {
 }
 
 /**
- * The faults, which happen one after the other: a daemon that has recovered from one fault must also recover from
- * the next.
+ * The faults happen one after the other: a daemon that has recovered from one fault must also recover from the next.
  */
 const errors = [
   ["fsync,fdatasync", "EIO"],

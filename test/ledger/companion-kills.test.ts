@@ -42,7 +42,7 @@ async function assertSettled(
         ({ name: step, fields }) => step === "agent.undo.result" && fields["status"] === "executed",
       );
       if (result.undone === call) expect(isUndone).toBe(true);
-      // If the undo was not answered, the journal may still contain it.
+      // The journal may still contain an undo that was not answered.
       if (!isUndone) undoable.add(call);
     } else if (isUnknown) expect(said).toBe("failed/interrupted");
     else if (dispatch) expect(["executed/ok", "failed/interrupted"]).toContain(said);

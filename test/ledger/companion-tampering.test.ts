@@ -164,7 +164,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
 ];
 
 describe("a ledger that a companion wrote", () => {
-  it("is whole, also compared with its earlier checkpoints", async () => {
+  it("is whole, and consistent with its earlier checkpoints", async () => {
     restore();
     expect(size).toBeGreaterThan(20);
     expect(await verifyCopy("--against", kept)).toMatchObject({

@@ -91,7 +91,7 @@ describe("SIGKILL", () => {
       const isAnswered = await harness.send(`wipe ${NOTES}`);
       await harness.end();
       await injected.detach();
-      // The test checks this before a new start, which would delete the remains.
+      // The test searches for remains before a new start, which would delete them.
       expect(findFilesWith(harness.dir, "canary-")).toEqual([]);
       const kept = await countKeptItems(harness.dir);
       expect([name, nth, kept[OTHER]]).toEqual([name, nth, values.length]);

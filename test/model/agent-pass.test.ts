@@ -74,7 +74,7 @@ describe("a model with random weights", () => {
     }
     expect(kinds.call).toBeGreaterThan(0);
     expect(kinds.none).toBeGreaterThan(0);
-    // Every schema of these apps can be enforced, so each choice needed only one request.
+    // Every schema of the apps can be enforced, so each choice needed only one request.
     expect(inference.requests).toHaveLength(writtenApps().length * CHOICES_FOR_EACH);
   });
 });

@@ -10,7 +10,7 @@ describe("steps of many streams", () => {
       [0, 1, 2, 3, 4, 5, 6].map((sequence) => startStream(runner(), sequence, `Hello ${sequence}`)),
     );
     for (let step = 0; step < 30; step++) {
-      // A stream that starts now submits its first token later than the other streams.
+      // A stream that starts while others run submits its first token later than they do.
       if (step === 10)
         streams.push(await startStream(runner(), 7, "Hello 7", { grammar: 'root ::= "a"*' }));
       const before = runner().batches;
@@ -88,7 +88,7 @@ describe("an answer", () => {
   });
 
   it("consists of whole characters", async () => {
-    // The grammar allows only three-byte characters, many of which have no token of their own.
+    // Many of the three-byte characters that the grammar allows have no token of their own.
     const grammar = "root ::= [\\u4e00-\\u9fff]{12}";
     const stream = await startStream(runner(), 0, "Write", { grammar, temperature: 1 });
     const texts: string[] = [];

@@ -43,7 +43,8 @@ describe("ModelDisk.download", () => {
     expect(await disk.find(model)).toEqual(stored);
     expect(await disk.storedBytes(model)).toBe(20 * MIB + 22);
     expect(harness.transfers.filter(({ headers }) => headers.range).length).toBeGreaterThan(4);
-    // On a busy machine Berth divides slow parts, and bytes that are then in the socket's buffers are sent twice.
+    // On a busy machine Berth divides the slow parts of a download, and receives the bytes in the socket's buffers
+    // twice.
     expect(harness.hub.bytesSent).toBeLessThan(23 * MIB);
     expect(harness.hub.leaks).toEqual([]);
     expect(harness.hub.at("hub").every(({ headers }) => headers.authorization)).toBe(true);

@@ -113,7 +113,7 @@ describe("a stored model", () => {
     expect(await readdir(join(harness.dir, "views"))).toEqual([]);
   });
 
-  it("cannot be verified if it is missing", async () => {
+  it("whose file is missing cannot be verified", async () => {
     const disk = harness.disk();
     await disk.remove("key", []);
     await expect(disk.verify(model, neverAborted)).rejects.toMatchObject({ code: "not_found" });

@@ -37,7 +37,7 @@ describe("a server that", () => {
     await harness[Symbol.asyncDispose]();
   });
 
-  /** Downloads the model, and returns the bytes that are then on the disk. */
+  /** Downloads the model, and returns the bytes on the disk afterwards. */
   async function downloaded(
     options: Partial<ModelDiskOptions> = {},
     wanted = model,

@@ -18,8 +18,7 @@ import {
 const SIZE = 12 * MIB;
 const NAME = "m.gguf";
 /**
- * The allowance for parts that are divided: on a busy machine slow parts are divided, and bytes that are then in the
- * socket's buffers are sent twice.
+ * The allowance for parts that Berth divides because they are slow: the bytes in the socket's buffers are sent twice.
  */
 const DIVIDED = 3 * MIB;
 
@@ -104,7 +103,7 @@ describe("downloads of two models with the same content", () => {
       withFile(model, { location: { type: "url", url } }),
     );
     if (!without || !withToken) throw new Error("two models");
-    // The hub refuses the second request while both downloads wait for it.
+    // The hub refuses the second request of two downloads that share it.
     harness.hub.faults.add({ on: "files", type: "hang", times: 1 });
     disk = harness.disk({ limits: { ...quickLimits, stallMs: 2_000 } });
     const leading = disk

@@ -34,7 +34,9 @@ afterAll(async () => {
 /** The time after which streams end. */
 const STREAM_MS = 300;
 
-/** Ends each stream of events soon, as a server that restarts does: schemathesis reads responses to their end. */
+/**
+ * Ends each stream of events soon, as a server that restarts does, because schemathesis reads responses to their end.
+ */
 function endStreams({ server }: TestApi): void {
   server.server.prependListener("request", (_request, response: ServerResponse) => {
     const timer = setTimeout(() => {
@@ -45,7 +47,10 @@ function endStreams({ server }: TestApi): void {
   });
 }
 
-/** Removes the parameter `wait`. A request with it would wait until its time limit, because no reconciler runs here. */
+/**
+ * Removes the parameter `wait`. No reconciler runs in this test, so a request with `wait` would last until its time
+ * limit.
+ */
 function removeWaits(document: string): string {
   return JSON.stringify(
     JSON.parse(document, (key, value: unknown) =>

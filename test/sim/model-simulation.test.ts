@@ -114,9 +114,9 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
     models.isReachable = true;
     for (const queue of [models.resolveErrors, models.downloadErrors, models.loadErrors])
       queue.length = 0;
-    // A load that has begun may still fail with an error that it took from the queue earlier.
+    // A load that began before the errors were cleared may still fail.
     await here.clock.advance(60_000);
-    // Five crashes of the engine in a row end the attempts, as intended; a start by the user begins them again.
+    // Five crashes of the engine in a row end the attempts, as intended; a start by the user begins new attempts.
     for (const { metadata, status, spec } of here.store.list("Model"))
       if (status?.memory.stalled)
         here.applyModel(metadata.name, spec, { [RETRIED_AT_ANNOTATION]: now() });

@@ -136,7 +136,7 @@ const rolloutScenarios: readonly Scenario[] = [
     initialSpec: rolling,
     act: (harness) => {
       harness.apply("web", { ...rolling, image: "web:2" });
-      // Berth may have been killed before this timer fires, so the final spec decides which image is expected.
+      // Berth may have been killed before this timer fires, so the expected image depends on the final spec.
       harness.clock.setTimer(50, () => {
         if (!harness.isDead) harness.apply("web", { ...rolling, image: "web:3" });
       });
@@ -163,7 +163,7 @@ async function runScenario(
   let armed = false;
   let calls = 0;
   let killed = false;
-  /** The numbers of the calls in the order in which they were made, because calls overlap. */
+  /** The numbers of the engine calls, which overlap, in the order in which the calls were made. */
   const order = new Map<number, number>();
   const hook = (moment: "before" | "after", call: Pick<FakeCall, "number">) => {
     if (!armed) return;

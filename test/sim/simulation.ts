@@ -32,7 +32,8 @@ const IMAGES: Readonly<Record<string, FakeImage>> = {
 const NAMES = ["alpha", "beta", "gamma", "delta"];
 const FAULT_STEPS = 40;
 /**
- * The time without faults at the end. It is longer than the longest back-off and the resync together with a rollout.
+ * The time without faults at the end. It is longer than the longest back-off, and than the resync interval and a
+ * rollout together.
  */
 const QUIET_MS = 20 * 60_000;
 
@@ -84,7 +85,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
         if (killAfter <= 0) {
           killAfter = undefined;
           killNow = true;
-          // From here on the process is dead: its calls never settle.
+          // From now on the process is dead: its calls never settle.
           harness.die();
           throw refused(call);
         }
@@ -131,7 +132,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
     harness.boot(faults);
   }
   await harness.clock.advance(QUIET_MS);
-  // The last change is made by hand. No event reports it, and nothing else changes afterwards.
+  // The last change is made by hand. No event reports the change, and nothing else changes afterwards.
   harness.engine.deliverEvents = false;
   for (const name of NAMES) {
     const [container] = harness.listContainers(name);
@@ -345,7 +346,7 @@ function checkSwitch(
 function checkExclusive(harness: ControlPlaneHarness, problems: string[], call: FakeCall): void {
   if (call.name !== "startContainer") return;
   for (const name of NAMES) {
-    // Behind an ingress, two versions may run together unless they share a resource that only one can use.
+    // Behind an ingress, two versions may run at the same time unless they share a resource that only one can use.
     const up = harness
       .listContainers(name)
       .filter((container) => container.state === "running")

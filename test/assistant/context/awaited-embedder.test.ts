@@ -35,7 +35,7 @@ function createFleetFolder(): string {
 const searchMode = async (harness: Awaited<ReturnType<typeof openContext>>, query: string) =>
   (await harness.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
 
-it("a search is lexical until the embedding model is available, and the index stores vectors and tries a text that is too long only once", async () => {
+it("a search is lexical until the embedding model is available; stored vectors are reused, and a text that is too long is tried only once", async () => {
   const dir = temporaryFolder();
   const sources = [{ name: "notes", path: createFleetFolder() }];
   const first = await openContext({ dir, sources, embedder: "awaited" });

@@ -262,7 +262,7 @@ describe("a stream that waits", () => {
   test("gets an HTTP status if it is refused after a wait", async () => {
     // oxlint-disable-next-line require-yield
     harness.service.script = async function* () {
-      // The server holds back the headers of an accepted stream for a shorter time than this.
+      // The wait is longer than the time for which the server holds back the headers of an accepted stream.
       await new Promise((resolve) => setTimeout(resolve, 60));
       throw new AssistantError("queue_full", "there are 64 before you", { retryAfterSeconds: 3 });
     };

@@ -41,7 +41,7 @@ describe("a client that disconnects", () => {
     }
   });
 
-  test("is also detected if it closes only its sending half", async () => {
+  test("is detected even if it closes only its sending half", async () => {
     harness.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
@@ -53,7 +53,7 @@ describe("a client that disconnects", () => {
     expect(await client.all()).toBe("");
   });
 
-  test("is also detected if the openai client aborts, and is counted in the metrics", async () => {
+  test("is detected and counted in the metrics when the openai client aborts", async () => {
     harness.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);

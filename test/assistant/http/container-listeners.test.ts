@@ -242,7 +242,7 @@ describe("replacing the listeners", () => {
   });
 });
 
-describe("a client in a container that disconnects", () => {
+describe("a disconnecting client in a container", () => {
   test.each([false, true])("ends its request, streamed: %s", async (stream) => {
     harness.service.script = neverEnding;
     await listeners.replace([listener]);

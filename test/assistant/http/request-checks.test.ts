@@ -236,7 +236,7 @@ describe("a body", () => {
     expect(world.service.requests).toHaveLength(2);
   });
 
-  test("in chunks is refused as well if it is too large", async () => {
+  test("in chunks is refused if it is too large", async () => {
     const response = await fetch(`${world.url}${path}`, {
       method: "POST",
       headers: { "content-type": "application/json" },

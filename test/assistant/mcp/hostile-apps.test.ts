@@ -125,7 +125,7 @@ describe("an app that writes invalid data", () => {
     );
     expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe(code);
     expect(app.methods.filter((method) => method === "tools/call")).toHaveLength(1);
-    // The connection of the app still works.
+    // The app gets the next call over the same connection.
     app.script = () => undefined;
     expect((await harness.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
   });

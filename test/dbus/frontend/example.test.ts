@@ -35,7 +35,7 @@ const screen = (...words: string[]) => new Screen(words, companion.bus.environme
 const responses = () => respond.mock.calls.map(([, isApproved]) => isApproved);
 const isWindowVisible = () => companion.bus.busctlCall(UI, UI_PATH, UI, "GetVisible");
 
-describe("the example's command ask", () => {
+describe("the command ask of the example frontend", () => {
   it("streams an answer, and lists its sources", async () => {
     parts.hits = async () => [searchHit({ title: "House\u001b[2J" })];
     parts.inference.script = (request) => says(request, ["In \u001b[31m", "May."]);
@@ -126,7 +126,7 @@ describe("the example's command ask", () => {
   });
 });
 
-describe("the example's command chat", () => {
+describe("the command chat of the example frontend", () => {
   it("sends the history of the chat, and exits on Ctrl-D", async () => {
     parts.consent.set("prompt", true);
     using person = screen("chat", "--model", REMOTE_MODEL);
@@ -189,7 +189,7 @@ describe("the example's command chat", () => {
     await person.until(/this once\? \[y\/N\] /);
     await using other = await DbusNextFrontend.connect(companion.bus);
     await other.ask("Hm", { model_hint: "remote:cloud:other" });
-    // The companion sends the second question to both programs.
+    // The companion sends the question of the second query to the example and to the other frontend.
     await vi.waitUntil(
       () => parts.events.filter(({ kind }) => kind === "needed").length === 3,
       WAIT_OPTIONS,

@@ -128,7 +128,7 @@ describe("a revocation of consent", () => {
     await assertNothingIsSent();
   });
 
-  it("ends all concurrent requests, whether they were sent before or not", async () => {
+  it("ends all concurrent requests, even those that are not sent yet", async () => {
     for (let round = 0; round < 5; round += 1) {
       await setConsent(true);
       const before = harness.listChatRequests().length;

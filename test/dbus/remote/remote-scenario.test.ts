@@ -377,7 +377,7 @@ describe("signing in to a provider", () => {
     await expect.poll(() => openid.accountOf(bearer)).toBeUndefined();
   });
 
-  it("exchanges a code for a key, and every failure has its own code", async () => {
+  it("exchanges a code for a key, and every failure has its own error code", async () => {
     const [url] = await person.call("Remote1", "BeginLogin", "s", "openrouter");
     await openrouter.signIn(textOf(url));
     await person.waitUntil("the result of the sign-in", () => person.logins.length > 0);

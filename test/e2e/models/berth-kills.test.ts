@@ -33,7 +33,7 @@ interface Moment {
 interface KillRun {
   readonly path: string;
   readonly file: TestFile;
-  /** The requests that the hub has received since this model was added. */
+  /** The requests that the hub has received since the model was added. */
   readonly requests: () => HubRequest[];
   readonly sentBytes: () => number;
 }

@@ -292,7 +292,7 @@ describe("rollback", () => {
     expect(readErrorBody(response)).toContain("berth rollback web --to 2");
   });
 
-  it("returns 404 for a revision that is not kept, and 409 if there is no earlier one", async () => {
+  it("returns 404 for a revision that is not kept, and 409 if there is no earlier revision", async () => {
     putApp(api.store, "web", { image: "bb:1", port: 80 });
     revision(1, "bb:1", "stable");
     const unknown = await post("web/rollback", { revision: 9 });

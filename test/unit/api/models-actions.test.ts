@@ -291,7 +291,7 @@ describe("start", () => {
 });
 
 describe("stop", () => {
-  it("unloads the given model, or all running ones", async () => {
+  it("unloads the given model, or all running models if none is given", async () => {
     for (const name of ["a", "b", "c"]) putModel(api.store, name, { source: "o/x", running: true });
     putModel(api.store, "idle");
     const one = await post("stop", { model: "a" });
@@ -363,7 +363,7 @@ describe("deletion", () => {
     expect(modelOf("drop").metadata.deletionTimestamp).toBeNull();
     await remove("drop", "?files=true");
     expect(modelOf("drop").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
-    // A second delete request can still choose to delete the model's files, after the first one chose to keep them.
+    // A second delete request can still delete the model's files, although the first one kept them.
     await remove("keep", "?files=true");
     expect(modelOf("keep").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
     finishModelDeletion(api.store, "keep");

@@ -27,7 +27,7 @@ const target = (
     ...rest,
   });
 
-/** Writes the files that a server with this process id leaves in its data directory. */
+/** Writes the files that a server with the given process id leaves in its data directory. */
 function localServer(pid: number, api = "http://127.0.0.1:7776"): void {
   mkdirSync(join(folder, "data/run"), { recursive: true });
   writeFileSync(

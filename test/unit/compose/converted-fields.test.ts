@@ -69,7 +69,7 @@ test("Immich: variables of an env file, relative folders, and a health check wit
       { hostPath: "/etc/localtime", path: "/etc/localtime", readOnly: true },
     ],
   });
-  // These values are the defaults of Compose, which are longer than those of Berth.
+  // Compose's default interval and timeout are longer than those of Berth.
   expect(specs["redis"]?.healthCheck).toEqual({
     command: ["/bin/sh", "-c", "redis-cli ping || exit 1"],
     interval: "30s",

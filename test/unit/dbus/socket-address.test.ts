@@ -17,7 +17,7 @@ test.each([
   expect(() => socketAddress(start.padEnd(longest + 1, "x"))).toThrow(
     expect.objectContaining({ code: "ENAMETOOLONG", syscall: "connect" }),
   );
-  // The limit counts bytes, and each of these characters has two bytes.
+  // The limit counts bytes, and an `ü` has two bytes.
   expect(() => socketAddress(start.padEnd(80, "ü"))).toThrow("ENAMETOOLONG");
 });
 

@@ -27,7 +27,7 @@ describe.each(files)("examples/specs/%s", (file) => {
       harness.models.repositories.set(spec.source, aModel);
     harness.boot();
     for (const manifest of manifests) applyTo(harness, manifest);
-    // Apps with a source are skipped, because this test has no git server.
+    // Apps with a source are skipped, because the test has no git server.
     for (const { metadata, spec } of apps.filter((app) => app.spec.source === undefined)) {
       await harness.waitForPhase(metadata.name, spec.running === false ? "stopped" : "running");
     }

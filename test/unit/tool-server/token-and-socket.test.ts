@@ -32,7 +32,7 @@ function keptIn(folder: string): string {
 }
 
 describe("the tool server's token for the API", () => {
-  test("is separate from the user's token, has the smallest sufficient scope, and is in a file that only this user can read", async () => {
+  test("is separate from the user's token, has the smallest sufficient scope, and is in a file that only the user can read", async () => {
     await Promise.all([
       harness.callExpectingSuccess("list_apps"),
       harness.callExpectingSuccess("deploy_app", deploy),
@@ -78,7 +78,7 @@ describe("the tool server's token for the API", () => {
     const names = tokens().map(({ name }) => name);
     expect(names).toHaveLength(2);
     expect(names).toContain(BERTH_APPS_ID);
-    // A new server on this machine does not know the older tokens.
+    // A new server on the same machine does not know the older tokens.
     harness.target = { ...harness.target, instance: "another" };
     await harness.callExpectingSuccess("list_apps");
     expect(tokens()).toHaveLength(3);

@@ -172,7 +172,7 @@ describe("the consent to send data to a provider", () => {
     harness.overlay.respond(id, true, defaultCaller);
     await harness.settle();
     expect(harness.eventSequence(id)).toBe("started needed(consent) far completed/ok");
-    // The consent is valid for this provider only, so no other provider is tried.
+    // The consent is valid for one provider only, so no other provider is tried.
     expect(harness.inference.requests.at(-1)?.model).toBe(REMOTE_MODEL);
     harness.inference.script = () => {
       throw new AssistantError("consent_required", "not allowed");

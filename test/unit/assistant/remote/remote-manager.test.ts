@@ -241,7 +241,7 @@ describe("requests in progress at a provider", () => {
     await harness.remote.addProvider(home, userCaller);
     const [here, there] = [endings(harness, "home"), endings(harness, "huggingface")];
     await harness.remote.setKey("home", "sk-1", userCaller);
-    // A new key does not end requests that use the previous key.
+    // A new key does not end requests that use the old key.
     await harness.remote.setKey("home", "sk-2", userCaller);
     expect(here).toEqual([]);
     await harness.remote.clearKey("home", userCaller);

@@ -185,7 +185,7 @@ describe("drift", () => {
 });
 
 describe("failures", () => {
-  test("an image that exits at once is restarted within its budget; then the App is Stalled with exit code and log", async () => {
+  test("a container that exits at once is restarted within its budget; then the App is Stalled with the exit code and the log", async () => {
     await using harness = new ControlPlaneHarness({
       images: { "bad:1": { exits: { afterMs: 10, code: 3 }, logs: ["no config"] } },
     }).boot();

@@ -163,7 +163,7 @@ describe("a failed upload", () => {
   });
 
   test("to a full disk leaves no file", async () => {
-    // Every write to this device fails with ENOSPC.
+    // Every write to /dev/full fails with ENOSPC.
     const file = await import("node:fs/promises").then(({ open }) => open("/dev/full", "w"));
     const failure = await file.write("x").catch((error: unknown) => error);
     await file.close();

@@ -24,7 +24,7 @@ function varint(size: number): Buffer {
 
 const blob = (bytes: number, declared = bytes) =>
   Buffer.concat([header(3, declared), deflateSync(Buffer.alloc(bytes))]);
-/** Builds a delta against the object with that hash. Only the size of the delta's result matters in these tests. */
+/** Builds a delta against the object with the given hash. Only the size of the delta's result matters in the tests. */
 const delta = (result: number) => {
   const data = Buffer.concat([varint(10), varint(result), Buffer.from([0x90, 10])]);
   return Buffer.concat([header(7, data.length), Buffer.alloc(20, 1), deflateSync(data)]);

@@ -171,7 +171,7 @@ describe("a network of the machine", () => {
     ["172.18.0.0/16", true],
     ["10.213.0.128/25", true],
     ["172.18.0.0/24", false],
-    // This network is reached through a gateway, as from within a virtual machine.
+    // The network 172.19.0.0/16 is reached through a gateway, as from within a virtual machine.
     ["172.19.0.0/16", false],
     ["172.20.0.0/16", false],
     ["0.0.0.0/0", false],

@@ -123,7 +123,7 @@ describe("hosts in the route table", () => {
     expect(entries("web")).toEqual([]);
   });
 
-  it("are moved, and removed if they are no longer listed", async () => {
+  it("move to another App, and are removed if a complete list omits them", async () => {
     await table.setHosts(
       new Map([
         ["a.test", "one"],

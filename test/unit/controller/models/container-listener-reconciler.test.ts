@@ -157,7 +157,7 @@ describe("the container listener", () => {
     expect(site.woken).toEqual(["web"]);
   });
 
-  it("is sent again to a restarted assistant", async () => {
+  it("is requested again from a restarted assistant", async () => {
     site.put("web", { models: ["chat"] });
     const listeners = await started();
     const before = site.sent.length;
@@ -215,7 +215,7 @@ describe("a failure of the container listener", () => {
     expect(site.woken).toEqual(["web", "web"]);
   });
 
-  it("of an unreachable engine ends when the engine is reachable again", async () => {
+  it("because of an unreachable engine ends when the engine is reachable again", async () => {
     site.engineDown = true;
     site.put("web", { models: ["chat"] });
     const listeners = await started();

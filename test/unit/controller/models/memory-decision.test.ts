@@ -54,7 +54,7 @@ describe("decideMemory", () => {
     expect(decideMemory("small", three, memory)).toMatchObject({ type: "fits" });
   });
 
-  test("does not evict a model for one that is too large even alone", () => {
+  test("does not evict a model for another one that is too large even alone", () => {
     const both = [
       model("huge", { leastBytes: 2_000, startedAt: at(9) }),
       model("b", { residentBytes: 700 }),

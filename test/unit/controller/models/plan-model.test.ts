@@ -205,7 +205,7 @@ describe("the memory steps of a plan", () => {
     expect(plan({ assistant: observeAssistant(theirs) }, stopped)).toEqual(nothing);
   });
 
-  test("unload a model that the plan refuses only when its new file is complete, and delay its next load", () => {
+  test("unload a refused model, but not before its new file is complete, and delay its next load", () => {
     const blockedBy = { reason: "InsufficientMemory", message: "5 B are missing" };
     const steps = [["unloadModel", "another model has priority for the memory"]];
     expect(plan({ assistant: observeAssistant(resident, refused) })).toEqual({ steps, blockedBy });

@@ -7,7 +7,7 @@ import type { ContainerSpec } from "../../../../src/controller/runtime/port.ts";
 import { NO_DEFAULTS } from "../../../support/fake-settings.ts";
 
 /**
- * These reports are from engine versions that the tests do not run. The versions differ in the fields that they omit,
+ * Inspection reports of engine versions that the tests do not run. The versions differ in the fields that they omit,
  * and in empty values.
  */
 

@@ -80,7 +80,7 @@ describe("linting a manifest", () => {
     ]);
   });
 
-  it("finds the same errors as JSON.parse, and every position, in random texts", () => {
+  it("finds an error in every random text that JSON.parse rejects", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.nat(), fc.string({ maxLength: 2 }), (value, at, inserted) => {
         const text = JSON.stringify(value, null, 1);

@@ -131,7 +131,7 @@ describe("limits on the memory of apps", () => {
     expect(ledger.entries.length).toBe(1);
   });
 
-  it("an app has at most 16 MiB including keys, and smaller values are accepted when it is full", async () => {
+  it("an app has at most 16 MiB including keys, and a full memory still accepts smaller values", async () => {
     const { memory, ledger } = new MemoryHarness();
     const value = "x".repeat(65_526);
     for (let number = 0; number < 256; number += 1)

@@ -137,7 +137,7 @@ it("a wipe rejects if the key cannot be deleted, and is completed as soon as tha
   expect(harness.keyFiles()).toEqual([OTHER]);
 });
 
-it("a memory directory that cannot be used is reported, and used again as soon as possible", async () => {
+it("a memory directory that cannot be used is reported, and is used again once it is accessible", async () => {
   const dir = createMemoryDirectory();
   rmSync(dir, { recursive: true });
   writeFileSync(dir, "a file in its place");

@@ -136,7 +136,7 @@ describe("an overwritten value of an app's memory", () => {
     expect((await harness.memory.list(NOTES, unconfinedCaller)).get("long")).toBe("new");
   });
 
-  it("is removed when the program whose read transaction could still see it has ended", async () => {
+  it("is removed once the last transaction that could still read it has ended", async () => {
     const { harness, sealed } = await createFilledHarness();
     const reader = openOutsideReader(harness.dir);
     for (const [key] of items) await harness.memory.set(NOTES, key, "new", unconfinedCaller);

@@ -192,7 +192,7 @@ describe("the reader of a session's pipe", () => {
     const slow = await harness.open();
     await slow.generate("long");
     const pulled = () => harness.service.pulled;
-    // A pipe holds 64 KiB, so the next piece must wait for the reader.
+    // A pipe holds 64 KiB, so the next piece of text must wait for the reader.
     await until(() => pulled() > 60);
     const quick = await harness.open(":1.6");
     await quick.generate("short");

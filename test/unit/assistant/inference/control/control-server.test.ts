@@ -123,7 +123,7 @@ test("a model file needs an absolute path, because the daemon has another workin
   });
 });
 
-test("the state of a model has the settings of its registration, and those that are in use", async () => {
+test("the state of a model shows the settings of its registration and the settings in use", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   const path = join(folder, "chat.gguf");

@@ -5,7 +5,7 @@ import { createTextJob } from "../../../../support/scripted-engine.ts";
 
 const disconnected = new Error("the client disconnected");
 
-/** Returns an answer that is longer than any test of this file reads. */
+/** Returns an answer that is longer than the tests of this file read. */
 function endless() {
   return { tokens: Array.from({ length: 200 }, () => "word ") };
 }

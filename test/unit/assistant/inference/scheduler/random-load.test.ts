@@ -17,7 +17,7 @@ interface JobPlan {
   readonly stopAt: number | undefined;
   readonly failAt: number | undefined;
   readonly leavesAfterMs: number | undefined;
-  /** The time after the start at which the reader stops reading, and the length of this pause. */
+  /** The time after the start at which the reader stops reading, and the time for which it stops. */
   readonly silence: { readonly fromMs: number; readonly forMs: number } | undefined;
 }
 
@@ -280,7 +280,7 @@ describe("the scheduler under random load", () => {
       const clients = Array.from({ length: plan.clients }, () => harness.ask("first"));
       let requestCount = 0;
       const done = () => background.every(({ isOver: over }) => over);
-      // An interactive job that runs before the background job takes as long as one answer. After each call for
+      // An interactive job that runs before the background job can delay it by one answer. After each call for
       // background work that has waited long, 31 calls serve other jobs.
       const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
       const limitMs = plan.background.reduce((sum, { prompt, answer }) => {

@@ -157,7 +157,7 @@ async function toldBy(events: readonly AnswerEvent[], request = chat): Promise<A
 describe("events of the system instance arrive unchanged", () => {
   const mine = { ...accepted, ledgerSeq: 0 };
 
-  test("text, each piece with its logprobs", async () => {
+  test("for text, with the logprobs of each piece", async () => {
     const request = { ...chat, n: 2, sampling: { logprobs: 2 } };
     const events = [...says(request, ["Hello", " ", "\u{1F600}"])].map((event) =>
       // JSON cannot represent infinity.
@@ -166,13 +166,13 @@ describe("events of the system instance arrive unchanged", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("the logprobs of a plain completion", async () => {
+  test("for the logprobs of a plain completion", async () => {
     const request = { ...plain, sampling: { logprobs: 1 } };
     const events = [...says(request, ["Hello", " there"], "length")];
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("prompts that start at different times, and interleaved choices", async () => {
+  test("for prompts that start at different times, and for interleaved choices", async () => {
     const request: GenerateRequest = {
       ...plain,
       prompts: [
@@ -193,7 +193,7 @@ describe("events of the system instance arrive unchanged", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("reasoning and tool calls", async () => {
+  test("for reasoning and tool calls", async () => {
     const events: AnswerEvent[] = [
       accepted,
       started(),
@@ -221,12 +221,12 @@ describe("events of the system instance arrive unchanged", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("an empty answer", async () => {
+  test("for an empty answer", async () => {
     const end = { type: "end", choice: 0, reason: "stop", completionTokens: 0 } as const;
     expect(await toldBy([accepted, started(), end], plain)).toEqual([mine, started(), end]);
   });
 
-  test("events one at a time, as they are sent", async () => {
+  test("one at a time, as the system instance sends them", async () => {
     const more = new Gate();
     system.service.script = async function* () {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];

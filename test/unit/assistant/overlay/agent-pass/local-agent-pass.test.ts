@@ -54,7 +54,7 @@ describe("the agent pass", () => {
     }
   });
 
-  it("ends after the first step if the model chooses none", async () => {
+  it("ends after the first step if the model chooses no tool", async () => {
     const harness = await AgentPassHarness.open([noToolAnswer]);
     expect(await harness.run()).toEqual({ isAvailable: true, calls: [], results: [] });
     expect(harness.inference.requests).toHaveLength(1);

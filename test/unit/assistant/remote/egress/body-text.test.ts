@@ -31,7 +31,7 @@ describe("the first character of a response body", () => {
     expect(await readWholeText(begun.body)).toBe(text);
   });
 
-  // If each new piece made the reader scan the white space again, each of these bodies would take five seconds.
+  // If each new piece made the reader scan the white space again, reading a body would take five seconds.
   test("is found in linear time after endless white space", async () => {
     const before = process.cpuUsage().user;
     expect((await peekBody(times(" ".repeat(16_384), 512))).first).toBe("");

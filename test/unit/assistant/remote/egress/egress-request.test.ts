@@ -52,7 +52,7 @@ describe("the conditions for sending a request to a provider", () => {
     expectNothingLeft(harness);
   });
 
-  test("one commit contains both ledger entries with their fields", async () => {
+  test("one commit contains the ledger entries `inference.generate` and `egress.send`, with their fields", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.consent.set("mail", true);

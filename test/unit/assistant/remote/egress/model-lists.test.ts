@@ -156,7 +156,7 @@ describe("the list of models of one provider, on request", () => {
     expect(await harness.service.model("remote:acme:a")).toMatchObject({ kind: "chat" });
   });
 
-  test("fails with the same errors as a request", async () => {
+  test("fails with the same errors as a chat request", async () => {
     const harness = createEgressHarness();
     await expect(harness.service.listModels("other", signal)).rejects.toMatchObject({
       code: "not_found",

@@ -13,7 +13,7 @@ let hub: Hub;
 let sources: ResolverHarness;
 beforeEach(async () => {
   hub = await Hub.open();
-  // The configured hub is another server, so that these URLs belong to a plain web server.
+  // The configured hub is another server, so that the URLs of the tests belong to a plain web server.
   sources = createResolverHarness("https://hub.invalid");
 });
 afterEach(() => hub[Symbol.asyncDispose]());

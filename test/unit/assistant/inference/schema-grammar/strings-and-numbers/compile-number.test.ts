@@ -14,7 +14,7 @@ interface Bounds {
   readonly multipleOf?: number;
 }
 
-/** Validates the same bounds with Ajv, and computes multiples with decimals instead of doubles. */
+/** Validates bounds with Ajv, and multiples with decimals instead of doubles. */
 function judge({ integer, ...keywords }: Bounds): (value: unknown) => boolean {
   const ajv = new Ajv2020({ strict: false });
   ajv.removeKeyword("multipleOf").addKeyword({

@@ -105,7 +105,7 @@ describe.each(names.filter(isFormatName))("the format %s", (name) => {
     }
   });
 
-  test("accepts all texts that Ajv accepts, and all generated ones", () => {
+  test("accepts all texts that Ajv accepts, and all texts that the grammar generates", () => {
     const wide = TextLanguage.fromFormat(name, "accepted");
     const narrow = TextLanguage.fromFormat(name, "produced");
     expect([...yes, ...narrower].filter((text) => !wide.accepts(text))).toEqual([]);

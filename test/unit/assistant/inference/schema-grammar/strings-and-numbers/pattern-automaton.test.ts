@@ -10,7 +10,9 @@ import { UNBOUNDED_AFTER_MS } from "../../../../../support/wait-limits.ts";
 const pattern = (source: string) =>
   stringLanguage({ patterns: [toStringPattern("pattern", source)] });
 
-/** Compiles a pattern as Ajv does here: with the flag `u`, or without it if the pattern is invalid with the flag. */
+/**
+ * Compiles a pattern in the same way as Ajv: with the flag `u`, or without it if the pattern is invalid with the flag.
+ */
 function toRegExp(source: string): RegExp | undefined {
   for (const flags of ["u", ""]) {
     try {
