@@ -9,7 +9,7 @@ import { editDatabase } from "../support/ledger-fixtures.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** The number of attempts for each kind of change. The seed chooses the places. */
+/** The number of attempts for each kind of change. The seed chooses the places of the changes. */
 const TRIES = Number(process.env["BERTH_TAMPERING_TRIES"] ?? 1);
 const LIMIT_MS = 120_000 + TRIES * 60_000;
 

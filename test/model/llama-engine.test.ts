@@ -96,7 +96,7 @@ describe("a model in its own process", () => {
     const controls = ["<s>", "</s>", "<|im_start|>", "<|im_end|>"];
     const counts = (tokens: readonly number[]) =>
       controls.map((text) => tokens.filter((token) => token === ids.get(text)).length);
-    // The expected control tokens are the BOS token, and those of the template for a user's turn and the start of
+    // The expected control tokens are the BOS token, and the template's tokens for a user's turn and for the start of
     // the answer.
     expect(counts(plain)).toEqual([1, 0, 2, 1]);
     expect(counts(hostile)).toEqual([1, 0, 2, 1]);

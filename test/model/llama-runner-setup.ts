@@ -71,7 +71,7 @@ export async function openRunner({
   });
 }
 
-/** Clears a sequence and starts the answer to a text on it. */
+/** Clears a sequence, and starts the answer to a text in it. */
 export async function startStream(
   runner: LlamaRunner,
   sequence: number,

@@ -42,7 +42,7 @@ it("berth import prints valid manifests on standard output, and the report on st
     /^wordpress\.yaml:8:9: changed: services\.wordpress\.ports\[0\]: 80 is used/m,
   );
   expect(errors).toMatch(/2 apps, 0 lost, 3 changed, \d+ notes\n$/);
-  // A finding that concerns both services appears once in the report.
+  // A finding that concerns two services appears once in the report.
   expect(errors.match(/Berth restarts a new version at most 5 times/g)).toHaveLength(1);
   expect(errors).toContain("also wordpress.yaml:18");
 });

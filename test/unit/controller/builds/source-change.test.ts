@@ -64,7 +64,7 @@ describe("an app's source that is replaced and then restored", () => {
     });
   });
 
-  test("stays at its commit if another field of the app changes", async () => {
+  test("keeps its commit if only another field of the app changes", async () => {
     const git = { url: REPOSITORY, ref: "main" };
     await bench.waitUntilResolved(bench.apply("web"));
     bench.git.refs.set("main", createCommitId("b"));

@@ -368,7 +368,7 @@ describe("the availability of the bus", () => {
     expect(children).toHaveLength(1);
   });
 
-  test("the loss of the bus ends the companion, and is no failure", async () => {
+  test("the loss of the bus ends the companion, and does not count as a failure", async () => {
     await begin();
     await comesUp();
     hasBus = false;
