@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { type Clock, timestamp } from "../base/clock.ts";
 import { ConflictError } from "../base/errors.ts";
 import type { SqliteDatabase } from "../base/sqlite.ts";
@@ -26,6 +26,11 @@ export class SqliteTokenStore implements TokenStore {
   readonly #remove;
   readonly #removeExpired;
   readonly #trimSessions;
+  /**
+   * The rows of tokens that requests used since the last change of any token, by hash. Only this object changes
+   * tokens, and without the cache each request would read the database.
+   */
+  readonly #used = new Map<string, TokenRow>();
 
   constructor(db: SqliteDatabase, clock: Clock, transactions: Transactions) {
     this.#clock = clock;
@@ -63,7 +68,7 @@ export class SqliteTokenStore implements TokenStore {
       expires_at_ms: input.lifetimeMs === null ? null : nowMs + input.lifetimeMs,
       last_used_at: null,
     };
-    this.#transactions.write(() => {
+    this.#write(() => {
       this.#removeExpired.run(nowMs);
       // Several sessions may have the same name, because several people may log in as the same user.
       if (input.kind === "named" && this.#byName.get(input.kind, input.name)) {
@@ -80,12 +85,12 @@ export class SqliteTokenStore implements TokenStore {
   find(token: string): TokenRecord | undefined {
     if (!token.startsWith(PREFIX) || token.length > TOKEN_LENGTH_MAX) return undefined;
     const nowMs = this.#clock.now();
-    const row = this.#transactions.read(() => this.#byHash.get(hashToken(token)));
+    const row = this.#findRow(hashToken(token));
     if (!row || (row.expires_at_ms !== null && row.expires_at_ms <= nowMs)) return undefined;
     const lastUsedMs = row.last_used_at === null ? -Infinity : Date.parse(row.last_used_at);
     if (nowMs - lastUsedMs < LAST_USED_RESOLUTION_MS) return toTokenRecord(row);
     const lastUsedAt = timestamp(nowMs);
-    this.#transactions.write(() => this.#updateLastUsed.run(lastUsedAt, row.id));
+    this.#write(() => this.#updateLastUsed.run(lastUsedAt, row.id));
     return toTokenRecord({ ...row, last_used_at: lastUsedAt });
   }
 
@@ -94,7 +99,24 @@ export class SqliteTokenStore implements TokenStore {
   }
 
   revoke(id: string): boolean {
-    return this.#transactions.write(() => this.#remove.run(id).changes > 0);
+    return this.#write(() => this.#remove.run(id).changes > 0);
+  }
+
+  #findRow(tokenHash: string): TokenRow | undefined {
+    const known = this.#used.get(tokenHash);
+    if (known) return known;
+    const row = this.#transactions.read(() => this.#byHash.get(tokenHash));
+    if (row) this.#used.set(tokenHash, row);
+    return row;
+  }
+
+  /** Changes tokens, and forgets the rows that were read before the change. */
+  #write<T>(change: () => T): T {
+    try {
+      return this.#transactions.write(change);
+    } finally {
+      this.#used.clear();
+    }
   }
 }
 
@@ -110,7 +132,7 @@ interface TokenRow {
 }
 
 function hashToken(token: string): string {
-  return createHash("sha256").update(token).digest("hex");
+  return hash("sha256", token);
 }
 
 function toTokenRecord(row: TokenRow): TokenRecord {
