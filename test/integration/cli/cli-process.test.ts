@@ -69,8 +69,8 @@ describe("bin/berth", () => {
 });
 
 /**
- * The flags of `berth up` without ingress and assistant, which would use ports of the machine; Caddy would also
- * outlive the test.
+ * The flags of a `berth up` without the ingress and the assistant, because both use fixed ports of the machine, and
+ * Caddy would outlive the test.
  */
 const upOfItsOwn = ["up", "--listen", "127.0.0.1:0", "--ingress", "off", "--assistant", "off"];
 

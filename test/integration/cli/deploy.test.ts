@@ -109,7 +109,7 @@ function uploaded(): string {
 }
 
 describe("berth deploy", () => {
-  it("packs the folder, creates an app with its name, shows the build and prints the address", async () => {
+  it("packs the folder, creates an app with the folder's name, shows the build and prints the address", async () => {
     files({
       "My_Shop/Dockerfile": "FROM x\nEXPOSE 8080\n",
       "My_Shop/app.js": "hello",

@@ -59,7 +59,7 @@ describe("berth ledger verify", () => {
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     const kept = await run(dir, "checkpoint");
     expect(kept.code).toBe(0);
-    // The output is binary-safe, because the streams of the test do not change bytes.
+    // Binary output can be compared, because the streams of the test do not change bytes.
     writeFileSync(join(dir, "kept.txt"), kept.output);
     expect((await run(dir, "verify", "--against", "kept.txt")).code).toBe(0);
     writeFileSync(join(dir, "ledger/ledger.db"), old);
@@ -74,7 +74,7 @@ describe("berth ledger verify", () => {
     expect((await run(dir, "verify", "--against", "kept.txt")).code).toBe(2);
   });
 
-  it("exits with 3 if there is no ledger, with a hint", async () => {
+  it("exits with 3 and a hint if there is no ledger", async () => {
     const dir = createStateDirectory();
     const missing = await run(dir, "verify", "--json");
     expect(missing.code).toBe(3);

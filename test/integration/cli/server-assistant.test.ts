@@ -83,7 +83,7 @@ describe("berth ledger", () => {
     expect(output).toContain(`ledger ${served}`);
   });
 
-  it("never verifies the ledger of this machine for a server that is elsewhere or does not answer", async () => {
+  it("never verifies the ledger of this machine for a server that is on another machine or does not answer", async () => {
     const own = await ledgerOf(2);
     const away = await run(["ledger", "verify", "--url", "http://127.0.0.1:9"], { HOME: own });
     expect([away.code, away.output]).toEqual([1, ""]);

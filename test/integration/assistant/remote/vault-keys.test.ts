@@ -36,7 +36,7 @@ const locked = (source: Protection["source"], words: string) => ({
   message: expect.stringContaining(words),
 });
 
-/** Asserts that every method fails with the message of the protection, and that no key is created meanwhile. */
+/** Asserts that every method fails with a message that contains `words`, and that no key is created meanwhile. */
 async function expectLocked(harness: VaultHarness, source: Protection["source"], words: string) {
   const { vault } = harness;
   expect(vault.protection()).toEqual(locked(source, words));
@@ -194,7 +194,7 @@ describe("a systemd credential", () => {
     expect(await (await harness.start()).get(openrouter)).toEqual(key);
   });
 
-  it("stays the only source: without it, or with another one, the vault is locked", async () => {
+  it("stays the only source of the key: without this credential, or with another one, the vault is locked", async () => {
     const environment = credentialsOf("systemd");
     const { harness } = await stored(new VaultHarness({ environment }));
     await harness.start({ environment: {} });
@@ -226,7 +226,7 @@ describe("a systemd credential", () => {
     expect(readdirSync(harness.dir)).not.toContain("vault-key");
   });
 
-  it("that two vaults share cannot decrypt the other vault's credentials", async () => {
+  it("that two vaults share does not allow one vault to decrypt the credentials of the other", async () => {
     const environment = credentialsOf("shared");
     const { harness: one } = await stored(new VaultHarness({ environment }));
     const { harness: other } = await stored(new VaultHarness({ environment }));
@@ -286,7 +286,7 @@ it("another source is used after all credentials were cleared", async () => {
 });
 
 describe("the database", () => {
-  it("of a newer version, or a damaged one, is refused with its name", async () => {
+  it("of a newer version, or a damaged one, is refused, and the error names its file", async () => {
     const { harness } = await stored();
     harness.sql((db) => db.pragma("user_version = 99"));
     await expect(harness.start()).rejects.toMatchObject({

@@ -233,7 +233,7 @@ describe("collection", () => {
     const bytes = readFileSync(bench.archives.path(uploaded));
     // The collection removes a superfluous image after it has made its plan, and the test makes that removal wait.
     await buildAll("web", ["a", "b"]);
-    // This waits for a collection of the previous service that may still be running.
+    // The test waits for a collection of the previous service that may still be running.
     await bench.service[Symbol.asyncDispose]();
     const remove = bench.runtime.removeImage.bind(bench.runtime);
     bench.runtime.removeImage = async (reference, signal) => {
@@ -309,7 +309,7 @@ describe("an app that is deleted", () => {
     expect(existsSync(join(bench.dataDir, "builds", "2"))).toBe(false);
   });
 
-  test("keeps an archive that another user has just uploaded, too", async () => {
+  test("keeps an archive that another user has also uploaded just now", async () => {
     const digest = await uploadAlone("same");
     bench.apply("web", { source: { archive: digest } });
     await uploadAlone("same");
@@ -337,7 +337,7 @@ function limited(
 }
 
 /**
- * Builds these commits one after the other, a minute apart. Afterwards the App needs only the image of the last one.
+ * Builds these commits one after the other, a minute apart. Afterwards the App needs only the image of the last commit.
  */
 async function buildAll(app: string, digits: readonly string[]): Promise<string[]> {
   const images: string[] = [];

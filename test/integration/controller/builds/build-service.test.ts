@@ -81,7 +81,7 @@ describe("a build", () => {
     });
   });
 
-  test("of an uploaded archive or of a folder succeeds like one of a repository", async () => {
+  test("of an uploaded archive or of a folder succeeds like a build of a repository", async () => {
     const archive = await bench.upload({ Dockerfile: "FROM scratch\n" });
     expect(await bench.waitUntilBuilt(bench.apply("one", { source: { archive } }))).toMatchObject({
       type: "succeeded",
@@ -246,7 +246,7 @@ describe("a build that fails", () => {
     });
   });
 
-  test("because of a link out of the repository reads no file outside", async () => {
+  test("because of a link out of the repository reads no file outside of the repository", async () => {
     const outside = join(bench.dataDir, "outside");
     writeFiles(outside, { Dockerfile: "FROM scratch\n" });
     bench.git.links.set("web", outside);
@@ -504,7 +504,7 @@ describe("the log", () => {
     expect(said).toContain("registry.example.org/base");
   });
 
-  test("shows no secret in the current step of a running build either", async () => {
+  test("shows no secret in the current step of a running build", async () => {
     bench.applySecret("deploy", { token: TOKEN });
     bench.builder.script = { steps: [`RUN login ${TOKEN}`], hangs: true };
     const git = { url: REPOSITORY, ref: "main", credential: "deploy" };
