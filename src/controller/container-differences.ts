@@ -46,7 +46,10 @@ export function findDifferences(
   ];
 }
 
-/** If the engine has lost the image, settings that the spec leaves to the image cannot be compared. */
+/**
+ * Compares the settings of the containers' processes. If the engine has lost the image, settings that the spec leaves
+ * to the image cannot be compared.
+ */
 function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec): string[] {
   const defaults: Partial<ProcessSettings> = settings.imageDefaults ?? {};
   // The engine ignores an empty command. If the spec sets an entrypoint, the engine also ignores the image's command.

@@ -1,4 +1,4 @@
-/** The labels of everything that Berth creates on an engine. Berth never touches an object without INSTANCE. */
+/** The labels of all objects that Berth creates on an engine. Berth never touches an object without INSTANCE. */
 export const INSTANCE = "dev.berth.instance";
 export const APP = "dev.berth.app";
 export const GENERATION = "dev.berth.generation";

@@ -188,7 +188,7 @@ export interface SpecsGitReport {
   readonly url: string;
   /** The branch, tag or commit; null for the repository's default branch. */
   readonly ref: string | null;
-  /** The folder of the repository. */
+  /** The folder of the repository whose files are mirrored. */
   readonly path: string;
   /** The subfolder of the watched folder that contains the files of the repository. */
   readonly folder: string;

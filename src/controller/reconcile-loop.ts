@@ -11,7 +11,10 @@ import { type ReconcilePriority, WorkQueue } from "./workqueue.ts";
 export interface ReconcileResult {
   /** True if the resource matches its spec, or waits for a change. Its back-off is then reset. */
   readonly isSettled: boolean;
-  /** The milliseconds until the next reconcile of the resource if no event arrives; null means at the next resync. */
+  /**
+   * The milliseconds until the next reconcile of the resource if no event arrives; null if only the resync reconciles
+   * it.
+   */
   readonly requeueAfterMs: number | null;
 }
 

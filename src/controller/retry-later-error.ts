@@ -1,6 +1,8 @@
 import { BerthError } from "../base/errors.ts";
 
-/** A failure that determines the time of its next try. The loop then uses this time instead of its usual back-off. */
+/**
+ * A failure that determines the time of its next try. The reconcile loop uses this time instead of its usual back-off.
+ */
 export class RetryLaterError extends BerthError {
   /** Epoch milliseconds. */
   readonly retryAtMs: number;

@@ -174,7 +174,7 @@ async function chooseHost(
   const { config, store, logger } = options;
   if (config.ingress === "off") return { message: OFF_MESSAGE };
   if (config.httpPort === undefined && config.httpsPort === undefined)
-    return { message: "there is no ingress: it has no port (--http-port)" };
+    return { message: "there is no ingress: neither --http-port nor --https-port is set" };
   if (config.ingress === "container") {
     if (options.runtime.location !== "this-machine")
       throw new BerthError(

@@ -41,7 +41,7 @@ export function packSource(
 
 async function* compress(archive: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const packed = createGzip();
-  // A failure of the archive destroys `packed` with the same error, which the loop below throws.
+  // A failure of the archive destroys `packed` with the same error, which `yield*` throws below.
   const written = pipeline(archive, packed).catch(() => {});
   yield* packed;
   await written;

@@ -40,7 +40,10 @@ export function listReplacedManagers(existing: StoredResource, intent: ApplyInte
   return isTakeOver ? Object.keys(existing.managers).filter((name) => !isFileManager(name)) : [];
 }
 
-/** Completes "App web ...": names the file, import or template that made the App; undefined if it was made by hand. */
+/**
+ * Returns the end of a message about an App, which names the file, import or template that made the App; undefined if
+ * the App was made by hand.
+ */
 export function describeMaker(existing: StoredResource): string | undefined {
   const declarer = findDeclarer(existing);
   if (declarer !== undefined) return `is declared by the file ${declarer.slice("file:".length)}`;

@@ -8,7 +8,8 @@ export interface HostPathOptions {
   /** Folders that writers without the scope `admin` may mount, including everything in these folders. */
   readonly allowed?: readonly string[];
   /**
-   * Folders that were allowed earlier. Apps may still mount them, so a mount from them must not lead outside of them.
+   * Folders that were allowed earlier. Apps may still mount a path in such a folder, so the path must not lead out of
+   * the folder.
    */
   readonly formerlyAllowed?: readonly string[];
   /**

@@ -25,7 +25,7 @@ export function loadSecretKey(
   if (!key || createKeyCheck(key) !== check) {
     const what = key ? "belongs to another store" : "is missing";
     throw new BerthError("store_corrupt", `the key of the secrets (secret.key) ${what}`, {
-      hint: "put the right file back, or restore the last good backup with: berth restore FILE",
+      hint: "put the right key file back, or restore the last good backup with: berth restore FILE",
     });
   }
   return key;

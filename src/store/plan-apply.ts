@@ -227,7 +227,7 @@ function readDocument(intent: ApplyIntent): { set: Leaves; remove: readonly stri
   return { set: new Map([...leaves].filter(([, value]) => value !== null)), remove };
 }
 
-/** Validates the merged document with secrets as plaintext, as the app would get it. */
+/** Validates the merged document with the plaintext of its secrets, which the app would get. */
 function validateMerged(
   existing: StoredResource | undefined,
   intent: ApplyIntent,
@@ -284,7 +284,7 @@ function getInitialFinalizers(kind: Kind): readonly string[] {
   return kind === "Model" ? [MODEL_FINALIZER] : [];
 }
 
-/** Converts the values, which the validation has already checked to be strings. */
+/** Returns the values as strings; the validation has already checked that they are strings. */
 function toStringValues(values: Readonly<Record<string, unknown>>): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
 }

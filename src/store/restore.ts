@@ -37,7 +37,7 @@ export interface RestoreResult {
   /** The manifest; null for a backup of an older Berth, which contains the store only. */
   readonly manifest: BackupManifest | null;
   readonly instanceId: string;
-  /** File name in the data directory of the replaced store; null if there was none. */
+  /** The name under which the data directory keeps the replaced store; null if there was no store. */
   readonly keptAs: string | null;
 }
 

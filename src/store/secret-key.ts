@@ -21,7 +21,7 @@ export function readSecretKey(dataDir: string): Buffer | undefined {
   const key = readFileSync(file);
   if (key.length !== SECRET_BYTES) {
     throw new BerthError("store_corrupt", "the key of the secrets (secret.key) is damaged", {
-      hint: "put the right file back, or restore the last good backup with: berth restore FILE",
+      hint: "put the right key file back, or restore the last good backup with: berth restore FILE",
     });
   }
   return key;

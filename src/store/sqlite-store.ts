@@ -340,8 +340,8 @@ class SqliteStore implements Store {
       db: this.#db,
       key: this.#key,
       dataDir,
-      // Runs after the database was copied. Archives that Apps have named since then are not needed, because the copy
-      // does not refer to them. Archives of Apps that were deleted since then are not needed either.
+      // The content is listed after the database was copied. Archives that Apps have named since then are not needed,
+      // because the copy does not refer to them. Archives of Apps that were deleted since then are not needed either.
       findContent: () => findBackupContent(this, dataDir, timestamp(this.#clock.now())),
       file,
     });
@@ -361,7 +361,9 @@ class SqliteStore implements Store {
   }
 }
 
-/** Stores every folder that was ever allowed, because Apps may still mount it. */
+/**
+ * Creates the HostPaths of the store. Every folder that was ever allowed is stored, because Apps may still mount it.
+ */
 function openHostPaths(
   { dataDir, hostPaths }: Pick<StoreOptions, "dataDir" | "hostPaths">,
   settings: SqliteSettings,

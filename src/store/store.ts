@@ -115,7 +115,7 @@ export interface Store extends AsyncDisposable {
    * caller reads `changesSince` in the same turn. Returns a function that stops the watch.
    */
   watch(listener: (change: StoreChange) => void): () => void;
-  /** Returns the changes after `sequence`, oldest first. If they were trimmed, returns undefined: list again. */
+  /** Returns the changes after `sequence`, oldest first; undefined if some were trimmed (the caller lists again). */
   changesSince(sequence: number, limit: number): readonly StoreChange[] | undefined;
   readonly lastSequence: number;
 
@@ -356,7 +356,7 @@ export interface TokenStore {
   /** Finds a token; returns undefined if the token is unknown, revoked or expired. */
   find(token: string): TokenRecord | undefined;
   list(): TokenRecord[];
-  /** Returns false if there is no such token. */
+  /** Revokes a token. Returns false if there is no such token. */
   revoke(id: string): boolean;
 }
 

@@ -48,7 +48,7 @@ export interface WebhookStore {
 
   /** Returns the state of an App of which receivers were last notified, as `setNotice` stored it. */
   getNotice(app: string): string | undefined;
-  /** Stores the state; undefined removes the stored one. */
+  /** Stores the state of an App of which receivers were last notified; undefined removes the stored state. */
   setNotice(app: string, state: string | undefined): void;
 }
 

@@ -150,8 +150,8 @@ export class WriteGuard {
   }
 
   /**
-   * Throws if the App would get a part of the host of an App that mounts folders of the machine. It would then see the
-   * passwords and cookies of the host's visitors, and could take over their logins.
+   * Throws if the App would get a part of the host of another App that mounts folders of the machine. The App would
+   * then see the passwords and cookies of the host's visitors, and could take over their logins.
    */
   #assertHostsFree(
     { metadata: { name }, spec }: Resource<"App">,
@@ -197,8 +197,8 @@ export class WriteGuard {
   }
 
   /**
-   * Refuses to read or change a Secret of another App that reaches outside, because the Secret may give the writer
-   * access to that App.
+   * Refuses to read or change a Secret of another App with a mount of the machine, because the Secret may give the
+   * writer access to that App.
    */
   #assertSecretShared(
     secret: string,

@@ -58,8 +58,8 @@ export async function actOnPlan(
 ): Promise<ActResult> {
   const { desired, plan, recovery } = planned;
   const { appsEndedWithEngine } = context;
-  // The App is forgotten as ended before the plan is executed, because the engine may be lost again during the
-  // execution.
+  // The App no longer counts as ended with the engine. This is recorded before the plan is executed, because the engine
+  // may be lost again during the execution.
   if (recovery.hasEndedWithEngine) appsEndedWithEngine.delete(desired.name);
   if (plan.operations.length === 0) return { state: planned, hasChanged: false };
   try {
@@ -180,8 +180,8 @@ async function obtainRunImage(
   recorder: RunRecorder,
   signal: AbortSignal,
 ): Promise<ObtainedRunImage> {
-  // A registry or a build that takes long is not a failure of the version. The version's deadline does not run while
-  // it waits.
+  // A registry or a build that takes long is not a failure of the version, so the deadline of the version does not run
+  // meanwhile.
   const steps = state.memory.attempt?.steps ?? 0;
   const nowMs = context.clock.now();
   const memory = reconcileState.noteProgress(state.memory, nowMs, steps, true);

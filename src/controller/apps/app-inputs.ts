@@ -34,8 +34,8 @@ export function inputsDigest(
 }
 
 /**
- * Returns a digest of everything whose change makes it worthwhile to try a version again that failed for `reason`.
- * These are the settings of its containers, its health check and its rollout. If its image could not be pulled, the
+ * Returns a digest of everything whose change makes it worthwhile to try a version again that failed for `reason`: the
+ * settings of the version's containers, its health check and its rollout. If its image could not be pulled, the
  * credentials count too. A restart, a stop or a change of replicas does not change the digest.
  */
 export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason: string): string {

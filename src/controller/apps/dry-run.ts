@@ -41,8 +41,8 @@ export interface DryRunOptions {
 }
 
 /**
- * Returns what a run of the reconciler would do to an App now, from the same steps and the same observation as the
- * run, without executing or recording anything. Throws NotFoundError and what the engine throws.
+ * Returns what a run of the reconciler would do to an App now, from the same steps and the same observation as the run,
+ * without executing or recording anything. Throws NotFoundError, or the error of the engine.
  */
 export async function reportAppPlan(
   context: ReconcilerContext,

@@ -65,7 +65,7 @@ export class EngineMonitor {
     this.#fingerprints.set(app, fingerprint(containers));
   }
 
-  /** Lists all containers once. Throws what the engine throws. */
+  /** Lists all containers once. Throws the error of the engine. */
   async sweep(signal: AbortSignal): Promise<void> {
     const { runtime, instance } = this.#options;
     const byApp = new Map<string, ObservedContainer[]>();

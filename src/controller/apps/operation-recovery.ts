@@ -21,7 +21,8 @@ export function recoverFromFailure(
     return "image-absent";
   }
   if (operation.type !== "startContainer") return "wait";
-  // The engine keeps the error with the container, and the next plan counts it against the restart budget.
+  // The engine keeps the error of the start with the container, and the next plan counts the failed start against the
+  // restart budget.
   if (error.code === "engine_error") return "plan-again";
   return error.code === "port_taken" &&
     leaseAnotherPort(context, operation.name, desired, error.message)

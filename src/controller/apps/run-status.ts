@@ -10,7 +10,7 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 import { buildRevisionStatus, findRevision } from "./revisions.ts";
 import type { RunState } from "./run-state.ts";
 
-/** Returns the failure of a retried step that takes too long; null if the App is not to run. */
+/** Returns the failure of a retried step that takes too long; null if the spec stops the App. */
 function findOutage({ retries }: ReconcilerContext, { metadata, spec }: Resource<"App">) {
   if (spec.running === false || spec.suspend === true) return null;
   const error = retries.findOutage(metadata.name);

@@ -74,7 +74,10 @@ export interface TrackedAttempt {
    * restarts.
    */
   readonly isFresh: boolean;
-  /** True if the version is new, or if a newer spec also resolves to it. Its revision then has to be kept. */
+  /**
+   * True if the version is new, or if a newer spec also resolves to it. In both cases the revision of the version has
+   * to be stored.
+   */
   readonly isRevisionDue: boolean;
 }
 

@@ -94,7 +94,7 @@ async function findObservedFailure(
   const seconds = ((context.clock.now() - window.since) / 1_000).toFixed(1);
   return {
     reason: OBSERVATION_FAILED,
-    message: `${what}, ${seconds} s after traffic was switched to it${lines}`,
+    message: `${what}, ${seconds} s after traffic was switched to the version${lines}`,
   };
 }
 

@@ -11,8 +11,7 @@ import type { ArchiveStore } from "./archive-store.ts";
 import { resolveGitRemote } from "./source-credential.ts";
 
 /**
- * A server that has not reported a commit within this time counts as unreachable; the client has shorter limits of its
- * own.
+ * A server that has not reported a commit within this time counts as unreachable; the git client has shorter limits.
  */
 const RESOLVE_LIMIT_MS = 2 * 60_000;
 

@@ -50,8 +50,8 @@ export class ArchiveStore {
 
   /**
    * Stores a stream of a gzipped or plain tar. Throws `payload_too_large`, `disk_full`, and `archive_invalid` as soon
-   * as the first bytes are of another format, or at the end for an archive that is damaged or would not be unpacked.
-   * Nothing is left after an error or an abort.
+   * as the first bytes are of another format, or at the end for an archive that is damaged or that `extractArchive`
+   * would refuse. Nothing is left after an error or an abort.
    */
   async put(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
     signal.throwIfAborted();

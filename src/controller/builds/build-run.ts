@@ -132,7 +132,7 @@ async function fetchSource(
     );
     if (digest === revision) return source.local;
     throw new FolderChangedError(
-      `the folder has changed since revision ${shortRevision(revision)}: it is ${shortRevision(digest)} now`,
+      `the folder has changed since revision ${shortRevision(revision)}: its revision is ${shortRevision(digest)} now`,
     );
   }
   if ("archive" in source) {

@@ -14,7 +14,7 @@ export function resolveGitRemote(store: Pick<Store, "secrets">, git: GitSource):
       "git_denied",
       `source.git.credential names Secret "${git.credential}", which does not exist`,
       {
-        hint: `create it with: berth secrets set ${git.credential} ${ssh ? "sshKey=KEY" : "token=TOKEN"}`,
+        hint: `create the Secret with: berth secrets set ${git.credential} ${ssh ? "sshKey=KEY" : "token=TOKEN"}`,
       },
     );
   }

@@ -153,7 +153,7 @@ export class SourceTracker {
     return followers.map((resource) => resource.metadata.name);
   }
 
-  /** Starts no resolution any more. */
+  /** Prevents that further resolutions start. */
   close(): void {
     this.#timers.clear();
   }

@@ -40,7 +40,7 @@ export class DaemonChild {
         detached: true,
       });
     } catch (error) {
-      // Some failures, such as a lack of memory, are thrown instead of emitted.
+      // Some failures of a start, such as a lack of memory, are thrown instead of emitted.
       this.ended = Promise.resolve(describeSpawnError(error));
       return;
     }

@@ -73,7 +73,7 @@ export class Git implements GitClient {
     this.#memoryPackBytesMax = options.memoryPackBytesMax ?? MEMORY_PACK_BYTES_MAX;
   }
 
-  /** Removes files that a killed process has left, such as deploy keys. Called at the start. */
+  /** Removes files that a killed process has left, such as deploy keys. Called when Berth starts. */
   async start(): Promise<void> {
     this.#ready ??= this.#prepare();
     await this.#ready;

@@ -84,7 +84,10 @@ export class MachineGit implements AsyncDisposable {
     return chooseRef(parseListedRefs(text), names);
   }
 
-  /** Fetches like IsomorphicGit.fetch. Throws payload_too_large for more than `transferBytesMax` on the disk. */
+  /**
+   * Fetches like IsomorphicGit.fetch. Throws payload_too_large if the fetched objects need more than `transferBytesMax`
+   * on the disk.
+   */
   async fetch(
     what: { readonly commit: string; readonly ref: string | undefined },
     transferBytesMax: number,

@@ -144,8 +144,8 @@ export class CaddyConfigLoader {
   }
 
   /**
-   * Starts Caddy with all sites that it accepts. If it does not start with them, starts it without any site: some
-   * hosts cannot validate the configuration before the start.
+   * Starts Caddy with all sites that it accepts. If Caddy does not start with these sites, starts Caddy without any
+   * site: some hosts cannot validate the configuration before the start.
    */
   async #start(sites: readonly Site[], signal: AbortSignal): Promise<void> {
     const { host, logger } = this.#options;

@@ -13,9 +13,9 @@ export interface CaddyHost {
   start(config: CaddyConfig, signal: AbortSignal): Promise<void>;
   /** Returns false for a running Caddy with other settings, such as other ports. */
   isUpToDate(signal: AbortSignal): Promise<boolean>;
-  /** Returns true if Caddy exists, even if it does not answer yet. */
+  /** Returns true if Caddy's process or container exists, even if Caddy does not answer yet. */
   isRunning(signal: AbortSignal): Promise<boolean>;
-  /** Throws `port_taken` if a port is not available. `ports` are those that Caddy does not use yet. */
+  /** Throws `port_taken` if a port is not available. `ports` are the ports that Caddy does not use yet. */
   assertPortsAvailable(ports: readonly number[], signal: AbortSignal): Promise<void>;
   /** Returns Caddy's error message for this configuration without loading it; undefined if it is valid. */
   validate(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined>;
@@ -33,7 +33,7 @@ export function caddyEnvironment(folder: string): Readonly<Record<string, string
   return { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder, GOGC: "400" };
 }
 
-/** The files that Caddy and Berth share. The paths are the same for both in every mode. */
+/** The files that Caddy and Berth share. The paths are the same for both, even if Caddy runs in a container. */
 export interface IngressPaths {
   readonly folder: string;
   /** The path of Caddy's admin socket, a Unix socket. Such a path must be shorter than 108 bytes. */

@@ -39,7 +39,7 @@ export class DirectMarkers {
     this.#sets = [...this.#sets, set];
   }
 
-  /** Keeps one set, and removes all others with their markers. */
+  /** Keeps one set of direct routes, and removes all others with their markers. */
   async retain(generations: ReadonlySet<string>): Promise<void> {
     const removed = this.#sets.filter(({ generation }) => !generations.has(generation));
     this.#sets = this.#sets.filter(({ generation }) => generations.has(generation));

@@ -22,7 +22,7 @@ export class DirectRouteLoads {
   #isRead = false;
   #stored = "";
 
-  /** `file` stores the direct routes of the loaded configuration for the next Berth. */
+  /** `file` stores the direct routes of the loaded configuration for the next start of Berth. */
   constructor(options: { readonly table: FolderRouteTable; readonly file: string }) {
     this.#table = options.table;
     this.#file = options.file;

@@ -41,7 +41,8 @@ export async function proposeDirectRoutes(
     sites.filter((site) => !isTableOnly(site)).flatMap(({ domains }) => domains),
   );
   for (const site of sites.filter(isTableOnly).toSorted((a, b) => (a.app < b.app ? -1 : 1))) {
-    // A site with an IP address gets no direct route, because Caddy asks its own server at an address for permissions.
+    // A domain that is an IP address gets no direct route, because Caddy requests its certificate permissions from that
+    // address.
     const hosts = site.domains
       .filter((domain) => isIP(domain) === 0 && !shared.has(domain))
       .toSorted();

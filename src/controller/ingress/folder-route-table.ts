@@ -305,7 +305,7 @@ export class FolderRouteTable implements AppRouteTable {
   }
 
   async #removeSupersededLater(app: string, folder: string): Promise<void> {
-    // If the removal fails, the next write repeats it.
+    // If a superseded entry cannot be removed now, the next write removes it.
     await this.#mutex.runExclusive(app, () => this.#removeSuperseded(folder)).catch(() => {});
   }
 

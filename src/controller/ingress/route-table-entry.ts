@@ -108,7 +108,7 @@ export function decodeTableEntry(names: readonly string[]): RouteTableEntry | un
   };
 }
 
-/** Returns the common start of all texts, and the common end of the rest. */
+/** Returns the common start of all texts, and the common end of what follows this start. */
 function findCommonEnds(texts: readonly string[]): [string, string] {
   const [first = ""] = texts;
   let start = first.length;

@@ -89,7 +89,7 @@ export class EngineLease implements WriterLease {
 
   async ensure(signal: AbortSignal): Promise<void> {
     if (this.#isValid()) return;
-    // While another process holds the lease, only `run` observes it. A call for an App fails at once.
+    // While another process holds the lease, only `run` observes it, and `ensure` fails at once.
     if (this.#state.type !== "taken") await raceWithAbort(this.#tryOnce(), signal);
     if (this.#state.type === "taken") throw createLeasedError(this.#state.by);
     if (!this.#isValid())

@@ -111,8 +111,8 @@ export class FileLogArchive implements LogArchive {
   }
 
   /**
-   * The name of an App that is not in the store comes from a container's label. Any user of the engine may have written
-   * that label, so the name is validated.
+   * Returns the folder of an App's logs; undefined for an invalid name. The name of an App that is not in the store
+   * comes from a container's label, which any user of the engine may have written.
    */
   #folderOf(app: string): string | undefined {
     return /^[a-z0-9][a-z0-9-]*$/.test(app) ? join(this.#options.dir, app) : undefined;

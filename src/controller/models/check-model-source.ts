@@ -16,7 +16,7 @@ const LIMIT_MS = 5_000;
  */
 const permanentCodes: ReadonlySet<string> = new Set(["hub_denied", "invalid_spec"]);
 
-/** See `ControlPlane.checkSource` for the errors. */
+/** Checks that the source of a Model exists; see `ControlPlane.checkSource`. */
 export async function checkModelSource(
   { sources, store }: Pick<ModelContext, "sources" | "store">,
   spec: ModelSpec,

@@ -61,7 +61,7 @@ export function resolveToken(store: Secrets, spec: ModelSpec): string | undefine
 /** The characters that an HTTP header can have. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
-/** Trims the newline at the end of token files, which many Secrets contain. */
+/** Trims the final newline of a token. Many Secrets contain one, because their values were read from files. */
 function readToken(store: Secrets, spec: ModelSpec): string | undefined {
   if (spec.credential === undefined) return undefined;
   const values = store.secrets.reveal(spec.credential) ?? {};

@@ -83,7 +83,7 @@ function ensureUnloaded(
     observation.state.models.some(({ id, pinned }) => id === name && pinned);
   if (!isThere) {
     jobs.cancel(name);
-    // The job ends within moments, and `onChanged` is called.
+    // The cancelled job ends within moments; `onChanged` is then called.
     return jobs.current(name) === undefined;
   }
   const unloading = jobs.ensure(name, {

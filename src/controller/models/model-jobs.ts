@@ -130,7 +130,7 @@ export class ModelJobs {
     ending.addEventListener("abort", stop, { once: true });
     try {
       const result = await job.run((progress) => {
-        // Progress that arrives after the end must not change the state.
+        // Progress that arrives after the end of the job must not change the state.
         if (job.state.type !== "running") return;
         const bytesPerSecond = job.rate.update(progress);
         job.state = { type: "running", progress, bytesPerSecond };

@@ -37,8 +37,8 @@ export interface AppNotices {
 }
 
 /**
- * Lost health is reported after this time. A container that ends and is restarted is usually healthy again well
- * before.
+ * Lost health is reported after this time. A container that ends and is restarted is usually healthy again much
+ * earlier.
  */
 export const HEALTH_LOST_AFTER_MS = 10_000;
 

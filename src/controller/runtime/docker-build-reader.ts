@@ -187,7 +187,10 @@ class ClassicSteps {
     this.#isFromCache = FROM_CACHE.test(text);
   }
 
-  /** A command may output text that looks like a step, but hardly the number of the very next step. */
+  /**
+   * Returns the step that a line of output announces, or undefined. A command may output a line that looks like a step,
+   * but hardly with the number of the very next step.
+   */
   #parseStep(text: string): Step | undefined {
     const match = STEP.exec(text);
     if (!match) return undefined;

@@ -22,10 +22,10 @@ const INVALID_ARGUMENT = 3;
 
 /**
  * A session for BuildKit. BuildKit calls its client with gRPC over a connection that the client opens. Without this
- * session it cannot pull from registries that require a token, such as the default registry for public images. It asks
- * for the credentials of a host, and gets only those of that host. It also checks the health of the session, and
- * closes it after some seconds without a response. (dockerode's own session sends the same credentials to every host,
- * and answers no health checks.)
+ * session, BuildKit cannot pull from registries that require a token, such as the default registry for public images.
+ * BuildKit asks for the credentials of a host, and gets only those of that host. BuildKit also checks the health of the
+ * session, and closes the session after some seconds without a response. (dockerode's own session sends the same
+ * credentials to every host, and answers no health checks.)
  */
 export class BuildSession implements AsyncDisposable {
   readonly id: string;
@@ -44,7 +44,7 @@ export class BuildSession implements AsyncDisposable {
     });
   }
 
-  /** Opens the session. Throws like every call to the engine. */
+  /** Opens the session. Throws the errors of every call to the engine. */
   static async open(
     connection: DockerConnection,
     auths: readonly RegistryAuth[],

@@ -25,7 +25,7 @@ export async function listImages(
   return found
     .map((image) => ({
       id: image.Id,
-      // The field is null for an image without tags, and an empty list from engine version 25 on.
+      // The list of tags is null for an image without tags, and empty from engine version 25 on.
       tags: (image.RepoTags ?? []).filter((tag) => tag !== NO_TAG).toSorted(),
       bytes: image.Size,
       createdAt: timestamp(image.Created * 1_000),

@@ -15,7 +15,9 @@ import { toObservedContainer } from "./docker-observe.ts";
 import { HOST_ALIAS, type SettingsReader } from "./docker-settings.ts";
 import type { ContainerSpec, Labels, ObservedContainer } from "./port.ts";
 
-/** The number of concurrent inspections for one list. It hides the round trips without overloading the engine. */
+/**
+ * The number of concurrent inspections for one list. This number hides the round trips without overloading the engine.
+ */
 const INSPECTIONS_MAX = 16;
 
 export async function listContainers(
@@ -85,7 +87,7 @@ export async function createContainer(
   const there = await inspectContainer(connection, spec.name, signal);
   if (there && !hasLabels(there.Config.Labels, spec.labels)) throw foreignContainerError(spec.name);
   if (there && there.State.Status !== "removing" && !there.State.Dead) return there.Id;
-  // The container belongs to Berth and is being removed, or it was removed between the two calls.
+  // The existing container belongs to Berth and is being removed, or was removed between the two calls.
   if (there) await waitUntilRemoved(connection, there.Id, signal);
   const again = await tryCreate(connection, spec, signal);
   if (again === undefined) throw foreignContainerError(spec.name);

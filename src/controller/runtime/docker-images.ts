@@ -133,7 +133,10 @@ function shortenRepository(repository: string): string {
   return repository.replace(/^(?:index\.)?docker\.io\//, "").replace(/^library\//, "");
 }
 
-/** True if the engine answers. If a pull gets no answer although the engine answers, it is waiting for its registry. */
+/**
+ * True if the engine answers. If a pull gets no answer although the engine answers, the engine is waiting for the
+ * registry.
+ */
 function isAnswering(connection: DockerConnection, signal: AbortSignal): Promise<boolean> {
   return connection.ping(signal).then(
     () => true,

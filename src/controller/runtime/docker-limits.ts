@@ -15,7 +15,7 @@ export const READ_LIMIT_MS = 30_000;
 export const CREATE_LIMIT_MS = 120_000;
 /** The time limit of a start. It waits for networks, volume drivers and the kernel, and takes a second under load. */
 export const START_LIMIT_MS = 120_000;
-/** The time limit of a stop, in addition to its grace period. */
+/** The time that a stop may take in addition to the grace period of the container. */
 export const STOP_EXTRA_MS = 30_000;
 /**
  * The time limit of a removal. It deletes the container's file system, which takes tens of seconds with many small
@@ -24,11 +24,11 @@ export const STOP_EXTRA_MS = 30_000;
 export const REMOVE_LIMIT_MS = 120_000;
 export const NETWORK_LIMIT_MS = 60_000;
 export const VOLUME_LIMIT_MS = 60_000;
-/** The time limit of the removal of an image. It deletes layers, like the removal of a container. */
+/** The time limit of the removal of an image, which deletes as many files as the removal of a container. */
 export const REMOVE_IMAGE_LIMIT_MS = 120_000;
 /**
  * The time limit of a request for a manifest. A registry that takes longer is unreachable. docs/errors.md names this
- * limit and the next one.
+ * limit and PULL_IDLE_LIMIT_MS.
  */
 export const PULL_OPEN_LIMIT_MS = 120_000;
 /**

@@ -5,7 +5,7 @@ import { IMAGE_REFERENCE } from "../labels.ts";
 import { cleanEngineText, isPortTakenError } from "./docker-errors.ts";
 import type { ContainerState, ObservedContainer } from "./port.ts";
 
-/** The states of the engine. Podman has additional ones. */
+/** Maps the container states that engines report. Podman has more of them than Docker. */
 const states: Readonly<Record<string, ContainerState>> = {
   created: "created",
   configured: "created",
@@ -20,7 +20,7 @@ const states: Readonly<Record<string, ContainerState>> = {
   dead: "dead",
 };
 
-/** Converts an inspection. `engineHost` is undefined for an engine of this machine. */
+/** Converts the engine's inspection of a container. `engineHost` is undefined for an engine of this machine. */
 export function toObservedContainer(
   inspected: ContainerInspectInfo,
   engineHost: string | undefined,

@@ -49,8 +49,8 @@ export interface DockerRuntimeOptions {
 }
 
 /**
- * The maximum number of containers whose Apps are remembered. The App of a container that has left a network is
- * identified through them.
+ * The maximum number of containers whose Apps are remembered. When a container leaves a network, its App is looked up
+ * among them.
  */
 const APPS_KEPT_MAX = 5_000;
 

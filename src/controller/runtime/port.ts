@@ -108,8 +108,8 @@ export interface ImageRuntime {
   ): Promise<string | undefined>;
   /**
    * Builds an image of a build context (an uncompressed tar stream, which is read to its end or destroyed). The same
-   * context and options give the same image as far as the engine's cache allows; an older image that loses the tag
-   * stays without one. Limits apply with the classic builder only. Both builders send credentials only to the server
+   * context and options give the same image as far as the engine's cache allows; an older image that loses the tag is
+   * kept without a tag. Limits apply with the classic builder only. Both builders send credentials only to the server
    * that they belong to. Throws `build_failed` with the failed step and its last lines (`details.exitCode` if a command
    * failed; a step that the engine itself ended is `engine_error`), `image_not_found` and `registry_denied` for a base
    * image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine.
@@ -159,7 +159,7 @@ export interface EngineHost {
    * before it ends its containers, but still answers on open ones. Throws `engine_unreachable`.
    */
   ping(signal: AbortSignal): Promise<void>;
-  /** Returns address ranges such as 172.18.0.0/16; none if the network is missing. */
+  /** Returns address ranges such as 172.18.0.0/16; an empty list if the network is missing. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]>;
   /**
    * Returns the IPv4 address of the engine's machine that `hostAliases` resolve to in containers of this network;

@@ -27,8 +27,8 @@ export function createSecretMask(
 }
 
 /**
- * Returns a mask for these values. For a value with several lines, each line is masked too, because logs are read line
- * by line.
+ * Returns a mask for the given values. For a value with several lines, each line is masked too, because logs are read
+ * line by line.
  */
 export function createValueMask(values: readonly string[]): SecretMask {
   const hidden = new Set<string>();

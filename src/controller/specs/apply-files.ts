@@ -29,9 +29,9 @@ export interface ApplyFilesOptions {
   readonly declared: () => readonly DeclaredResource[];
   /** Every known file in its earlier state. If `loaded` has the file too, the state in `loaded` is used. */
   readonly known: ReadonlyMap<string, FileView & { readonly hash: string }>;
-  /** Returns true if an unknown file may still exist. */
+  /** Returns true if a file that the scan has not found may still exist. */
   readonly isUnknown: (file: string) => boolean;
-  /** Returns true if a file has not contained this resource for long enough. */
+  /** Returns true if a resource has been missing in its file for long enough to count as removed. */
   readonly isConfirmedMissing: (declared: DeclaredResource) => boolean;
   readonly isForceDeleted: (key: ResourceKey, file: LoadedFile) => boolean;
   readonly onOutcome: (file: LoadedFile, outcome: FileOutcome) => void;

@@ -115,7 +115,7 @@ export class FolderWatcher implements AsyncDisposable {
         watcher.on("error", () => this.#events.onHint(undefined));
         this.#links.push(watcher);
       } catch {
-        // The parent does not exist either. A scan by the timer finds the folder later.
+        // The parent of the watched folder does not exist either. A scan by the timer finds the folder later.
       }
     }
   }

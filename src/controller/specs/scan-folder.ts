@@ -105,7 +105,9 @@ class FolderWalk {
     return this.#entries > this.#entriesMax;
   }
 
-  /** Returns the reason why the folder cannot be read; undefined if it can. */
+  /**
+   * Adds the entries of a folder to the scan. Returns the reason why the folder cannot be read; undefined if it can.
+   */
   async enter(path: string, stats: BigIntStats): Promise<unknown> {
     const identity = identify(stats);
     if (this.#seen.has(identity)) return undefined;

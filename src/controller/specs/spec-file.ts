@@ -106,8 +106,8 @@ function hasWord(text: string, word: string): boolean {
 }
 
 /**
- * Makes the folder of a local source absolute for the store, because a file names it relative to itself. `folder` is
- * the watched folder as configured rather than its real path, because its links may change.
+ * Makes the folder of a local source absolute for the store, because a file names the folder relative to the place of
+ * the file. `folder` is the watched folder as configured rather than its real path, because its links may change.
  */
 function withAbsoluteSource(
   document: ParsedDocument,

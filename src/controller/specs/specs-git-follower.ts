@@ -231,7 +231,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     const values = store.secrets.reveal(config.credential);
     if (!values) {
       throw new BerthError("git_denied", `there is no Secret ${config.credential}`, {
-        hint: `create it with: berth secrets set ${config.credential} token=-`,
+        hint: `create the Secret with: berth secrets set ${config.credential} token=-`,
       });
     }
     return { url: config.url, credential: parseGitCredential(config.credential, values) };

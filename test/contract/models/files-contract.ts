@@ -5,7 +5,7 @@ import type { ResolvedModel } from "../../../src/controller/models/hub/port.ts";
 /** The environment of the contract: models on the disk, and a hub in which the test causes faults. */
 export interface FilesHarness extends AsyncDisposable {
   readonly files: ModelFiles;
-  /** Returns a model that can be downloaded. Each name has different content. */
+  /** Returns a model that can be downloaded. Models with different names have different contents. */
   model(name: string): Promise<ResolvedModel>;
   /** Makes the next download break off. */
   cutNext(): void;

@@ -6,7 +6,7 @@ export interface SourcesHarness extends AsyncDisposable {
   readonly sources: ModelSources;
   /** Commits another file to `org/one`. */
   commit(): Promise<void>;
-  /** Makes the next call of the hub fail. */
+  /** Makes the next call to the hub fail. */
   failNext(): void;
 }
 

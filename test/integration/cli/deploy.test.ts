@@ -290,7 +290,7 @@ describe("berth deploy", () => {
     expect((await run("deploy", ".", "--name", "shop", "--force", "--no-wait")).code).toBe(0);
   });
 
-  it("builds a repository for a new and for an existing app, and fetches it again", async () => {
+  it("builds a repository for a new app and for an existing app, and deploys it again without flags", async () => {
     const git = ["--git", "https://example.org/team/Shop.git"];
     expect((await run("deploy", ...git, "--port", "80", "--no-wait")).code).toBe(0);
     const repository = "https://example.org/team/Shop.git";

@@ -27,7 +27,7 @@ interface Upload {
   readonly method: string;
   readonly path: string;
   readonly type: string;
-  /** The beginning of the body, which `bytes` further bytes follow. */
+  /** The beginning of the body; `bytes` further bytes follow. */
   readonly start: string;
   readonly bytes: number;
   readonly chunked: boolean;

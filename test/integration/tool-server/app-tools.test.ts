@@ -243,7 +243,7 @@ describe("undo", () => {
     expect(specOf("web")).toEqual({ source: { git }, port: 80 });
   });
 
-  test("undoes a deploy that failed, whose failure is a result and not an error", async () => {
+  test("undoes a deploy that failed, and reports the failure as a result, not as an error", async () => {
     await given("web", { image: "web:1", port: 80, rollout: { autoRevert: false } });
     await harness.restart(30_000);
     const before = specOf("web");

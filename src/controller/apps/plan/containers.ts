@@ -46,7 +46,8 @@ export function planContainers(
 }
 
 /**
- * Adds the replacement of a container if it has a difference that no call can change. Returns false if it has none.
+ * Adds the replacement of a container if it has a difference that no call can change. Returns false if there is no such
+ * difference.
  */
 function planReplacement(
   draft: PlanDraft,
@@ -176,7 +177,7 @@ function isRestartedForEver({ observed }: PlanDraft): boolean {
 
 /**
  * Returns the key of the restart budget that the start counts against: null if the start does not count as a restart,
- * undefined if it is not due.
+ * undefined if the start is not due.
  */
 function findDueRestartBudget(
   draft: PlanDraft,

@@ -17,7 +17,7 @@ const ANSWER_MS_MAX = 10_000;
  * The time limit for the companion's status. A companion answers from memory, so a longer wait means that it hangs.
  */
 const STATUS_MS_MAX = 2_000;
-/** The default start timeout of a systemd unit. */
+/** The time limit for the start of the companion, which is the default start timeout of a systemd unit. */
 const START_MS_MAX = 90_000;
 
 /**

@@ -204,7 +204,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     );
     await this.#untilGone(daemon, signal);
     this.#terminateOwned = undefined;
-    return { reason: "it ended; its log says why", upMs: clock.now() - since };
+    return { reason: "the assistant ended; its log says why", upMs: clock.now() - since };
   }
 
   async #replace(daemon: AssistantIdentity, signal: AbortSignal): Promise<void> {
@@ -248,8 +248,8 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   }
 
   /**
-   * Resolves when the daemon has ended. The process is checked, because a busy or stopped daemon does not answer
-   * either.
+   * Resolves when the daemon has ended. The process is checked, because a busy or stopped daemon does not answer on the
+   * socket.
    */
   async #untilGone({ pid }: AssistantIdentity, signal: AbortSignal): Promise<void> {
     const { transport, clock } = this.#options;
@@ -258,8 +258,8 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
       const now = await probeDaemon(transport, signal);
       if (now === "silent" && isProcessRunning(pid)) continue;
       if (typeof now === "object" && now.pid === pid) continue;
-      // The daemon closes its socket before its ledger. The next daemon needs the ledger, so it has to wait for the
-      // end of the process.
+      // The daemon closes its socket before its ledger. The next daemon needs the ledger, so its start waits until the
+      // process has ended.
       if (now === "none") await waitUntilGone(() => isProcessRunning(pid), GRACE_MS, clock, signal);
       return;
     }

@@ -66,8 +66,8 @@ export class Blobs {
   }
 
   /**
-   * Reads the whole file, and removes it if its digest differs from its name. Processes that have it open can still
-   * read it. Returns undefined if there is no such file.
+   * Reads the whole file, and removes it if its digest differs from its name. Processes that have the file open can
+   * still read it. Returns undefined if there is no such file.
    */
   async verify(
     sha256: string,

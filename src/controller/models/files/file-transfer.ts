@@ -128,7 +128,7 @@ export class FileTransfer {
         ]);
         return result;
       } catch (error) {
-        // The first error is thrown. This flush may fail for the same reason, such as a full disk.
+        // This flush may fail for the same reason as a write, such as a full disk. The first error is thrown.
         await partial.flush().catch(() => {});
         throw error;
       } finally {

@@ -18,7 +18,10 @@ export type AcceptedResponse = Extract<RangeResponse, { type: "part" | "whole" }
   readonly host: string;
 };
 
-/** Requests bytes. Throws RetryableError if another request may succeed, and BerthError if no request can. */
+/**
+ * Requests a range of a file, or the whole file. Throws RetryableError if another request may succeed, and BerthError
+ * if no request can.
+ */
 export async function requestRange(request: {
   readonly source: DownloadSource;
   readonly name: string;

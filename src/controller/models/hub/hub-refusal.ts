@@ -27,7 +27,7 @@ export function toHubError(response: HttpResponse, query: HubQuery, nowMs: numbe
     return new BerthError(
       "hub_denied",
       `${query.endpoint.host} redirects to ${response.url.host}, which requires a token; Berth sends none to another server`,
-      { hint: "set HF_ENDPOINT to that server if it may receive the token" },
+      { hint: "set HF_ENDPOINT to the other server if it may receive the token" },
     );
   const message = getFirstValue(headers["x-error-message"]) ?? "";
   if (status === 401)

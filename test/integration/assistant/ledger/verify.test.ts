@@ -334,7 +334,7 @@ describe("a history that was rewritten with all its hashes", () => {
     expect(verifyAfter((db) => rewrite(db, 3))).toMatchObject({ status: "tampered", firstBad: 0 });
   });
 
-  it("and signed with another key is reported as a wrong key", () => {
+  it("and signed with another key is reported as signed with a wrong key", () => {
     const other = createNoteSigner("berth.local/other", Buffer.alloc(32, 5));
     const verdict = verifyAfter((db) =>
       rewrite(db, 3, (edge) => signCheckpoint(edge.size, edge.root(), other)),

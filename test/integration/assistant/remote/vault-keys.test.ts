@@ -154,7 +154,7 @@ describe("a key in a file", () => {
     expect(existsSync(`${keyFile}.new`)).toBe(false);
   });
 
-  it("belongs to one vault and cannot decrypt another", async () => {
+  it("belongs to one vault and cannot decrypt another vault", async () => {
     const [one, other] = [await stored(), await stored()];
     expect(readFileSync(one.keyFile)).not.toEqual(readFileSync(other.keyFile));
     copyFileSync(one.keyFile, other.keyFile);

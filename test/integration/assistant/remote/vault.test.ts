@@ -210,7 +210,7 @@ describe("secrecy", () => {
   it("removes every byte of a credential, while the other credentials remain", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const dice = new Dice(seed);
-    // With this durability the vault writes the same files, but does not wait for the disk.
+    // With durability off, the vault writes the same files, but does not wait for the disk.
     const harness = new VaultHarness({ durability: "off" });
     const vault = await harness.start();
     const gone: Buffer[] = [];
@@ -242,7 +242,7 @@ describe("secrecy", () => {
       });
   });
 
-  it("reports when another program's read keeps a removed credential in a file, and removes it later", async () => {
+  it("reports that a removed credential is still in a file while another program reads the database, and removes it later", async () => {
     const clock = new VirtualClock();
     const harness = new VaultHarness({ clock });
     const vault = await harness.start();

@@ -529,7 +529,7 @@ describe("the log", () => {
           type: "failed",
           reason: "GitDenied",
           message:
-            'source.git.credential names Secret "deploy", which does not exist; create it with: berth secrets set deploy token=TOKEN',
+            'source.git.credential names Secret "deploy", which does not exist; create the Secret with: berth secrets set deploy token=TOKEN',
           terminal: true,
         }),
       WAIT_OPTIONS,

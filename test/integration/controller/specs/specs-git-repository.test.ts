@@ -21,7 +21,7 @@ function scratch(): string {
   return dir;
 }
 
-it("the folder follows a private repository over HTTP with a token, through outages", async () => {
+it("the folder follows a private repository over HTTP with a token, even after outages", async () => {
   await using server = await GitHttpServer.start({ auth: { password: "t0ps3cret" } });
   await server.repositories.create("shop");
   const first = await server.repositories.commit("shop", {

@@ -5,7 +5,7 @@ import { systemClock } from "../../../../src/base/clock.ts";
 import { appText, joinDocuments, SpecsHarness } from "../../../support/specs-harness.ts";
 import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 
-/** Uses the real clock and the real file system, so every expectation is a wait for a condition. */
+/** These tests use the real clock and the real file system, so every expectation waits for a condition. */
 
 let harness: SpecsHarness;
 let stop: AbortController;

@@ -133,7 +133,11 @@ describe("after the switch to a new version", () => {
     await untilServed(harness, "web:1", BACK_LIMIT_MS);
     await untilReverted(harness);
     const message = harness.condition("web", "Ready")?.message ?? "";
-    for (const part of ["exit code 3", "after traffic was switched to it", "no module named wsgi"])
+    for (const part of [
+      "exit code 3",
+      "after traffic was switched to the version",
+      "no module named wsgi",
+    ])
       expect(message).toContain(part);
     expect(revisionStates(harness)).toEqual(["quarantined", "stable"]);
     await harness.clock.advance(60_000);

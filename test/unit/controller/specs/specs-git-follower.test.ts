@@ -337,7 +337,7 @@ it("the specs follower uses the credential of the Secret, and names a missing Se
   const { git, harness } = open({ credential: "git-token" });
   git.files = { "a.yaml": appText("a") };
   expect((await harness.sync()).message).toBe(
-    "there is no Secret git-token; create it with: berth secrets set git-token token=-",
+    "there is no Secret git-token; create the Secret with: berth secrets set git-token token=-",
   );
   harness.store.apply({
     kind: "Secret",

@@ -276,7 +276,7 @@ describe("the control client of an assistant that does not answer correctly", ()
   );
 });
 
-test("the state is returned without waiting for loads, even for 40 of them", async () => {
+test("the state of the assistant is returned without a wait, even while 40 models load", async () => {
   await using there = await assistant();
   const open = there.engine.holdLoads();
   const loads = Array.from({ length: 40 }, async (_, index) =>
