@@ -47,8 +47,8 @@ export function findDifferences(
 }
 
 /**
- * Compares the settings of the containers' processes. If the engine has lost the image, settings that the spec leaves
- * to the image cannot be compared.
+ * Compares the settings of a container's process with the spec. If the engine has lost the image, settings that the
+ * spec leaves to the image cannot be compared.
  */
 function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec): string[] {
   const defaults: Partial<ProcessSettings> = settings.imageDefaults ?? {};

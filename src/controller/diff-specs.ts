@@ -1,7 +1,7 @@
 import { canonicalJson } from "../base/canonical-json.ts";
 import type { FieldChange } from "../store/store.ts";
 
-/** Compares the top-level fields of two specs of an App or a Model, which never contain values of Secrets. */
+/** Compares the top-level fields of two specs of an App or a Model. Such specs never contain values of Secrets. */
 export function diffSpecs(before: object, after: object): FieldChange[] {
   const old = new Map<string, unknown>(Object.entries(before));
   const now = new Map<string, unknown>(Object.entries(after));

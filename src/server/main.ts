@@ -83,8 +83,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
     logger,
     now: () => clock.now(),
   });
-  // The address is checked before anything is changed, and before a password is generated, because a new password is
-  // shown only once.
+  // The listen address is checked before anything is changed, and before a password is generated, because a new
+  // password is shown only once.
   await assertListenable(config);
   const certificate = config.tls && readCertificate(config.tls);
   const ending = new AbortController();

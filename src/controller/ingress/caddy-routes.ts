@@ -301,7 +301,7 @@ function basicAuthHandler(users: NonNullable<Site["users"]>): CaddyHandler {
       http_basic: {
         hash: { algorithm: "bcrypt" },
         accounts: users.map(({ name, hash }) => ({ username: name, password: hash })),
-        // Caddy caches the results, because checking a password takes tens of milliseconds of a core.
+        // Caddy caches the results of password checks, because each check takes tens of milliseconds of a core.
         hash_cache: {},
         realm: "restricted",
       },

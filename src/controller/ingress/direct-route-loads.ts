@@ -12,7 +12,7 @@ import type { Site } from "./site.ts";
 
 /**
  * Decides which direct routes Caddy's configuration contains. The routes change only when the configuration is loaded
- * for another reason, or when Caddy starts, because a load closes connections, some with a request. Until then,
+ * for another reason, or when Caddy starts, because a load closes connections during requests. Until then,
  * Caddy reads new targets from the table.
  */
 export class DirectRouteLoads {

@@ -17,8 +17,8 @@ const lineValidator = new LazyValidator<ArchivedLine>(
 );
 
 /**
- * The maximum number of lines that are kept of each container. Together with the limit on containers, an App needs some
- * megabytes at most.
+ * The maximum number of lines that are kept of each container. With this limit and the limit on containers, an App
+ * needs some megabytes at most.
  */
 const LINES_MAX = 10_000;
 const CONTAINERS_MAX = 5;

@@ -26,7 +26,7 @@ export async function runConnections(
     } catch (error) {
       failure ??= { error };
     }
-    // Ends the other connections too, which may be waiting for parts, or for their next retry.
+    // The other connections are ended too, because they may be waiting for parts, or for their next retry.
     if (failure || parts.isDone) stop.abort(new DOMException("over", "AbortError"));
   };
   const runs: Promise<void>[] = [];
