@@ -27,7 +27,7 @@ const GROWTH_BYTES_MAX = 2 ** 20;
  * and surface have their own processes. Then measures the memory of the surface over many turns.
  */
 export async function benchCompanion(turns: number): Promise<Figure[]> {
-  // The files are in the working directory, because /tmp can be a file system in memory.
+  // The benchmark's files are in the working directory, because /tmp can be a file system in memory.
   mkdirSync(".berth", { recursive: true });
   const dir = mkdtempSync(resolve(".berth/bench-companion-"));
   const provider = fork(join(import.meta.dirname, "companion/provider.ts"), options);
@@ -73,13 +73,15 @@ async function ended(child: ChildProcess): Promise<void> {
 async function benchTurns(via: string, direct: string, state: AskState): Promise<Figure[]> {
   const took: { readonly via: Streamed[]; readonly direct: Streamed[] } = { via: [], direct: [] };
   for (let round = -WARM; round < ROUNDS; round += 1) {
-    // The order alternates, because the second request of a round finds a provider that is already warm.
+    // The order of the two requests alternates, because the second request of a round finds a provider that is already
+    // warm.
     const first = round % 2 === 0 ? "via" : "direct";
     for (const way of [first, first === "via" ? "direct" : "via"] as const) {
       const model = way === "via" ? "remote:bench:model" : "model";
       const url = way === "via" ? via : direct;
       const ask = (tokens: number) => stream(url, { prompt: "Hello", tokens, body: { model } });
-      // Only one request runs at a time: with concurrent requests the provider itself would use the processor.
+      // Only one request runs at a time, because with concurrent requests the provider would compete with the surface
+      // for the processor.
       const { firstTokenMs } = await ask(1);
       const { restMs } = await ask(TOKENS);
       if (round >= 0) took[way].push({ firstTokenMs, restMs, tokens: TOKENS });

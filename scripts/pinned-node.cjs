@@ -86,7 +86,7 @@ function exitAs(child) {
 /** Returns true if this process belongs to the foreground process group of its terminal. */
 function isInForeground() {
   try {
-    // See proc_pid_stat(5); the name in brackets may contain spaces.
+    // The fields of /proc/PID/stat are in proc_pid_stat(5). The name in brackets may contain spaces.
     const fields = fs
       .readFileSync("/proc/self/stat", "utf8")
       .replace(/^.*\) /s, "")

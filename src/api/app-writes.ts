@@ -49,7 +49,7 @@ export interface AppWriteRequest {
   readonly status: 201 | 202;
   /** Other resources that the same request would write, for a dry run. */
   readonly alongside?: readonly PlannedResource[];
-  /** Reconciles the app before all others, because a user waits for it. */
+  /** If true, the app is reconciled before all others, because a user waits for it. */
   readonly wake?: boolean;
 }
 

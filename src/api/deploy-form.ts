@@ -86,7 +86,7 @@ async function* readFile(part: MultipartFile): AsyncGenerator<Buffer> {
 function toFormError(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof BerthError || "code" in error) return error;
   return new BerthError("invalid_request", "the form is malformed, or was cut before its end", {
-    hint: "send the whole body that the HTTP client made for this form, with the Content-Type that belongs to it",
+    hint: "let one HTTP client make both the body and the Content-Type of the form, and send the whole body",
     cause: error,
   });
 }

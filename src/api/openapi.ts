@@ -28,8 +28,11 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
         { name: "apps", description: "Apps: containers of one image, kept running" },
         { name: "builds", description: "Builds of images from sources, and their logs" },
         { name: "templates", description: "The catalog from which apps are created" },
-        { name: "secrets", description: "Values for apps, which are never shown again" },
-        { name: "resources", description: "Every kind, in the form of its manifest" },
+        { name: "secrets", description: "Confidential values for apps, which no response shows" },
+        {
+          name: "resources",
+          description: "Resources of every kind, in the form of their manifests",
+        },
         { name: "specs", description: "The watched folder" },
         { name: "webhooks", description: "Messages to other programs about events of apps" },
         { name: "events", description: "Changes of resources, and who made them" },
@@ -69,7 +72,7 @@ const builtDocument = join(import.meta.dirname, "openapi.json");
 export function openApiRoutes(api: Api): void {
   let document: string | undefined;
   const getDocument = (): string => {
-    // The file does not exist if Berth runs from its sources, as in tests.
+    // openapi.json does not exist if Berth runs from its sources, as in tests.
     document ??= existsSync(builtDocument)
       ? readFileSync(builtDocument, "utf8")
       : JSON.stringify(api.swagger());

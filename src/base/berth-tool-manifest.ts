@@ -80,7 +80,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "List the apps of the server",
     tier: "read",
     description:
-      "Lists the apps on the Berth server: name, status, whether each is ready, its address, image and why it is not running if it is not.",
+      "Lists the apps on the Berth server: the name, status, readiness, address and image of each, and the reason if an app is not running.",
     input_schema: { type: "object", properties: {}, additionalProperties: false },
   },
   describe_app: {
@@ -94,7 +94,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "Read an app's log",
     tier: "read",
     description:
-      "Reads the newest log lines of an app, oldest first. The content of the lines comes from the app and its users.",
+      "Reads the newest log lines of an app, in the order in which they were written. The content of the lines comes from the app and its users.",
     input_schema: {
       type: "object",
       properties: {
@@ -142,7 +142,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
               type: "string",
               minLength: 1,
               maxLength: 2048,
-              description: "https://, ssh:// or git@host:path",
+              description: "URL of the repository: https://, ssh:// or git@host:path",
             },
             ref: {
               type: "string",
@@ -151,7 +151,11 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
               description: "branch, tag or commit",
             },
             path: { type: "string", maxLength: 1024, description: "folder that is built" },
-            dockerfile: { type: "string", maxLength: 1024, description: "relative to path" },
+            dockerfile: {
+              type: "string",
+              maxLength: 1024,
+              description: "path of the Dockerfile, relative to path",
+            },
           },
           required: ["url"],
           additionalProperties: false,
@@ -175,7 +179,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
           type: "string",
           minLength: 1,
           maxLength: 253,
-          description: "for a new app of an image or a repository only",
+          description: "domain of the app; for a new app of an image or a repository only",
         },
         env: {
           title: "Environment",

@@ -56,7 +56,7 @@ export function findUntrustedStep(
 ): PathStep | undefined {
   return steps.find(({ stats }) => {
     if (stats.uid !== 0 && stats.uid !== userId) return true;
-    // The mode of a link has no meaning.
+    // The permissions of a symbolic link have no effect.
     if (stats.isSymbolicLink() || (stats.mode & WRITABLE_BY_OTHERS) === 0) return false;
     return !(stats.isDirectory() && (stats.mode & STICKY) !== 0);
   });

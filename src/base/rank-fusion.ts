@@ -1,6 +1,6 @@
 export interface RankedItem {
   readonly id: number;
-  /** A larger score is better. */
+  /** The score of the item; a larger score is better. */
   readonly score: number;
 }
 

@@ -15,7 +15,7 @@ export const durationPattern = "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d))+$";
 export function parseDuration(text: string): number {
   if (!new RegExp(durationPattern).test(text)) {
     throw new BerthError("invalid_request", `"${text}" is not a duration`, {
-      hint: "write it as 500ms, 10s, 5m or 1h30m",
+      hint: "write a duration as 500ms, 10s, 5m or 1h30m",
     });
   }
   let totalMs = 0;

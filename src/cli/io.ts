@@ -14,7 +14,10 @@ export interface CliIo {
   readonly columns: number | undefined;
   /** The width of the terminal of standard error, to which remarks and questions are written. */
   readonly errorColumns: number | undefined;
-  /** Resolves once the stream has accepted the text, so that nothing is lost when the process ends. */
+  /**
+   * Writes to standard output. Resolves once the stream has accepted the text, so that nothing is lost when the process
+   * ends.
+   */
   write(text: string | Uint8Array): Promise<void>;
   writeError(text: string): void;
   /** Writes what a line editor prints to standard error, with its control sequences. */
@@ -24,8 +27,8 @@ export interface CliIo {
   /** Calls `listener` at the first Ctrl-C, which then does not end the process. Returns a function that removes it. */
   onInterrupt(listener: () => void): () => void;
   /**
-   * Rejects if no bus answers at the address. The caller closes the bus. With `canPassFds`, file descriptors can
-   * be sent over it, which needs the package koffi.
+   * Connects to the session bus. Rejects if no bus answers at the address. The caller closes the bus. With
+   * `canPassFds`, file descriptors can be sent over it, which needs the package koffi.
    */
   openSessionBus(address: string, signal: AbortSignal, canPassFds?: boolean): Promise<SessionBus>;
 }

@@ -82,7 +82,7 @@ export function problemLines(problems: readonly ManifestFileProblem[]): string {
 export function requireManifests(read: ManifestFiles): readonly LocatedManifest[] {
   if (read.problems.length > 0) {
     const count = read.problems.length;
-    // These fields show that the output of `berth get -o yaml` was used as a manifest.
+    // The fields uid, resourceVersion and status show that the output of `berth get -o yaml` was used as a manifest.
     const isAnswer = read.problems.some(({ message }) =>
       /"(uid|resourceVersion|status)"/.test(message),
     );

@@ -74,7 +74,7 @@ export function findServerTarget(options: ServerTargetOptions): ServerTarget {
   throw new BerthError(
     "server_unreachable",
     `no Berth server runs on the data directory ${dataDir}, and there is no saved login`,
-    { hint: "`berth up` starts one here; `berth login URL` connects to one elsewhere" },
+    { hint: "`berth up` starts a server here; `berth login URL` connects to a server elsewhere" },
   );
 }
 

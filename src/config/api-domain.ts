@@ -13,12 +13,12 @@ export function checkApiDomain({
   if (apiDomain === undefined) return;
   if (ingress === "off")
     throw new ConfigError(
-      `api_domain ${apiDomain} needs the ingress, and ingress is off`,
+      `api_domain ${apiDomain} needs the ingress, but ingress is off`,
       "remove --ingress off, or serve the API over HTTPS with --tls-cert and --tls-key",
     );
   if (httpsPort === undefined)
     throw new ConfigError(
-      `api_domain ${apiDomain} is served over HTTPS, and https_port is 0`,
+      `api_domain ${apiDomain} is served over HTTPS, but https_port is 0`,
       "set --https-port, or remove --api-domain",
     );
 }

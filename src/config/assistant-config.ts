@@ -39,7 +39,7 @@ export interface AssistantConfig {
   readonly contextTokens: number | undefined;
   /** The number of requests that a model answers concurrently; undefined means 8, or fewer if memory is short. */
   readonly sequences: number | undefined;
-  /** The number of threads; if undefined, calibration determines it. */
+  /** The number of threads; if undefined, the assistant measures which number is fastest. */
   readonly threads: number | undefined;
   /** The number of requests that may wait for each model; further requests are refused with status 429. */
   readonly queueMax: number;

@@ -241,14 +241,14 @@ export const HealthCheck = Type.Object(
       Type.String({
         pattern: "^/",
         maxLength: 2048,
-        description: "healthy when a GET answers 200 to 399",
+        description: "path for GET; the app is healthy if the answer has a status from 200 to 399",
       }),
     ),
     port: Type.Optional(Port),
     command: Type.Optional(
       Type.Array(Type.String(), {
         minItems: 1,
-        description: "healthy when the command exits with 0",
+        description: "command in the container; the app is healthy if it exits with 0",
       }),
     ),
     interval: Type.Optional(Duration),
@@ -258,7 +258,8 @@ export const HealthCheck = Type.Object(
   },
   {
     ...closed,
-    description: "path (http) or command; without either, the check is a connection to the port",
+    description:
+      "health check with path (HTTP) or command; without either, it connects to the port",
   },
 );
 
@@ -280,7 +281,7 @@ export const RestartBudget = Type.Object(
     interval: Type.Optional(Duration),
     backoff: Type.Optional(Duration),
   },
-  { ...closed, description: "at most `attempts` restarts in any `interval`" },
+  { ...closed, description: "restart budget: at most `attempts` restarts in any `interval`" },
 );
 
 /** The `spec` of an App as users write it. `app-defaults.ts` has the defaults. */
@@ -306,12 +307,16 @@ export const AppSpec = Type.Object(
       }),
     ),
     entrypoint: Type.Optional(
-      Type.Array(Type.String(), { description: "replaces the image's ENTRYPOINT" }),
+      Type.Array(Type.String(), {
+        description: "program and arguments that replace the image's ENTRYPOINT",
+      }),
     ),
-    command: Type.Optional(Type.Array(Type.String(), { description: "replaces the image's CMD" })),
+    command: Type.Optional(
+      Type.Array(Type.String(), { description: "arguments that replace the image's CMD" }),
+    ),
     user: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     workingDir: Type.Optional(ContainerPath),
-    running: Type.Optional(Type.Boolean({ description: "false keeps the app stopped" })),
+    running: Type.Optional(Type.Boolean({ description: "false: the app is stopped" })),
     suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not change the app" })),
     replicas: Type.Optional(Type.Integer({ minimum: 1, maximum: 50 })),
     resources: Type.Optional(

@@ -114,7 +114,7 @@ export interface ImagePin {
 export interface ReconcileState {
   /** Restarts by Berth within the interval of the restart budget, oldest first. */
   readonly restarts: readonly {
-    /** The version and the replica. Each replica has its own restart budget. */
+    /** The version and the replica that were restarted. Each replica has its own restart budget. */
     readonly of: string;
     readonly at: number;
   }[];

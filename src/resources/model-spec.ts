@@ -14,7 +14,7 @@ export const ModelSpec = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 1024,
-        description: "GGUF file of the repository, with its folder; of a split model, any part",
+        description: "path of a GGUF file in the repository; any part of a split model",
       }),
     ),
     quantization: Type.Optional(
@@ -22,43 +22,45 @@ export const ModelSpec = Type.Object(
         minLength: 1,
         maxLength: 64,
         description:
-          "such as Q4_K_M; selects the file of the repository by its name. Without quantization and file: Q4_K_M if there is one, otherwise the nearest one",
+          "quantization such as Q4_K_M, by which the file of the repository is chosen; default without file: Q4_K_M if there is one, otherwise the nearest one",
       }),
     ),
     revision: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: 255,
-        description: "branch, tag or commit of the repository; default its main branch",
+        description: "branch, tag or commit of the repository; default: the main branch",
       }),
     ),
     sha256: Type.Optional(
       Type.String({
         pattern: "^[0-9a-f]{64}$",
-        description: "the expected digest of the file; of a split model, of its first part",
+        description: "expected digest of the file, or of the first part of a split model",
       }),
     ),
     running: Type.Optional(
-      Type.Boolean({ description: "true loads the model into memory; default false" }),
+      Type.Boolean({ description: "true: the model is loaded into memory; default: false" }),
     ),
     contextSize: Type.Optional(
       Type.Integer({
         minimum: 128,
         maximum: 16_777_216,
-        description: "tokens that one request may have; default what memory allows, up to 8192",
+        description:
+          "number of tokens that one request may have; default: as many as memory allows, up to 8192",
       }),
     ),
     parallel: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: 256,
-        description: "requests served at once; default what memory allows, up to 8",
+        description:
+          "number of requests that the model serves concurrently; default: as many as memory allows, up to 8",
       }),
     ),
     gpu: Type.Optional(
       Type.Union([Type.Boolean(), Type.Literal("auto")], {
         description:
-          "this version computes on the CPU only: false and auto are the same, true is refused",
+          "use of a GPU; this version computes on the CPU only, so false and auto are the same, and true is refused",
       }),
     ),
     credential: Type.Optional(Name),

@@ -11,12 +11,15 @@ export type FieldOwners = Readonly<Record<string, string>>;
 /** The record of one manager of a resource. */
 export interface ManagerEntry {
   /**
-   * sha256 of the last applied document. While it does not change, fields that another manager took over with force
-   * are not taken back.
+   * sha256 of the last applied document. While the hash does not change, fields that another manager took over with
+   * force are not taken back.
    */
   readonly contentHash: string;
   readonly time: string;
-  /** True for a file that declares the resource. When the file stops declaring the resource, the resource is pruned. */
+  /**
+   * True if the manager is a file that declares the resource. When the file stops declaring the resource, the resource
+   * is pruned.
+   */
   readonly declares: boolean;
   /** Fields that another manager has taken over from this one with force, as JSON Pointers. */
   readonly yielded: readonly string[];

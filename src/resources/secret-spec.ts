@@ -9,7 +9,7 @@ export const SecretSpec = Type.Object(
     type: Type.Optional(
       Type.Union([Type.Literal("opaque"), Type.Literal("registry")], {
         description:
-          "registry: data holds server, username and password, used for pulls from that server",
+          "type of the secret; registry: data contains server, username and password for pulls from that server",
       }),
     ),
     data: Type.Record(

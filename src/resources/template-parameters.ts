@@ -124,7 +124,7 @@ function resolveParameter(
   random: (length: number) => string,
 ): { value: ParameterValue | undefined } | { problem: string } {
   const { name } = parameter;
-  // A form sends "" for a field that the user left empty. It must not become an empty password or domain.
+  // A form sends "" for a field that the user left empty. The empty text must not become an empty password or domain.
   const absent =
     given === undefined ||
     given === null ||

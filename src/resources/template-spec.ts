@@ -18,7 +18,9 @@ export const TemplateParameter = Type.Object(
       }),
     ),
     secret: Type.Optional(
-      Type.Boolean({ description: "the value is kept in a Secret named <app>-<parameter>" }),
+      Type.Boolean({
+        description: "true: the value is stored in a Secret named <app>-<parameter>",
+      }),
     ),
     pattern: Type.Optional(Type.String({ maxLength: 500 })),
   },

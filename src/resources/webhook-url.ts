@@ -55,6 +55,6 @@ export function getHost(url: URL): string {
 
 function invalidUrlError(what: string): BerthError {
   return new BerthError("invalid_request", `url: ${what}`, {
-    hint: "write it as https://HOST/PATH or http://HOST:PORT/PATH",
+    hint: "write the URL as https://HOST/PATH or http://HOST:PORT/PATH",
   });
 }

@@ -197,7 +197,7 @@ export class BerthProcess implements AsyncDisposable {
     const text = await readFile(join(folder, "run/assistant.json"), "utf8").catch(() => "{}");
     const { pid }: { pid?: number } = JSON.parse(text);
     if (pid === undefined) return undefined;
-    // The file stays when the process ends, and another process may get the same process id.
+    // The file with the process id stays when the process ends, and another process may get the same id.
     const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
     return command.includes(folder) ? pid : undefined;
   }
@@ -395,7 +395,7 @@ export class BerthProcess implements AsyncDisposable {
     const caddy = await this.caddyPid();
     const left = [...(caddy === undefined ? [] : [caddy]), ...assistants, ...started];
     for (const process of left) killProcess(process);
-    // The test waits for these processes, because they write to the folders that are removed next.
+    // The test waits until the killed processes have exited, because they write to the folders that are removed next.
     while (left.some(isProcessAlive)) await pause(10);
     if (!this.#options.docker)
       for (const instance of this.#instances) await sweep(this.docker, `${INSTANCE}=${instance}`);

@@ -13,13 +13,13 @@ export class FakeOpenIdProvider implements AsyncDisposable {
   readonly refreshToken = `hf_refresh_${randomUUID()}`;
   /** The number of requests by path. */
   readonly asked = new Map<string, number>();
-  /** Returns changed metadata of the provider. */
+  /** Receives the usual metadata of the provider, and returns the metadata that it serves. */
   metadata: (usual: Claims) => Claims = (usual) => usual;
-  /** Returns changed claims of the id token. */
+  /** Receives the usual claims of an id token, and returns the claims that it gets. */
   claims: (usual: Claims) => Claims = (usual) => usual;
-  /** Returns a changed answer of the token endpoint. */
+  /** Receives the usual answer of the token endpoint, and returns the answer that is sent. */
   tokens: (usual: Claims) => Claims = (usual) => usual;
-  /** Handlers that answer a path instead of the provider, by path. */
+  /** Handlers by path, each of which answers the requests for its path instead of the provider. */
   readonly instead = new Map<string, (response: ServerResponse) => void>();
   /** The key that signs id tokens. The published key set stays the same when a test changes this key. */
   signing: KeyObject = published.privateKey;

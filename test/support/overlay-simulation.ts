@@ -25,7 +25,7 @@ export type OverlayStep =
   | { readonly kind: "ask"; readonly by: Connection; readonly given: Partial<AskRequest> }
   | { readonly kind: "cancel" | "yes" | "no"; readonly by: Connection; readonly which: number }
   | { readonly kind: "leave"; readonly by: Connection }
-  /** A paused dependency continues or fails. */
+  /** Lets a paused dependency continue, or makes it fail. */
   | { readonly kind: "go" | "fail"; readonly which: number }
   | { readonly kind: "time"; readonly ms: number }
   | { readonly kind: "consent"; readonly scope: DataClass; readonly isAllowed: boolean }

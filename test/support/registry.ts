@@ -43,7 +43,7 @@ export async function startRegistry(
     http: { addr: "127.0.0.1:0" },
     ...(options.credentials ? { auth: { htpasswd: { realm: "berth-test", path: htpasswd } } } : {}),
   };
-  // The file is JSON, which is also valid YAML.
+  // The configuration file is JSON, which is also valid YAML.
   await writeFile(path.join(dir, "config.yml"), JSON.stringify(config));
   const child = spawn(program, ["serve", path.join(dir, "config.yml")], {
     stdio: ["ignore", "ignore", "pipe"],

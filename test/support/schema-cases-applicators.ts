@@ -1,7 +1,7 @@
 import { consequence, type SchemaCase } from "./schema-cases.ts";
 
 export const applicatorCases: readonly SchemaCase[] = [
-  // Cases of keywords that apply subschemas to the same value.
+  // Test cases for keywords that apply subschemas to the same value.
   {
     name: "allOf",
     schema: {
@@ -227,7 +227,7 @@ export const applicatorCases: readonly SchemaCase[] = [
     valid: [[], [null], [null, 1, 2]],
     invalid: [[1], [null, "a"]],
   },
-  // Cases of keywords for references.
+  // Test cases for keywords that refer to other schemas.
   {
     name: "$ref to $defs",
     schema: { $ref: "#/$defs/a", $defs: { a: { type: "integer" } } },

@@ -1,7 +1,7 @@
 import type { SchemaCase } from "./schema-cases.ts";
 
 export const containerCases: readonly SchemaCase[] = [
-  // Cases of keywords for objects.
+  // Test cases for keywords of objects.
   {
     name: "properties",
     schema: { type: "object", properties: { a: { type: "integer" }, b: { type: "string" } } },
@@ -166,7 +166,7 @@ export const containerCases: readonly SchemaCase[] = [
     valid: [{ constructor: 1 }, { constructor: 1, toString: 2 }],
     invalid: [{}, { toString: 1 }],
   },
-  // Cases of keywords for arrays.
+  // Test cases for keywords of arrays.
   {
     name: "items",
     schema: { type: "array", items: { type: "integer" } },

@@ -58,7 +58,7 @@ export const valueCases: readonly SchemaCase[] = [
     valid: ["a", null],
     invalid: [1],
   },
-  // Cases of the keywords const and enum.
+  // Test cases for the keywords const and enum.
   { name: "const", schema: { const: "a" }, valid: ["a"], invalid: ["b", "", null, ["a"]] },
   {
     name: "const object",
@@ -96,7 +96,7 @@ export const valueCases: readonly SchemaCase[] = [
     valid: [{ a: "x" }],
     invalid: [{ a: 1 }],
   },
-  // Cases of keywords for numbers.
+  // Test cases for keywords of numbers.
   {
     name: "minimum and maximum",
     schema: { type: "integer", minimum: -3, maximum: 12 },
@@ -158,7 +158,7 @@ export const valueCases: readonly SchemaCase[] = [
     valid: [0, 2147483647, -2147483648],
     invalid: [2147483648, 1.5],
   },
-  // Cases of keywords for strings.
+  // Test cases for keywords of strings.
   {
     name: "length",
     schema: { type: "string", minLength: 2, maxLength: 3 },

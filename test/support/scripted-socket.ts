@@ -14,7 +14,7 @@ export class ScriptedSocket implements SocketCalls {
   readonly receives: (ReceivedData | number)[] = [];
   /** The data that `send` has accepted. */
   readonly sent: { readonly text: string; readonly fds: readonly number[] }[] = [];
-  /** The calls whose order matters. */
+  /** The calls of open, connect, close and unwatch, in order. */
   readonly log: string[] = [];
   sendCalls = 0;
   receiveCalls = 0;

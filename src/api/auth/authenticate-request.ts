@@ -55,7 +55,7 @@ function getActorName(record: TokenRecord): string {
 
 function unauthorizedError(message: string): BerthError {
   return new BerthError("unauthorized", message, {
-    hint: "get one with POST /api/auth/login and send it as Authorization: Bearer <token>",
+    hint: "get a token with POST /api/auth/login and send it as Authorization: Bearer <token>",
   });
 }
 

@@ -32,7 +32,7 @@ export function findModel(context: ModelLookupDependencies, written: string): Fo
   const named = context.store.get("Model", written);
   if (named) return { type: "resource", model: named };
   const file = listAssistantModels(context).find(({ id }) => id === written);
-  // Names of files may contain characters that ids may not.
+  // Names of files may contain characters that ids may not contain.
   if (file && !written.includes("/"))
     return findInCatalog(context, written) ?? { type: "assistant", file };
   const id = parseModelId(written);

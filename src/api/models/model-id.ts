@@ -35,7 +35,7 @@ export function parseModelId(written: string): ModelId {
 function malformedIdError(written: string): BerthError {
   const shown = JSON.stringify(written.slice(0, 80));
   return new BerthError("invalid_request", `${shown} is not the id of a model`, {
-    hint: "write a name, or a repository as org/name or org/name:QUANTIZATION (org%2Fname in a path); for a URL or a file create a Model with it as source",
+    hint: "write a name, or a repository as org/name or org/name:QUANTIZATION (org%2Fname in a path); for a URL or a file, create a Model that has it as its source",
   });
 }
 

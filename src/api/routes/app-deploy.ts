@@ -62,7 +62,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Go back to an earlier revision",
         description:
-          "Without a revision, the app goes back to the last stable one before the current one. Whether the app runs, and with how many replicas, stays as it is. Until the next deploy the app stays at the image of the revision and, if it has a source, at its commit.",
+          "Without a revision, the app goes back to the last stable revision before the current one. Whether the app runs, and with how many replicas, stays as it is. Until the next deploy, the app keeps the image of that revision and, if it has a source, its commit.",
         tags: ["apps"],
         params: NameParams,
         body: RollbackBody,

@@ -47,7 +47,7 @@ const DetailsQuery = Type.Object(
         type: "string",
         enum: ["true", "false", "deleted"],
         description:
-          "true: respond when the app is Ready or failed (409); deleted: respond 404 when it is gone",
+          "true: respond when the app is Ready or has failed (409); deleted: respond 404 when the app is gone",
       }),
     ),
     timeout: writeQueryFields.timeout,
@@ -62,7 +62,9 @@ const DeleteQuery = Type.Object(
   {
     ...writeQueryFields,
     delete_volumes: Type.Optional(
-      Type.Boolean({ description: "deletes the named volumes too; default: they are kept" }),
+      Type.Boolean({
+        description: "true: the named volumes are deleted too; default: they are kept",
+      }),
     ),
   },
   closed,

@@ -142,7 +142,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Create a named token",
         description:
-          "Only this response contains the token. Without expires_in it is valid until it is revoked.",
+          "Only this response contains the token. Without expires_in, the token is valid until it is revoked.",
         tags: ["auth"],
         body: CreateTokenBody,
         querystring: NoQuery,

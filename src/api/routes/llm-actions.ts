@@ -57,7 +57,7 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Load a model into memory, and download it first if necessary",
         description:
-          "The model has priority if memory is short: models that do not fit in addition to it are unloaded. 200 if it is running already.",
+          "The model has priority if memory is short: models that do not fit in addition to it are unloaded. 200 if the model is running already.",
         tags,
         body: StartModelBody,
         querystring: WriteQueryParams,

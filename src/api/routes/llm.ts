@@ -47,7 +47,7 @@ const DetailsQuery = Type.Object(
         type: "string",
         enum: ["true", "false", "deleted"],
         description:
-          "true: respond when the model is as its spec requests, or failed; deleted: respond 404 when it is gone",
+          "true: respond when the model is as its spec requests, or has failed; deleted: respond 404 when the model is gone",
       }),
     ),
     timeout: writeQueryFields.timeout,
@@ -61,7 +61,7 @@ const DeleteQuery = Type.Object(
     files: Type.Optional(
       Type.Boolean({
         description:
-          "deletes the model's files too, unless another Model uses them; default: they are kept within the disk budget",
+          "true: the model's files are deleted too, unless another Model uses them; default: they are kept within the disk budget",
       }),
     ),
   },
@@ -82,7 +82,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "List language models",
         description:
-          "Every Model by name, then files in the assistant's own folder, then the other entries of the catalog. total counts all that match the filter.",
+          "Every Model by name, then files in the assistant's own folder, then the other entries of the catalog. total counts all models that match the filter.",
         tags,
         querystring: ListQuery,
         response: responses({ 200: ModelList }),

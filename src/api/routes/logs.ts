@@ -90,7 +90,7 @@ export function parseSince(text: string, nowMs: number): number {
   const time = /^\d{4}-\d{2}-\d{2}T/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(time)) {
     throw new BerthError("invalid_request", `since: ${JSON.stringify(text)} is not a time`, {
-      hint: "write it as 10m, 2026-01-31T12:00:00Z or Unix seconds",
+      hint: "write a time as 10m, 2026-01-31T12:00:00Z or Unix seconds",
     });
   }
   return time;

@@ -96,7 +96,7 @@ export function secretRoutes(api: Api, context: ApiContext): void {
       const { name } = request.params;
       const intent = createIntentBase(request, name, request.query.force);
       const known = store.get("Secret", name);
-      // Keys of other managers have to be removed explicitly.
+      // Applying a document removes only keys of its own manager, so keys that the body lacks are removed with null.
       const gone = Object.keys(known?.spec.data ?? {})
         .filter((key) => !Object.hasOwn(request.body.data, key))
         .map((key) => [key, null] as const);

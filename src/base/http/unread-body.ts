@@ -27,7 +27,7 @@ export function keepOpenForBody(request: FastifyRequest, reply: FastifyReply): v
  */
 export function drainUnreadBodies(server: Server, clock: Clock): void {
   server.prependListener("request", (request, response) => {
-    // This listener has to run before Node's own one, which closes the connection after its last response.
+    // This listener has to run before Node's own listener, which closes the connection after its last response.
     response.prependOnceListener("finish", () => {
       if (!request.complete) drainBody(request, clock);
     });

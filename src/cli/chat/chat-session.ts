@@ -77,7 +77,10 @@ export class ChatSession {
     }
   }
 
-  /** Returns true if the user stopped the answer: another Ctrl-C then ends the chat. */
+  /**
+   * Sends a message and prints the answer. Returns true if the user stopped the answer; another Ctrl-C then ends the
+   * chat.
+   */
   async #sendMessage(message: string): Promise<boolean> {
     const stopping = new AbortController();
     const done = this.#options.reader.onInterrupt(() => stopping.abort());

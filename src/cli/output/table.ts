@@ -5,10 +5,10 @@ export interface Column<T> {
   readonly value: (row: T) => string;
   /** Colours a cell, depending on its row. */
   readonly colour?: (text: string, row: T) => string;
-  /** The column may shrink on a narrow terminal, where the widest column shrinks first. */
+  /** If true, the column may shrink on a narrow terminal, where the widest column shrinks first. */
   readonly canShrink?: boolean;
   readonly isRightAligned?: boolean;
-  /** The value changes by itself, as an age does: --watch ignores it. */
+  /** True if the value changes by itself, as an age does. --watch ignores such a value. */
   readonly isVolatile?: boolean;
   /** The value that --watch compares, for a cell that also shows volatile values. */
   readonly comparedValue?: (row: T) => string;

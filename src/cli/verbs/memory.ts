@@ -19,7 +19,7 @@ export function addMemory(program: Command, cli: Cli): void {
       .helpCommand(false)
       .summary("read and change the values that apps store with your companion")
       .description(
-        "Each app stores keys and values of its own with your companion, which no other app can read. You can read and change all of them.",
+        "Each app stores its own keys and values with your companion, and no other app can read them. You can read and change all of them.",
       ),
     [
       ["berth memory ls org.example.Notes", "list the values of an app"],

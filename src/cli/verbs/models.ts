@@ -23,7 +23,7 @@ export function addModels(program: Command, cli: Cli): void {
       .helpCommand(false)
       .summary("download, start and stop language models")
       .description(
-        "Manages the language models of this server: verified files on its disk, and the loaded models, which serve requests at the assistant's endpoint. `berth chat` sends messages to one.",
+        "Manages the language models of this server: verified files on its disk, and the loaded models, which serve requests at the assistant's endpoint. `berth chat` sends messages to a model.",
       ),
     [
       ["berth models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF --name small", "download a model"],

@@ -16,7 +16,7 @@ export function addUndo(program: Command, cli: Cli): void {
       .command("undo")
       .summary("undo the last tool call")
       .description(
-        "Undoes the last tool call that can be undone, with the tool that its app declares for that; another run undoes the call before it. If an undo fails, the call stays next in line until it is undone or skipped. Exit codes: 0 done, or nothing to undo; 4 failed, can be tried again.",
+        "Undoes the last tool call that can be undone, with the tool that the app declares for the undo. Another run undoes the call before that one. If an undo fails, the call stays next in line until it is undone or skipped. Exit codes: 0 done, or nothing to undo; 4 failed, can be tried again.",
       )
       .option(
         "--skip <call-id>",

@@ -142,7 +142,7 @@ function addCreate(webhooks: Command, cli: Cli): void {
  */
 function parseEvents(value: string, previous: unknown): string[] {
   const known: readonly string[] = webhookEvents;
-  if (!known.includes(value)) throw new InvalidArgumentError(`allowed: ${known.join(", ")}`);
+  if (!known.includes(value)) throw new InvalidArgumentError(`the events are ${known.join(", ")}`);
   return [...(Array.isArray(previous) ? previous.map(String) : []), value];
 }
 

@@ -7,10 +7,10 @@ export interface PackageManager {
   readonly lockFile: string | undefined;
   /** Dockerfile lines that install the manager in the image. */
   readonly setup: readonly string[];
-  /** Installs all packages, including those for development. */
+  /** The command that installs all packages, including those for development. */
   readonly install: string;
   readonly installProduction: string;
-  /** Removes packages that only the build needed, after the build; undefined if the package manager cannot do that. */
+  /** The command that removes packages which only the build needed; undefined if the package manager cannot do that. */
   readonly prune: string | undefined;
 }
 

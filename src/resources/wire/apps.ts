@@ -22,7 +22,9 @@ const itemFields = {
   id: Type.String({ description: "identifier that stays the same for the app's whole life" }),
   name: Type.String(),
   status: OneOf(appPhases),
-  domain: Type.String({ description: "main domain; empty for an app with domain: none" }),
+  domain: Type.String({
+    description: "main domain of the app; empty for an app with domain: none",
+  }),
   image: Type.String({
     description: "reference of the image; empty while the image is still to be built",
   }),
@@ -39,8 +41,10 @@ const itemFields = {
   ready: Type.Boolean({ description: "true if the app is as its newest spec requests" }),
   generation: Type.Integer(),
   observed_generation: Type.Integer(),
-  message: Type.String({ description: "explanation of the status" }),
-  managed_by: Type.String({ description: "file:<path> of the spec file that declares it, or api" }),
+  message: Type.String({ description: "explanation of the app's status" }),
+  managed_by: Type.String({
+    description: "manager of the app: file:<path> of the spec file that declares it, or api",
+  }),
 };
 
 export const AppItem = Type.Object(itemFields, closed);
@@ -49,7 +53,9 @@ export type AppItem = Static<typeof AppItem>;
 export const AppList = Type.Object(
   {
     apps: Type.Array(AppItem),
-    total: Type.Integer({ description: "number of matches, independent of limit and offset" }),
+    total: Type.Integer({
+      description: "number of apps that match, independent of limit and offset",
+    }),
   },
   closed,
 );
@@ -80,7 +86,7 @@ export const ContainerView = Type.Object(
     exit_code: NullableInteger,
     started_at: NullableString,
     image: Type.String(),
-    image_id: Type.String({ description: "the id of the image that the container runs" }),
+    image_id: Type.String({ description: "id of the image that the container runs" }),
     address: NullableString,
   },
   closed,
@@ -99,7 +105,7 @@ const ResolvedImage = Type.Object(
     image_id: Type.String(),
     digest: NullableString,
     engine_only: Type.Boolean({
-      description: "no registry has the image: the one that the engine holds is used",
+      description: "true: no registry has the image, so Berth uses the image that the engine has",
     }),
   },
   closed,
@@ -111,7 +117,10 @@ export const AppDetails = Type.Object(
   {
     ...itemFields,
     spec: Component<AppSpec>("AppSpec"),
-    env: Component<NonNullable<AppSpec["env"]>>("Env", "secrets as references only"),
+    env: Component<NonNullable<AppSpec["env"]>>(
+      "Env",
+      "variables of the app, with secrets as references only",
+    ),
     labels: StringMap(),
     conditions: Type.Array(ConditionView),
     containers: Type.Array(ContainerView),
@@ -121,9 +130,9 @@ export const AppDetails = Type.Object(
     restarts: Type.Integer(),
     next_retry_at: NullableString,
     owners: StringMap({
-      description: "managers of fields, by JSON Pointer",
+      description: "manager of each field of the spec, by JSON Pointer",
     }),
-    events: Type.Array(EventView, { description: "the last 20, newest first" }),
+    events: Type.Array(EventView, { description: "the last 20 events of the app, newest first" }),
     created: Type.Optional(
       Type.Array(CreatedResource, {
         description: "after POST /api/apps/from-template: all resources that it created",
@@ -156,15 +165,17 @@ export const RevisionView = Type.Object(
     image: NullableString,
     image_id: Type.Unsafe<string | null>({
       ...NullableString,
-      description: "the image of every container of the revision; null if it was never available",
+      description:
+        "id of the image of all containers of the revision; null if the image was never available",
     }),
     digest: Type.Unsafe<string | null>({
       ...NullableString,
-      description: "the digest of the image in its registry",
+      description: "digest of the image in its registry",
     }),
     source_revision: Type.Unsafe<string | null>({
       ...NullableString,
-      description: "the commit, or sha256, that the image was built from",
+      description:
+        "commit of the source from which the image was built, or sha256 of an archive or folder",
     }),
     build_id: NullableInteger,
     spec_hash: Type.String(),
@@ -172,7 +183,7 @@ export const RevisionView = Type.Object(
     message: NullableString,
     created_at: Timestamp,
     actor: Type.String(),
-    current: Type.Boolean({ description: "the last attempted revision" }),
+    current: Type.Boolean({ description: "true for the last attempted revision" }),
     spec: Component<AppSpec>("AppSpec"),
   },
   closed,
@@ -211,7 +222,7 @@ export const DeployBody = NullableOf(
     {
       ...closed,
       description:
-        "one of image and git; without either, the image or the source of the app is resolved again",
+        "either image or git; without both, the image or the source of the app is resolved again",
     },
   ),
 );
@@ -221,7 +232,7 @@ export type GitDeploy = Static<typeof GitDeploy>;
 const NullablePort = Type.Unsafe<number | null>({
   ...Port,
   type: ["integer", "null"],
-  description: "null: the app listens on no port",
+  description: "port of the app; null: the app listens on no port",
 });
 
 /** The part `config` of POST /api/deploy: name, port, and other fields of an App's spec. */

@@ -6,11 +6,18 @@ export const BuildView = Type.Object(
     id: Type.Integer(),
     app: Type.String(),
     generation: Type.Integer(),
-    source: Type.String({ description: "URL of the repository, archive, or folder" }),
-    revision: Type.String({ description: "commit, or sha256 of the archive or folder" }),
+    source: Type.String({
+      description: "source of the build: the URL of a repository, archive, or folder",
+    }),
+    revision: Type.String({
+      description: "revision of the source: a commit, or the sha256 of an archive or folder",
+    }),
     image: Type.String(),
     state: OneOf(["queued", "running", "succeeded", "failed", "cancelled", "abandoned"]),
-    message: Type.Unsafe<string | null>({ ...NullableString, description: "reason of a failure" }),
+    message: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "reason for which the build failed",
+    }),
     image_bytes: NullableInteger,
     created_at: Timestamp,
     started_at: NullableString,
@@ -34,13 +41,20 @@ export type BuildLogView = Static<typeof BuildLogView>;
 
 /** An uploaded archive. Use `digest` as `source.archive`. */
 export const UploadedArchiveView = Type.Object(
-  { digest: Type.String({ description: "sha256, in hexadecimal" }), bytes: Type.Integer() },
+  {
+    digest: Type.String({ description: "sha256 of the archive in hexadecimal" }),
+    bytes: Type.Integer(),
+  },
   closed,
 );
 export type UploadedArchiveView = Static<typeof UploadedArchiveView>;
 
 export const GitHookResponse = Type.Object(
-  { apps: Type.Array(Type.String(), { description: "apps whose sources are being checked" }) },
+  {
+    apps: Type.Array(Type.String(), {
+      description: "names of the apps whose sources Berth now checks",
+    }),
+  },
   closed,
 );
 export type GitHookResponse = Static<typeof GitHookResponse>;

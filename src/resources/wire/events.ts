@@ -11,7 +11,7 @@ import {
 
 const NullableKind = Type.Unsafe<(typeof kinds)[number] | null>({
   type: ["string", "null"],
-  description: "null for events of Berth itself",
+  description: "kind of the resource; null for events of Berth itself",
 });
 
 export const EventView = Type.Object(
@@ -76,7 +76,7 @@ export const AuditList = Type.Object(
     entries: Type.Array(AuditView),
     next_before: Type.Unsafe<number | null>({
       ...NullableInteger,
-      description: "the value of `before` for the next page; null on the last page",
+      description: "value of `before` in the request for the next page; null on the last page",
     }),
   },
   closed,

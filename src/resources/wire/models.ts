@@ -32,57 +32,66 @@ const modelOrigins = ["resource", "catalog", "assistant"] as const;
 const progressFields = {
   status: OneOf(modelPhases),
   step: NullableStep,
-  size_bytes: integerOrNull("of all files; null until it is known"),
+  size_bytes: integerOrNull("size of all files in bytes; null until it is known"),
   downloaded_bytes: Type.Integer({ description: "bytes on disk, of complete and partial files" }),
   progress: Type.Number({
-    description: "0 to 1 in the current step; 1 when everything is on disk",
+    description: "progress of the current step from 0 to 1; 1 when everything is on disk",
   }),
-  bytes_per_second: integerOrNull("in the current step, over the last seconds"),
-  message: Type.String({ description: "explanation for users, and what to do" }),
+  bytes_per_second: integerOrNull(
+    "speed of the current step over the last seconds, in bytes per second",
+  ),
+  message: Type.String({ description: "explanation of the status for users, and what to do" }),
 };
 
 const itemFields = {
   id: Type.String({
-    description: "repository id, such as org/name (org%2Fname in a path); the name if it has none",
+    description:
+      "repository id of the model, such as org/name (org%2Fname in a path); its name if there is no repository",
   }),
   name: Type.String({
-    description: "name of the Model, also in requests to the assistant",
+    description: "name of the model, also in requests to the assistant",
   }),
   origin: Type.Unsafe<(typeof modelOrigins)[number]>({
     type: "string",
     enum: [...modelOrigins],
     description:
-      "resource: a Model; catalog: known, but not downloaded; assistant: a file in the assistant's own folder",
+      "origin of the item. resource: a Model; catalog: an entry of the catalog that is not downloaded; assistant: a file in the assistant's own folder",
   }),
-  source: textOrNull("repository id, URL, or the word file"),
+  source: textOrNull("source of the model: a repository id, a URL, or the word file"),
   description: NullableString,
   ...progressFields,
   ready: Type.Boolean({ description: "true if the model is as its newest spec requests" }),
-  running: Type.Boolean({ description: "loaded, and answering requests" }),
-  file: textOrNull("the file to load; the first part of a split model"),
-  sha256: textOrNull("of that file"),
+  running: Type.Boolean({ description: "true if the model is loaded and answers requests" }),
+  file: textOrNull("name of the file that is loaded; the first part of a split model"),
+  sha256: textOrNull("sha256 of the file that is loaded"),
   revision: textOrNull("requested branch, tag or commit"),
   commit: textOrNull("the commit of the revision"),
   architecture: NullableString,
   parameters: integerOrNull("number of weights"),
-  quantization: textOrNull("such as Q4_K_M"),
+  quantization: textOrNull("quantization such as Q4_K_M"),
   kind: Type.Unsafe<"chat" | "completion" | "embedding" | null>({
     type: ["string", "null"],
     enum: ["chat", "completion", "embedding", null],
-    description: "null until the model's file has been read",
+    description: "kind of the model; null until its file has been read",
   }),
-  context_length: integerOrNull("tokens of context, as loaded or as configured, else its own"),
-  max_context_length: integerOrNull("context length of its training, in tokens"),
-  memory_bytes: integerOrNull("memory that it uses, or would use"),
-  aliases: Type.Array(Type.String(), { description: "further ids of it" }),
-  managed_by: Type.String({ description: "api, cli, file:<path>, catalog or assistant" }),
-  created_at: textOrNull("RFC 3339 in UTC; null if there is no Model"),
-  loaded_at: textOrNull("time of loading"),
-  generation: integerOrNull("null if there is no Model"),
+  context_length: integerOrNull(
+    "context length in tokens as loaded, or as configured, or else that of the training",
+  ),
+  max_context_length: integerOrNull("context length of the model's training, in tokens"),
+  memory_bytes: integerOrNull("memory in bytes that the model uses, or would use"),
+  aliases: Type.Array(Type.String(), { description: "further ids of the model" }),
+  managed_by: Type.String({
+    description: "manager of the model: api, cli, file:<path>, catalog or assistant",
+  }),
+  created_at: textOrNull(
+    "time at which the Model was created, as RFC 3339 in UTC; null if there is no Model",
+  ),
+  loaded_at: textOrNull("time at which the model was loaded"),
+  generation: integerOrNull("generation of the Model; null if there is no Model"),
   observed_generation: NullableInteger,
-  error: textOrNull("reason of a failure or of retries"),
+  error: textOrNull("reason of a failure or of retries of the model"),
   next_retry_at: textOrNull(
-    "when Berth tries again by itself after a failure; null if it does not",
+    "time at which Berth retries after a failure; null if it does not retry",
   ),
 };
 
@@ -100,7 +109,7 @@ export const ModelFileView = Type.Object(
     name: Type.String(),
     size_bytes: NullableInteger,
     sha256: textOrNull(
-      "hexadecimal; null if the source does not give it and the file is not downloaded yet",
+      "sha256 in hexadecimal; null if the source does not report it and the file is not downloaded yet",
     ),
   },
   closed,
@@ -111,7 +120,10 @@ export const ModelDetails = Type.Object(
   {
     ...itemFields,
     spec: Type.Unsafe<ModelSpec | null>({
-      ...Component<ModelSpec>("AnyModelSpec", "null: a file in the assistant's own folder"),
+      ...Component<ModelSpec>(
+        "AnyModelSpec",
+        "spec of the Model; null for a file in the assistant's own folder",
+      ),
       type: ["object", "null"],
     }),
     labels: StringMap(),
@@ -119,15 +131,15 @@ export const ModelDetails = Type.Object(
     files: Type.Array(ModelFileView),
     memory: Type.Object(
       {
-        loaded_bytes: integerOrNull("memory that it uses now"),
-        wanted_bytes: integerOrNull("with the settings that the engine prefers"),
-        least_bytes: integerOrNull("with the smallest usable settings"),
+        loaded_bytes: integerOrNull("memory in bytes that the model uses now"),
+        wanted_bytes: integerOrNull("memory in bytes with the settings that the engine prefers"),
+        least_bytes: integerOrNull("memory in bytes with the smallest usable settings"),
       },
       closed,
     ),
-    sequences: integerOrNull("concurrent requests, while it is loaded"),
-    owners: StringMap({ description: "managers of fields, by JSON Pointer" }),
-    events: Type.Array(EventView, { description: "the last 20, newest first" }),
+    sequences: integerOrNull("number of requests that the loaded model answers concurrently"),
+    owners: StringMap({ description: "manager of each field of the spec, by JSON Pointer" }),
+    events: Type.Array(EventView, { description: "the last 20 events of the model, newest first" }),
   },
   closed,
 );
@@ -172,5 +184,5 @@ export const StopModelBody = Type.Unsafe<{ model?: string } | null>({
   type: ["object", "null"],
   properties: { model: ModelId },
   additionalProperties: false,
-  description: "without a model, all running models are stopped",
+  description: "name or id of the model to stop; without it, all running models are stopped",
 });

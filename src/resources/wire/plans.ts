@@ -18,7 +18,9 @@ export function dryRunFields<Plan extends TSchema>(plan: Plan) {
     dry_run: Type.Literal(true),
     kind: Type.String(),
     name: Type.String(),
-    message: Type.String({ description: "description of the write in a sentence" }),
+    message: Type.String({
+      description: "description of what the write would do, in one sentence",
+    }),
     changes: Type.Array(FieldChangeView),
     plan: NullableOf(plan),
   };

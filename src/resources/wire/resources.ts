@@ -61,7 +61,9 @@ export const ApplyBody = Type.Object(
     manager: Type.Optional(OneOf(["cli", "api"])),
     dry_run: Type.Optional(Type.Boolean()),
     force: Type.Optional(
-      Type.Boolean({ description: "takes fields over from the files that own them" }),
+      Type.Boolean({
+        description: "true: fields are taken over from the spec files that own them",
+      }),
     ),
   },
   closed,
@@ -151,7 +153,9 @@ const TemplateParameterView = Type.Object(
     default: Type.Optional(Type.Unknown()),
     required: Type.Boolean(),
     secret: Type.Boolean(),
-    generated: Type.Boolean({ description: "a random value is generated if none is given" }),
+    generated: Type.Boolean({
+      description: "true if Berth generates a random value when the user gives none",
+    }),
     pattern: NullableString,
   },
   closed,

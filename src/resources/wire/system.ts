@@ -16,7 +16,9 @@ export const HealthView = Type.Object(
     version: Type.String(),
     uptime_seconds: Type.Integer(),
     message: Type.Optional(
-      Type.String({ description: "why the status is degraded although the engine is connected" }),
+      Type.String({
+        description: "reason why the status is degraded although the engine is connected",
+      }),
     ),
   },
   closed,
@@ -33,7 +35,7 @@ export const SystemInfo = Type.Object(
     cpus: Type.Integer(),
     memory: Type.Object({ total_bytes: Type.Integer(), free_bytes: Type.Integer() }, closed),
     disk: Type.Object({ total_bytes: Type.Integer(), free_bytes: Type.Integer() }, closed),
-    uptime_seconds: Type.Integer({ description: "of Berth" }),
+    uptime_seconds: Type.Integer({ description: "time since the start of Berth, in seconds" }),
     host_uptime_seconds: Type.Integer(),
     engine: Type.Object(
       {
@@ -48,7 +50,7 @@ export const SystemInfo = Type.Object(
             {
               ...closed,
               description:
-                "another Berth with this instance's identity, which writes to the engine; this one changes nothing there",
+                "another Berth server with this instance's identity, which writes to the engine; this server changes nothing on the engine",
             },
           ),
         ),
@@ -61,17 +63,17 @@ export const SystemInfo = Type.Object(
         ready: Type.Boolean({ description: "true if the ingress routes requests to apps" }),
         version: NullableString,
         message: Type.String({
-          description: "description of the ingress, or its problem and the remedy",
+          description: "description of the ingress, or its problem and what to do",
         }),
         http_port: NullableInteger,
         https_port: NullableInteger,
         api_url: Type.Unsafe<string | null>({
           ...NullableString,
-          description: "where the ingress serves this API over HTTPS (the setting api_domain)",
+          description: "URL at which the ingress serves this API over HTTPS (setting api_domain)",
         }),
         api_problem: Type.Unsafe<string | null>({
           ...NullableString,
-          description: "why the ingress does not serve this API under its domain yet",
+          description: "reason why the ingress does not serve this API under api_domain yet",
         }),
       },
       closed,
@@ -82,17 +84,18 @@ export const SystemInfo = Type.Object(
           type: "string",
           enum: ["off", "starting", "up", "waiting", "foreign"],
           description:
-            "waiting: the assistant exited, and is restarted after a pause; foreign: another program started it",
+            "state of the assistant. waiting: it exited, and is restarted after a pause; foreign: another program started it",
         }),
         url: NullableString,
         pid: NullableInteger,
         starts: Type.Integer({
-          description: "number of starts since the start of Berth; 1 if the assistant never exited",
+          description:
+            "number of starts of the assistant since the start of Berth; 1 if it never exited",
         }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
           description:
-            "while the assistant is not up, the reason and the remedy; otherwise notices for its users",
+            "reason why the assistant is not up, and what to do; otherwise notices for users of the assistant",
         }),
       },
       closed,
@@ -105,17 +108,17 @@ export const SystemInfo = Type.Object(
           type: "string",
           enum: ["off", "no_bus", "starting", "up", "activated", "foreign", "waiting"],
           description:
-            "no_bus: there is no session bus; activated: the companion is installed, and the bus and systemd manage it; foreign: another program started it; waiting: it ended, and is started again after a pause",
+            "state of the companion. no_bus: there is no session bus; activated: the companion is installed, and the bus and systemd manage it; foreign: another program started it; waiting: it exited, and is restarted after a pause",
         }),
         url: NullableString,
         pid: NullableInteger,
         starts: Type.Integer({
           description:
-            "number of times that this Berth has started the companion since its own start",
+            "number of starts of the companion by this Berth server since the server's start",
         }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
-          description: "why there is no companion, or which program manages it",
+          description: "reason why there is no companion, or the program that manages it",
         }),
       },
       { ...closed, description: "the companion of the user who runs Berth" },
@@ -125,7 +128,9 @@ export const SystemInfo = Type.Object(
         apps: Type.Integer(),
         apps_ready: Type.Integer(),
         models: Type.Integer(),
-        models_ready: Type.Integer({ description: "models in the state that their specs desire" }),
+        models_ready: Type.Integer({
+          description: "number of models in the state that their specs desire",
+        }),
         models_running: Type.Integer(),
         secrets: Type.Integer(),
         templates: Type.Integer(),
@@ -147,7 +152,7 @@ export const ConfigEntry = Type.Object(
     source: OneOf(["flag", "environment", "file", "default"]),
     origin: Type.Unsafe<string | null>({
       ...NullableString,
-      description: "the flag, the variable or the file",
+      description: "name of the flag, the variable or the file that set the value",
     }),
   },
   closed,
@@ -188,10 +193,10 @@ export const SpecsGitView = Type.Object(
     url: Type.String(),
     ref: Type.Unsafe<string | null>({
       ...NullableString,
-      description: "null: the repository's default branch",
+      description: "branch, tag or commit; null: the default branch of the repository",
     }),
     path: Type.String(),
-    folder: Type.String({ description: "below the watched folder" }),
+    folder: Type.String({ description: "folder for the spec files, below the watched folder" }),
     commit: NullableString,
     state: OneOf(["following", "failing"]),
     message: NullableString,

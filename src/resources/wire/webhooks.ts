@@ -7,9 +7,12 @@ const AppName = Type.String({ pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" })
 const webhookFields = {
   id: Type.String(),
   url: Type.String(),
-  events: Type.Array(OneOf(webhookEvents), { description: "empty: all" }),
+  events: Type.Array(OneOf(webhookEvents), {
+    description: "events that are sent; if the list is empty, all events",
+  }),
   apps: Type.Array(Type.String(), {
-    description: "empty: all apps, and events that concern no app",
+    description:
+      "apps whose events are sent; if the list is empty, all apps, and events that concern no app",
   }),
   created_at: Timestamp,
 };
@@ -62,11 +65,11 @@ export const DeliveryView = Type.Object(
     attempts: Type.Integer(),
     status: Type.Unsafe<number | null>({
       ...NullableInteger,
-      description: "HTTP status of the last response; null if there was none",
+      description: "HTTP status of the last response; null if there was no response",
     }),
     message: Type.Unsafe<string | null>({
       ...NullableString,
-      description: "result of the last attempt",
+      description: "result of the last attempt of the delivery",
     }),
     next_attempt_at: NullableString,
     created_at: Timestamp,

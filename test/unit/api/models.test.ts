@@ -219,7 +219,7 @@ describe("one model", () => {
     const several = await get("/org%2FOther-GGUF");
     expect(several.statusCode).toBe(409);
     expect(readErrorBody(several)).toBe(
-      "org/Other-GGUF is the repository of several models: other, small-8. Use the name of one of them.",
+      "org/Other-GGUF is the repository of several models: other, small-8. Use the name of one of these models.",
     );
     for (const id of ["org%2FNew", "org%2FOther-GGUF:Q2_K", "nobody"]) {
       expect([id, (await get(`/${id}`)).statusCode]).toEqual([id, 404]);

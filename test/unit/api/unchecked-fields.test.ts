@@ -68,7 +68,7 @@ describe("an app with fields that a token of scope write has set", () => {
     const message = readErrorBody(response);
     for (const field of ["spec.command", "spec.env.NODE_OPTIONS", "spec.healthCheck.command"])
       expect(message).toContain(`${field} (set by token:test-write)`);
-    expect(message).toContain("with the same values to keep them");
+    expect(message).toContain("with their present values to keep them");
     expect(api.store.get("App", "web")?.spec.volumes).toBeUndefined();
     expect((await send("admin", "PATCH", "/api/apps/web?dry_run=true", mount)).statusCode).toBe(
       409,
