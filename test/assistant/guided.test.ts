@@ -8,8 +8,8 @@ import { getModelFile } from "../support/gguf/preset-model.ts";
 import { arbitrarySchemaAndDocument } from "../support/schema-arbitrary.ts";
 
 /**
- * The number of schemas for which a model with random weights generates documents: a few hundred. It generates as many
- * documents concurrently as it has sequences.
+ * The number of schemas for which a model with random weights generates documents: a few hundred. The model generates
+ * as many documents concurrently as it has sequences.
  */
 const SCHEMAS = 150;
 const AT_ONCE = 8;

@@ -214,7 +214,7 @@ test("a request fails if the system instance is not running or is killed midway"
   await expect(collect(upstream.generate(chat, signal))).rejects.toMatchObject({
     code: "no_model",
   });
-  // The request to each client passed the checks before the failure, so the ledger has an entry of each.
+  // Each of the two requests passed the checks before it failed, so the ledger has an entry for each.
   expect(ledger.entries).toHaveLength(entries + 2);
   await system.start();
 });

@@ -41,7 +41,7 @@ async function runAnswering(
   return { code: await person.ended, before };
 }
 
-/** Parks a call, because without a terminal no question is asked. */
+/** Requests a call without a terminal, so that the call is parked instead of causing a question. */
 const parkCall = (title: string) => berth("call", NOTES, "create_note", `title=${title}`, "body=");
 
 /** Lists the notes as another program of the same user sees them. */

@@ -200,7 +200,7 @@ test.runIf(process.getuid?.() === 0)(
   "the bus of another user is not used, even if it accepts root",
   async () => {
     await using bus = await TestSessionBus.start({ user: 65_534 });
-    // The query succeeds, so the bus accepts root, and only Berth refuses the bus.
+    // The query for the bus name succeeds, so the bus accepts root, and only Berth refuses the bus.
     expect(await ownerOf(bus, NAME)).toBeUndefined();
     await using berth = await openBerth(bus.environment);
     await waitForCompanion(berth, "no_bus");

@@ -164,7 +164,7 @@ describe("a large context on Docker", () => {
       for (let sent = 0; sent < fileBytes; sent += chunk.length) {
         const { arrayBuffers } = process.memoryUsage();
         peakBytes = Math.max(peakBytes, arrayBuffers - before.arrayBuffers);
-        // Each chunk is a new buffer, so that buffers that are retained increase the measured memory.
+        // Each chunk is a new buffer, so that retained buffers increase the measured memory.
         yield Buffer.from(chunk);
       }
       yield Buffer.alloc(1024);

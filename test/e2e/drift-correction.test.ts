@@ -176,7 +176,7 @@ test("Berth neither uses nor changes another program's container that has a name
   } finally {
     await stranger.remove({ force: true });
   }
-  // No event reports that the name is free, so only a retry, by the user or by Berth, notices it.
+  // No event reports that the container's name is free, so only a retry, by the user or by Berth, notices it.
   await client.apps.retry("clash");
   await berth.waitForAppReady("clash");
 });

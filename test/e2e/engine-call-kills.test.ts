@@ -49,8 +49,8 @@ const scenarios: readonly Scenario[] = [
     requests: [
       /^POST \/containers\/\w+\/stop$/,
       /^DELETE \/containers\/\w+$/,
-      // Berth creates the volume even if the volume exists, because only the response makes certain that the volume has
-      // the labels.
+      // Berth requests the creation of the volume even if it exists, because only the response shows that the volume
+      // has the labels.
       /^POST \/volumes\/create$/,
       /^POST \/containers\/create$/,
       /^POST \/containers\/\w+\/start$/,
@@ -73,8 +73,8 @@ test.concurrent.for(runs)(
       start: false,
       onTestFailed,
       dockerHost: (root) => `unix://${join(root, "relay.sock")}`,
-      // The file keeps the folder from being empty, in which case nothing is pruned. It is not an app, so that the
-      // network is removed with the app.
+      // Nothing is pruned while the specs folder is empty, so the folder contains a file. The file is not an app, so
+      // that the network is removed with the app.
       specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
     });
     await using relay = await EngineRelay.open(berth.dockerHost, dockerHost());

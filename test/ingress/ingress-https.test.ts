@@ -80,7 +80,7 @@ async function addApp(name: string, spec: Parameters<CaddyHarness["apply"]>[1] =
 }
 
 describe("an internal name", () => {
-  it("has HTTPS without a reload, and HTTP as well", async () => {
+  it("is served over HTTPS without a reload, and also over HTTP", async () => {
     await addApp("before");
     const socket = await openWebSocket(harness.httpPort, "before.localhost");
     expect(await addApp("hello")).toEqual({ served: true, https: false });

@@ -19,7 +19,7 @@ beforeAll(async () => {
   scratch = await mkdtemp(join(tmpdir(), "berth-gguf-"));
 });
 
-// Berth never disposes of the library itself: a model's process exits. After several loads that failed,
+// Berth never disposes of the library, because the process of a model exits instead. After several loads that failed,
 // `llama.dispose()` never returns on Node.js 22 and newer.
 afterAll(async () => {
   await rm(scratch, { recursive: true, force: true });

@@ -347,7 +347,6 @@ async function openLocalHarness(sha256: string | null) {
   return { harness, path, model };
 }
 
-/** Adds a partial download. */
 async function addPartialDownload(harness: DownloadHarness, disk: ModelDisk): Promise<void> {
   const half = createRandomBytes(8 * MIB);
   const url = await harness.hub.addFile("/files/half", half);

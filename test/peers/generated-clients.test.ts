@@ -10,7 +10,7 @@ import { findCurrentGo } from "../support/current-go.ts";
 import { WEB } from "../support/images.ts";
 import { rawTar } from "../support/raw-tar.ts";
 
-/** Clients that well-known generators make from the OpenAPI document, against a server with a real engine. */
+/** Tests of clients that well-known generators make from the OpenAPI document, against a server with a real engine. */
 
 /** Runs a program to its end. If it fails, the error contains its output. */
 async function run(program: string, args: readonly string[], cwd: string): Promise<string> {

@@ -253,7 +253,7 @@ function meddle(harness: ControlPlaneHarness, dice: Dice, container: FakeContain
   else harness.engine.makeUnhealthy(container.id);
 }
 
-/** Changes an image or a container as another program does that knows nothing of Berth's revisions. */
+/** Changes an image or a container as a program does that does not know Berth's revisions. */
 function disturbImages(harness: ControlPlaneHarness, dice: Dice): void {
   const name = dice.pick(NAMES);
   const tag = dice.pick(["good:1", "good:2", "pulled:1", "slow:1"]);
@@ -442,7 +442,7 @@ function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
     ];
     const isExplained =
       harness.condition(name, "Stalled")?.status === "True" || waits.includes(ready?.reason ?? "");
-    // The image `fades:1` ends every 45 s, so its container may be between two runs.
+    // A container of the image `fades:1` ends every 45 s, so it may be between two runs.
     const fades = containers.some((container) => container.spec.image === "fades:1");
     if (!isExplained && !fades) say("neither Ready nor Stalled, and nothing it waits for");
     if (!ready?.message) say("not Ready, without a reason");

@@ -89,7 +89,7 @@ test("a download resumes without fetching stored bytes again after a kill of Ber
     }
     await berth.remove(`${name}.yaml`);
   }
-  // Ensures that the kills left enough stored bytes for the check above to be meaningful.
+  // Ensures that the kills have left enough stored bytes for the previous check to be meaningful.
   expect(kept).toBeGreaterThan(1_000_000);
   expect(await readdir(join(world.modelsDir, "partial"))).toEqual([]);
   const after = await world.waitForModelStatus("chat", "running");

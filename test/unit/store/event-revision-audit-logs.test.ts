@@ -151,7 +151,7 @@ describe("revisions", () => {
     expect(store.revisions.get("web", 3)).toBeUndefined();
   });
 
-  it("store their image once it is known", () => {
+  it("store the id of their image once it is known", () => {
     const { store } = open();
     store.revisions.ensure({ ...input("h1"), image: null });
     const known = store.revisions.ensure({ ...input("h1"), imageId: "sha256:1" });

@@ -101,7 +101,8 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       const rolling = listApps(template)
         .filter((app) => (app.volumes ?? []).some((volume) => volume.readOnly !== true))
         .filter((app) => app.rollout?.strategy !== "recreate");
-      // Only the template nginx may roll with a writable volume, because two nginx servers can share the folder.
+      // Only the template nginx may use a rolling update with a writable volume, because two nginx servers can share
+      // the folder.
       expect(rolling.map((app) => app.image)).toEqual(
         template.metadata.name === "nginx" ? ["nginx:1.29"] : [],
       );

@@ -23,7 +23,7 @@ async function createResidency(...models: (string | { id: string; isPinned: bool
   const facts = new ModelFactsCache({ engine });
   for (const model of models) {
     const { id, isPinned } = typeof model === "string" ? { id: model, isPinned: false } : model;
-    // A model without a file needs no access to the disk, whose time a test cannot control.
+    // A model without a file needs no disk access, whose duration a test cannot control.
     await known.register({ id, isPinned, path: "" });
   }
   const made = new Residency({

@@ -316,7 +316,7 @@ describe("the connection to the system instance", () => {
     expect(system.service.aborted).toBe(1);
   });
 
-  test("leaving the loop ends the work at the server", async () => {
+  test("a caller that leaves its loop ends the work at the server", async () => {
     system.service.script = async function* (_, there) {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       await forever(there);
