@@ -69,7 +69,7 @@ test("without a session bus there is no companion and no warning", async () => {
   expect(listWarnings(berth)).toEqual([]);
 });
 
-test("the companion is not started if the setting is off, on any bus", async () => {
+test("the companion is not started if its setting is off, whatever the bus", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment, ["--companion=off"]);
   await berth.until("the assistant is up", async () => {

@@ -158,7 +158,7 @@ describe("a container on Docker", () => {
   });
 });
 
-describe("logs of Docker", () => {
+describe("reading logs of Docker", () => {
   it("splits a long line without losses", async () => {
     // The engine splits log lines at 16 KiB, and writes a time before each part.
     const id = await run(shell("yes ü | head -n 75000 | tr -d '\\n'; echo end; echo after"));
@@ -174,12 +174,12 @@ describe("logs of Docker", () => {
     expect(lines.length).toBeLessThanOrEqual(5);
   });
 
-  it("contain empty lines, and a last line without a newline", async () => {
+  it("returns empty lines, and a last line without a newline", async () => {
     const id = await run(shell("printf 'a\\n\\nb\\r\\nlast'"));
     expect((await output(id, 100)).map((line) => line.message)).toEqual(["a", "", "b", "last"]);
   });
 
-  it("reads ten thousand lines in order", async () => {
+  it("returns ten thousand lines in order", async () => {
     const id = await run(shell("seq 1 12000"));
     const messages = (await output(id, 10_000)).map((line) => Number(line.message));
     expect(messages).toEqual(Array.from({ length: 10_000 }, (_, index) => index + 2_001));

@@ -112,7 +112,7 @@ test("invalid input on the socket gets a clear error, and the server keeps runni
   expect(berth.output).not.toMatch(/uncaught|unhandled/i);
 });
 
-test("any bad file in the folder is reported with file, line and column, and changes nothing", async () => {
+test("any invalid file in the specs folder is reported with file, line and column, and changes nothing", async () => {
   await using berth = await BerthProcess.open({
     specs: { "good.yaml": appFile("good", { image: SHELL, running: false }) },
   });

@@ -8,7 +8,7 @@ const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
 /** The spec of Apps that never run, for tests that concern only the specs folder. */
 const idle = { image: SHELL, running: false } as const;
 
-test("a folder that is moved away or emptied deletes nothing", async () => {
+test("a specs folder that is moved away or emptied deletes nothing", async () => {
   await using berth = await BerthProcess.open({
     specs: { "web.yaml": appFile("web", web), "idle.yaml": appFile("idle", idle) },
   });

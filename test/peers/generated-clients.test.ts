@@ -105,7 +105,7 @@ test(
 );
 
 test(
-  "redocly lint finds no error and no warning",
+  "redocly lint finds no error and no warning in the OpenAPI document",
   async () => {
     const folder = await mkdtemp(join(dir, "lint-"));
     const runIn = (program: string, ...args: string[]) => run(program, args, folder);

@@ -64,7 +64,7 @@ function removeWaits(document: string): string {
 const python = (script: string) =>
   run(join(programs, "python"), ["-c", script, url, api.token("admin")], { cwd: dir });
 
-test("a client that openapi-python-client generates creates, configures, uploads, deploys and deletes", async () => {
+test("a client that openapi-python-client generates creates, configures, uploads, deploys and deletes an app", async () => {
   const options = ["--path", "openapi.json", "--output-path", "berth_client", "--meta", "none"];
   const generated = await run(join(programs, "openapi-python-client"), ["generate", ...options], {
     cwd: dir,

@@ -26,7 +26,7 @@ test("an embeddings response has the documented members, and floats by default",
   });
 });
 
-test("base64, the openai client's format, equals the floats bit for bit, in the order of the texts", async () => {
+test("embeddings in base64, the openai client's format, equal the floats bit for bit, in the order of the texts", async () => {
   const input = Array.from({ length: 300 }, (_, index) =>
     String.fromCodePoint(65 + index).repeat(index + 1),
   );
@@ -58,7 +58,7 @@ test("a request for fewer dimensions gets shorter vectors, which are normalised 
 });
 
 test.each([model, undefined])(
-  "more dimensions than the model has are refused (model %s)",
+  "a request for more dimensions than the model has is refused (model %s)",
   async (name) => {
     const response = await harness.post("/v1/embeddings", {
       model: name,

@@ -27,7 +27,7 @@ afterEach(() => harness[Symbol.asyncDispose]());
 
 const body = { messages: [{ role: "user", content: "my secret" }], user: "ann" };
 
-test("health has status, engine and version, and is degraded while the ledger fails", async () => {
+test("the health response has status, engine and version, and is degraded while the ledger fails", async () => {
   const health = async () => (await fetch(`${harness.url}/health`)).json();
   expect(await health()).toEqual({
     status: "ok",

@@ -59,7 +59,7 @@ function commands(dir: string): Record<string, AppCommand> {
   };
 }
 
-it("an app of Berth is started on demand, and only once for all callers", async () => {
+it("an app with a start command is started on demand, and only once for all callers", async () => {
   const calls = Array.from({ length: 10 }, () => harness.call(APP, "list_notes", {}, true));
   for (const call of calls) expect((await call).structured).toEqual({ notes: [] });
   expect(pids).toHaveLength(1);

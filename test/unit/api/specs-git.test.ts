@@ -45,7 +45,7 @@ it("GET /api/specs shows the repository, or null without one", async () => {
   });
 });
 
-it("POST /api/specs/sync synchronises immediately, with the scope write", async () => {
+it("POST /api/specs/sync synchronises immediately for a token with the scope write", async () => {
   const api = await open();
   const sync = (headers = {}) => api.request({ method: "POST", url: "/api/specs/sync", headers });
   const none = await sync();

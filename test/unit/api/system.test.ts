@@ -116,8 +116,8 @@ describe("the system", () => {
   });
 });
 
-describe("specs", () => {
-  it("are reported, and waiting deletions are confirmed only with `confirm: true`", async () => {
+describe("the specs folder", () => {
+  it("is reported, and waiting deletions are confirmed only with `confirm: true`", async () => {
     const waiting = { kind: "App", name: "web", file: "web.yaml" } as const;
     api.control.specsReport = {
       folder: "/srv/specs",

@@ -12,12 +12,10 @@ describe("normalizeWord", () => {
   // The words are examples from Porter's paper on stemming, and words with accents and digits.
   const stems =
     "caresses:caress ponies:poni cats:cat feed:feed agreed:agre plastered:plaster motoring:motor sing:sing conflated:conflat hopping:hop falling:fall filing:file happy:happi sky:sky relational:relat conditional:condit vietnamization:vietnam operator:oper triplicate:triplic hopeful:hope goodness:good revival:reviv allowance:allow adjustable:adjust adoption:adopt communism:commun effective:effect probate:probat rate:rate cease:ceas controll:control roll:roll naïve:naiv CAFÉS:cafe x:x 25ms:25m";
-  it.each(stems.split(" ").map((pair) => pair.split(":")))(
-    "returns the stem of %s: %s",
-    (word, stem) => {
-      expect(normalizeWord(word ?? "")).toBe(stem);
-    },
-  );
+  const pairs = stems.split(" ").map((pair) => pair.split(":"));
+  it.each(pairs)("returns the stem of %s: %s", (word, stem) => {
+    expect(normalizeWord(word ?? "")).toBe(stem);
+  });
 
   it("returns the terms that FTS5 stores", () => {
     const text = `Größen Übersicht2 naïve connections 1ACTIONS 304s yes ${"long".repeat(15)}s ${"e".repeat(90)}s`;

@@ -28,7 +28,7 @@ describe("--model", () => {
     expect(load({ model: [text] }).models).toEqual([{ id, path: join(folder, file) }]);
   });
 
-  test.each(["qwen3-4b", "hub/org/model:q8", "a.gguf/x"])("%s is an id", (text) => {
+  test.each(["qwen3-4b", "hub/org/model:q8", "a.gguf/x"])("%s is read as an id", (text) => {
     expect(load({ model: [text] }).models).toEqual([{ id: text, path: undefined }]);
   });
 

@@ -19,7 +19,7 @@ test("the engine's answer about an image is cached only during one run", async (
   expect(await images.check("web:1", signal)).toBe("absent");
 });
 
-test("recreate keeps the old version running if the image of the new version has been removed", async () => {
+test("the strategy recreate keeps the old version running if the image of the new version has been removed", async () => {
   const spec: AppSpec = { image: "web:1", port: 80, volumes: [{ name: "data", path: "/data" }] };
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   for (const image of ["web:1", "web:2", "web:1"]) {

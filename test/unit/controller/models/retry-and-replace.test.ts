@@ -198,7 +198,7 @@ describe("a model that crashes", () => {
     await harness.waitForModelPhase("small", "running");
   });
 
-  test("records an event each time", async () => {
+  test("causes an event at each crash", async () => {
     for (const times of [1, 2]) {
       const model = crash(true);
       await harness.waitForModelPhase("small", "starting");
