@@ -10,7 +10,10 @@ export const ROLE = "dev.berth.role";
 export const VOLUME = "dev.berth.volume";
 /** The loopback port of this replica. A container with another port is replaced. */
 export const LOOPBACK_PORT = "dev.berth.loopback-port";
-/** The label of containers that Berth runs for itself, such as "ingress"; they have no label APP. */
+/**
+ * The label of containers that Berth runs for itself, with a value such as "ingress". These containers have no label
+ * APP.
+ */
 export const COMPONENT = "dev.berth.component";
 /** The prefix of the labels on the records of the lease: holder, session, host, data-dir, since. */
 export const LEASE_PREFIX = "dev.berth.lease.";

@@ -109,7 +109,8 @@ class SourceWalker {
   readonly #options: ListSourceOptions;
   readonly #signal: AbortSignal;
   /**
-   * Ignored folders that have to be read nevertheless. They are added only if an exception includes something in them.
+   * Ignored folders that have to be read nevertheless. Such a folder is added only if an exception includes something
+   * in it.
    */
   readonly #hidden: SourceEntry[] = [];
 

@@ -246,7 +246,7 @@ export interface EventLog {
   list(filter: { kind?: Kind; name?: string; limit: number }): EventRecord[];
 }
 
-/** A version of an App's effective spec. It is recorded when the reconciler starts to roll it out. */
+/** A version of an App's effective spec, recorded when the rollout of the version begins. */
 export interface Revision {
   readonly app: string;
   /** The number of the revision, counted from 1 for each app. */

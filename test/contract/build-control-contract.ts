@@ -14,7 +14,7 @@ export interface BuildControlCapabilities {
 /** The environment of the contract's tests in addition to the builds. */
 export interface BuildControlHarness extends AsyncDisposable {
   readonly builds: BuildControl;
-  /** Starts a build that runs until it is cancelled. Returns its number when its log contains a line. */
+  /** Starts a build that runs until it is cancelled. Returns the number of the build when the log contains a line. */
   startEndlessBuild(): Promise<number>;
   /** Runs a build to its end, and returns its number. The log of the build contains at least one line. */
   runBuild(): Promise<number>;

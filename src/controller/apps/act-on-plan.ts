@@ -28,8 +28,8 @@ export interface RunRecorder {
   /** Keeps the state in memory. If the run fails, the App's status is derived from this state. */
   keep(state: RunState): void;
   /**
-   * Keeps the state in memory and writes the status derived from it to the store, so that a crash of Berth does not
-   * lose it. Throws `disk_full`.
+   * Keeps the state in memory. Also writes the status to the store, so that the state survives a crash of Berth. Throws
+   * `disk_full`.
    */
   write(state: RunState): void;
   /**

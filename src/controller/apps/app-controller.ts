@@ -63,7 +63,7 @@ export class AppController {
   readonly #references = new AppReferences();
   readonly #retries: RetryTimes;
   readonly #lastReadyConditions = new Map<string, string>();
-  /** For each Model, the reason for which the Apps that use it had to wait when they were last queued. */
+  /** For each Model, the reason why its Apps were waiting when they were last queued. */
   readonly #lastModelReasons = new Map<string, string>();
 
   constructor(options: AppControllerOptions) {
@@ -230,8 +230,8 @@ export class AppController {
   }
 
   /**
-   * Queues all Apps, so that they are observed again, when the engine or the permission to write to it was lost or
-   * has come back.
+   * Queues all Apps for another observation when the connection to the engine, or the permission to write to the
+   * engine, was lost or has come back.
    */
   #reconcileAll(connected: boolean): void {
     this.#reconciler.resetEngineState();

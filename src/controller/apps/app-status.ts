@@ -211,7 +211,10 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
   return notReady(wasStable ? "degraded" : "deploying", reason.reason, reason.message);
 }
 
-/** Returns why a proven version does not keep running; null if it does. Berth keeps restarting it. */
+/**
+ * Returns why a proven version does not keep running, although Berth keeps restarting it; null if the version keeps
+ * running.
+ */
 function findRepeatedFailure({ plan, health, desired, memory, resource }: FindingsOfFailure) {
   const [container] = plan?.failing ?? [];
   if (!container || !desired || memory.stalled) return null;
@@ -256,7 +259,7 @@ function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
     const seconds = desired.app.rollout.observeMs / 1_000;
     return {
       reason: "Observing",
-      message: `serves, and is Ready after ${seconds} s without a failure (rollout.observe)${kept}`,
+      message: `the new version serves, and becomes Ready after ${seconds} s without a failure (rollout.observe)${kept}`,
     };
   }
   if (isVersionReady(desired, findings.containers, findings.health))

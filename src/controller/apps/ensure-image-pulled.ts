@@ -115,7 +115,7 @@ function recordPulledImage(
   const { name } = desired;
   retries.succeed(name, "pull");
   const exact = getPullReference({ reference, id: "", digest }) ?? reference;
-  // When its tag moves to another image, an image can be found only by its digest.
+  // After the tag has moved to another image, the earlier image can be found only by its digest.
   for (const owned of new Set([reference, exact])) store.ownedImages.add(owned, name);
   const message = exact === reference ? reference : `${reference} is ${digest}`;
   store.events.record({ kind: "App", name, type: "Normal", reason: "ImagePulled", message });

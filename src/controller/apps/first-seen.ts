@@ -56,7 +56,10 @@ export class FirstSeenTimes {
   }
 }
 
-/** One life of a container, from a start to its end, and when this process first saw it healthy. */
+/**
+ * One life of a container, from a start to its end, and the time when this process first saw the container healthy in
+ * this life.
+ */
 interface SeenLife {
   readonly life: string;
   readonly at: number;

@@ -24,8 +24,8 @@ export interface WatchedContainer {
   readonly id: string;
   readonly startedAtMs: number;
   /**
-   * True if the container's version is being rolled out: it is about to get the requests, or is in its observation
-   * window.
+   * True if the container's version is being rolled out: the version is about to get the requests, or is in its
+   * observation window.
    */
   readonly isRollingOut: boolean;
 }

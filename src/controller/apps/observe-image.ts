@@ -54,6 +54,9 @@ const countOwn = (desired: DesiredApp, containers: readonly ObservedContainer[])
 const needsImage = (desired: DesiredApp, own: number) =>
   own < desired.containers.length && desired.app.running;
 
-/** No container is created before the registry, the engine or a build has said which image the spec means. */
+/**
+ * True until the registry, the engine or a build has said which image the spec means. Before that, no container is
+ * created.
+ */
 const isUnresolved = ({ imageId }: DesiredApp, revision: ResolvedApp["revision"]) =>
   imageId === null && revision === null;

@@ -55,7 +55,7 @@ function leaseAnotherPort(
     name: desired.name,
     type: "Warning",
     reason: "PortTaken",
-    message: `loopback port ${loopback.hostPort} is taken by another program; another one is used`,
+    message: `loopback port ${loopback.hostPort} is taken by another program; another port is used`,
   });
   return true;
 }

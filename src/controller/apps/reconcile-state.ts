@@ -69,8 +69,8 @@ export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileSt
 }
 
 /**
- * The failure reason of a version that failed in the observation window after its switch. It was healthy before the
- * failure, so a healthy container does not end its stall.
+ * The failure reason of a version that failed in the observation window after its switch. The version was healthy
+ * before the failure, so a healthy container does not end the stall.
  */
 export const OBSERVATION_FAILED = "ObservationFailed";
 

@@ -15,8 +15,8 @@ export interface Catalog {
 const builtCatalog = join(import.meta.dirname, "catalog.json");
 
 /**
- * Returns the catalog that comes with Berth. The build parses it once, because that would take a quarter of the time
- * of each start. Throws like `loadCatalog`.
+ * Returns the catalog that comes with Berth. The build parses this catalog once, because parsing it at each start would
+ * take a quarter of the time of the start. Throws the errors of `loadCatalog`.
  */
 export function loadBuiltInCatalog(): Catalog {
   // The file does not exist if Berth runs from its sources, as in tests.

@@ -56,7 +56,7 @@ function readSize(
   return { size, end: at };
 }
 
-/** Reads the two sizes at the beginning of a delta: of its base, and of its result. */
+/** Reads the two sizes at the beginning of a delta: the size of its base and the size of its result. */
 function readDeltaResultSize(delta: Uint8Array): number {
   return readSize(delta, readSize(delta, 0, 7).end, 7).size;
 }

@@ -100,7 +100,7 @@ export class CaddyProcess implements CaddyHost {
     await rm(this.#pidFile, { force: true });
   }
 
-  /** Starts Caddy. It logs to a file that it rotates itself; its stderr goes to another file. */
+  /** Starts Caddy. Caddy logs to a file, and rotates this file itself; stderr goes to another file. */
   async #spawn(): Promise<void> {
     const { program, paths } = this.#options;
     const output = await open(join(paths.folder, "caddy.out"), "w", 0o600);

@@ -1,6 +1,6 @@
 import type { Ingress } from "./port.ts";
 
-/** `--ingress off`: apps are published on loopback ports without a proxy. */
+/** The ingress for `--ingress off`: apps are published on loopback ports, without a proxy. */
 export const noIngress: Ingress = {
   mode: "off",
   reachability: "published",

@@ -247,7 +247,7 @@ function createLeasedError({ host, dataDir, since }: EngineWriter): BerthError {
     "engine_leased",
     `another Berth with the same identity writes to the engine: on ${host}, data directory ${dataDir}, since ${since}; this one changes nothing there`,
     {
-      hint: "stop the other process (this one takes over a minute later), or run this one as an instance of its own: berth restore FILE --new-instance",
+      hint: "stop the other process (this one takes over a minute later), or run this process as another instance: berth restore FILE --new-instance",
     },
   );
 }

@@ -11,8 +11,7 @@ import type { ModelContext } from "./model-context.ts";
 const LIMIT_MS = 5_000;
 
 /**
- * Errors that no retry can fix. They are reported before the Model is created, for example for a typing error in its
- * source.
+ * Errors that no retry can fix, such as a typing error in the source. They are reported before the Model is created.
  */
 const permanentCodes: ReadonlySet<string> = new Set(["hub_denied", "invalid_spec"]);
 

@@ -107,7 +107,7 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
       operations,
       blockedBy: {
         reason: "WaitingForMemory",
-        message: `waits until ${verdict.for.join(", ")} is unloaded`,
+        message: `waits until these models are unloaded: ${verdict.for.join(", ")}`,
       },
     };
   const missing = whole ? getLoadCause(desired, whole, loaded) : "it is not in memory";

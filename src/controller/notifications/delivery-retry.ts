@@ -8,7 +8,7 @@ export const RETRY_AFTER_MAX_MS = 2 * 3_600_000;
 
 /**
  * Returns the milliseconds until the next attempt after `attempts` failed attempts; undefined if there is no further
- * attempt. `random` returns 0 to 1.
+ * attempt. `random` returns a number from 0 to 1.
  */
 export function retryWaitMs(
   attempts: number,

@@ -11,7 +11,9 @@ import {
 
 /** The key of the cursor. All changes of the store up to the cursor have been processed. */
 const CURSOR = "webhooks.sequence";
-/** The cursor is written after this time even if there was no notice, because the store drops old changes. */
+/**
+ * The cursor is written after this number of changes even if there was no notice, because the store drops old changes.
+ */
 const CURSOR_STEP = 2_000;
 const PAGE = 500;
 

@@ -168,7 +168,7 @@ function pullFailure(text: string, failure: EngineBuildFailure): BerthError | un
       cause,
       hint: "check the name and the tag in the Dockerfile",
     });
-  // BuildKit reports this text if it has no credentials, and no session that it can ask for them.
+  // BuildKit reports this text if it has neither credentials nor a session that provides credentials.
   const error = /no active sessions/.test(text)
     ? registryDeniedError(pulled, cause)
     : errorFromEngineText(text, pulled, undefined, cause);
@@ -182,7 +182,7 @@ function pullFailure(text: string, failure: EngineBuildFailure): BerthError | un
 function registryDeniedError(pulled: string, cause: unknown): BerthError {
   return new BerthError("registry_denied", `cannot ${pulled}: the registry denied access`, {
     cause,
-    hint: "check the name in the Dockerfile, and the Secret of type registry for that server",
+    hint: "check the name in the Dockerfile, and the Secret of type registry for the image's registry",
   });
 }
 

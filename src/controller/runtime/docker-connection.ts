@@ -155,8 +155,8 @@ export class DockerConnection {
   }
 
   /**
-   * Opens a connection that is upgraded from HTTP to another protocol. It is destroyed when `signal` aborts; otherwise
-   * the caller destroys it.
+   * Opens a connection that is upgraded from HTTP to another protocol. The connection is destroyed when `signal`
+   * aborts; otherwise the caller destroys it.
    */
   async upgrade(
     action: EngineAction,

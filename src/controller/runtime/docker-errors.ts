@@ -112,7 +112,7 @@ const rules: readonly Rule[] = [
       new BerthError(
         "port_taken",
         `cannot ${asked}: ${match[1] ? `the port ${match[1]} is taken` : "a port that it publishes is taken"}`,
-        { cause, hint: "stop the program that listens there, or publish another port" },
+        { cause, hint: "stop the program that listens on the port, or publish another port" },
       ),
   ],
   [

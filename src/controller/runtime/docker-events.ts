@@ -19,7 +19,10 @@ const STABLE_AFTER_MS = 5_000;
  * harmless, but only the resync would notice a missed one.
  */
 const SINCE_MARGIN_MS = 5_000;
-/** The interval of keep-alive probes. If the engine is on another machine, they detect that it has disappeared. */
+/**
+ * The interval of keep-alive probes. If the engine is on another machine, the probes detect that the engine has
+ * disappeared.
+ */
 const KEEP_ALIVE_MS = 30_000;
 
 /** All actions that can change what the plan compares. Exec and health events are excluded. */

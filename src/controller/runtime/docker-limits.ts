@@ -9,8 +9,8 @@
  */
 export const READ_LIMIT_MS = 30_000;
 /**
- * The time limit of a creation. It copies the content of the image's volumes, which takes seconds for a database with
- * data in its image.
+ * The time limit of the creation of a container. A creation copies the content of the image's volumes, which takes
+ * seconds for a database with data in its image.
  */
 export const CREATE_LIMIT_MS = 120_000;
 /** The time limit of a start. It waits for networks, volume drivers and the kernel, and takes a second under load. */

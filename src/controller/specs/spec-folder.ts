@@ -70,8 +70,8 @@ export class SpecFolder implements AsyncDisposable {
   }
 
   /**
-   * Applies the folder, then follows it until `signal` aborts. Resolves when the first scan has been applied. A
-   * missing folder is not an error: later scans find it when it is created.
+   * Applies the folder, then follows it until `signal` aborts. Resolves when the first scan has been applied. A missing
+   * folder is not an error, because a later scan finds a folder that is created.
    */
   async start(signal: AbortSignal): Promise<void> {
     this.#signal = AbortSignal.any([signal, this.#tasks.signal, this.#stop.signal]);

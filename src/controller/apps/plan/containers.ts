@@ -65,7 +65,7 @@ function planReplacement(
     planCreations(draft, [spec], cause, restart);
   };
   const differences = findDifferences(container, spec);
-  // The container is left as it is while the image of its replacement is obtained.
+  // The container is left unchanged while Berth obtains the image of the replacement.
   if (differences.length > 0 && observed.image === "absent") return true;
   if (moved) replace("its port was taken");
   else if (differences.length > 0 && draft.tryCorrect(differences, getReplicaIndex(container)))

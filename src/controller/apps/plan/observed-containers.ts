@@ -4,7 +4,7 @@ import type { ObservedContainer } from "../../runtime/port.ts";
 import type { DesiredApp } from "../desired-app.ts";
 import type { ContainerHealth } from "./plan-types.ts";
 
-/** This file reads the role of a container in its App from its labels and its state. */
+/** This file derives a container's role in its App from the labels and the state of the container. */
 
 export function getSpecHash(container: ObservedContainer): string {
   return container.labels[labels.SPEC_HASH] ?? "";

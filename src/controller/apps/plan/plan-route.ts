@@ -12,7 +12,7 @@ import type { ContainerHealth, ObservedApp, Operation } from "./plan-types.ts";
 
 /**
  * Plans the route of an App's requests. The desired version gets the requests when each of its replicas is healthy.
- * Until then the current version keeps them, as long as one of its containers runs.
+ * Until then, the current version keeps the requests, as long as one of its containers runs.
  */
 
 /**
@@ -145,7 +145,8 @@ function chooseRoute(
   const isReady =
     isVersionReady(desired, containers, health) &&
     taken.targets.length === desired.containers.length;
-  // The desired health check does not apply to an older version: its containers keep their requests.
+  // The desired health check does not apply to an older version, so the containers of an older version keep their
+  // requests.
   const before = old.filter((container) => getSpecHash(container) === route?.version);
   const serving = listTargets(
     desired,

@@ -64,8 +64,8 @@ export interface AssistantSupervisorOptions extends AssistantLaunchSettings {
   readonly environment: Environment;
   readonly transport: ControlTransport;
   /**
-   * A notice for users of the assistant while it is up. By default it names the limits that result from the C library
-   * of this system.
+   * A notice for users of the assistant, shown while the assistant is up. The default notice names the limits that
+   * result from the C library of this system.
    */
   readonly notice?: string | undefined;
   readonly clock: Clock;

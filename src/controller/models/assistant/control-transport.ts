@@ -13,7 +13,7 @@ const ErrorBody = Type.Object({
 });
 const errorBody = new LazyValidator<Static<typeof ErrorBody>>(ErrorBody);
 
-/** Error codes of the assistant that keep their meaning; any other becomes `engine_error`. */
+/** Error codes of the assistant that keep their meaning; any other code becomes `engine_error`. */
 const mappedErrorCodes: Readonly<Record<string, ErrorCode>> = {
   model_unusable: "model_unusable",
   insufficient_memory: "insufficient_memory",

@@ -163,10 +163,7 @@ export class Downloader implements AsyncDisposable {
     });
   }
 
-  /**
-   * Returns the size of a stored file. If the file was changed or touched after its verification, it is verified
-   * first.
-   */
+  /** Returns the size of a stored file. A file that was changed or touched after its verification is verified first. */
   async #findExisting(
     sha256: string,
     onRead: (bytes: number) => void,

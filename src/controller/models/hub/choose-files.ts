@@ -160,7 +160,7 @@ function toChosenFiles(title: string, { first, members }: ModelGroup): ChosenFil
       throw new BerthError(
         "hub_not_found",
         `${title} lists ${getFileStem({ first, members })} as ${first.part.count} parts, but part ${parts} is missing`,
-        { hint: "the part may not be uploaded yet; try later, or choose another file" },
+        { hint: "perhaps the part has not been uploaded yet; try later, or choose another file" },
       );
     }
   }

@@ -8,7 +8,7 @@ export interface RepositoryListing {
    */
   readonly id: string | undefined;
   readonly commit: string;
-  /** Every user can list a gated repository, but not download its files. */
+  /** True if every user can list the repository, but only some users can download its files. */
   readonly isGated: boolean;
   readonly files: readonly ListedFile[];
 }
