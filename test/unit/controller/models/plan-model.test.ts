@@ -229,7 +229,10 @@ describe("the memory steps of a plan", () => {
     const waits = { type: "waits", for: ["a", "b"] } as const;
     expect(plan({ assistant: observeAssistant(undefined, waits) })).toEqual({
       steps: [],
-      blockedBy: { reason: "WaitingForMemory", message: "waits until these models are unloaded: a, b" },
+      blockedBy: {
+        reason: "WaitingForMemory",
+        message: "waits until these models are unloaded: a, b",
+      },
     });
     expect(
       plan({ stored: undefined, assistant: observeAssistant(undefined, waits) }).blockedBy,
