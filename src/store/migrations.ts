@@ -199,4 +199,8 @@ export const migrations: readonly Migration[] = [
   -- admin if a writer of that scope had set or confirmed every field of the App that decides what it runs.
   ALTER TABLE revisions ADD COLUMN scope TEXT NOT NULL DEFAULT 'write';
   `,
+  `
+  -- Revisions that may mount a path of the machine, which are few, so that a check of mounts need not read all the others.
+  CREATE INDEX revisions_with_host_paths ON revisions (app) WHERE instr(spec, '"hostPath"') > 0;
+  `,
 ];

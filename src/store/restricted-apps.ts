@@ -6,6 +6,7 @@ import {
 } from "../resources/domain-claims.ts";
 import { listPrivilegedFields, type PrivilegedField } from "../resources/privileged-fields.ts";
 import type { Resource } from "../resources/resource.ts";
+import { listAllReferencedSecrets } from "../resources/secret-names.ts";
 import type { HostPaths } from "./host-paths.ts";
 import type { RevisionLog } from "./store.ts";
 
@@ -14,9 +15,16 @@ type AppSpec = Resource<"App">["spec"];
 export interface RestrictedAppsOptions {
   readonly hostPaths: Pick<HostPaths, "isAllowed">;
   readonly listApps: () => readonly Resource<"App">[];
-  readonly revisions: Pick<RevisionLog, "get" | "list">;
+  readonly revisions: Pick<RevisionLog, "get" | "list" | "listAppsWithHostPaths">;
   /** The domain below which Apps have their default domains. */
   readonly baseDomain: string;
+}
+
+/** An App that uses a Secret, and has a mount that the scope `write` does not allow. */
+export interface SecretHolder {
+  readonly secret: string;
+  readonly app: string;
+  readonly mount: PrivilegedField;
 }
 
 /**
@@ -42,14 +50,29 @@ export class RestrictedApps {
     );
   }
 
-  /** Lists the Apps, except `name`, with a version that satisfies the condition and that runs or may run again. */
-  listOthers(
-    name: string | undefined,
-    isMeant: (spec: AppSpec) => boolean,
-  ): readonly Resource<"App">[] {
-    return this.#options
-      .listApps()
-      .filter((app) => app.metadata.name !== name && this.#listSpecs(app).some(isMeant));
+  /**
+   * Finds an App, except `except`, that has such a mount and uses one of these Secrets, each in a version that runs or
+   * may run again.
+   */
+  findSecretHolder(
+    secrets: readonly string[],
+    except: string | undefined,
+  ): SecretHolder | undefined {
+    if (secrets.length === 0) return undefined;
+    const { listApps, revisions } = this.#options;
+    const withHostPaths = revisions.listAppsWithHostPaths();
+    for (const app of listApps()) {
+      const { name } = app.metadata;
+      if (name === except) continue;
+      if (!withHostPaths.has(name) && this.listMounts(app.spec).length === 0) continue;
+      const specs = this.#listSpecs(app);
+      const mount = specs.flatMap((spec) => this.listMounts(spec))[0];
+      if (!mount) continue;
+      const used = new Set(specs.flatMap(listAllReferencedSecrets));
+      const secret = secrets.find((one) => used.has(one));
+      if (secret !== undefined) return { secret, app: name, mount };
+    }
+    return undefined;
   }
 
   /** Lists the claims to domains that an App would have, and that it did not have in `before`. */
@@ -77,9 +100,11 @@ export class RestrictedApps {
    * Lists the paths of the machine that some App writes to, or wrote to in a version whose containers may still run.
    */
   *listWritablePaths(): Iterable<string> {
-    for (const { metadata, spec } of this.#options.listApps()) {
-      const kept = this.#options.revisions.list(metadata.name).map((revision) => revision.spec);
-      for (const { volumes = [] } of [spec, ...kept]) {
+    const { listApps, revisions } = this.#options;
+    const withHostPaths = revisions.listAppsWithHostPaths();
+    for (const { metadata, spec } of listApps()) {
+      const kept = withHostPaths.has(metadata.name) ? revisions.list(metadata.name) : [];
+      for (const { volumes = [] } of [spec, ...kept.map((one) => one.spec)]) {
         for (const volume of volumes) {
           if ("hostPath" in volume && volume.readOnly !== true) yield volume.hostPath;
         }

@@ -25,6 +25,7 @@ export class SqliteRevisionLog implements RevisionLog {
   readonly #replaceImage;
   readonly #trim;
   readonly #removeAll;
+  readonly #appsWithHostPaths;
 
   constructor(
     db: SqliteDatabase,
@@ -70,6 +71,12 @@ export class SqliteRevisionLog implements RevisionLog {
         AND number IS NOT (
           SELECT max(number) FROM revisions WHERE app = @app AND state = 'stable')`);
     this.#removeAll = db.prepare<[string]>("DELETE FROM revisions WHERE app = ?");
+    // The condition is that of the index, so that SQLite uses the index.
+    this.#appsWithHostPaths = db
+      .prepare<[], string>(
+        `SELECT DISTINCT app FROM revisions WHERE instr(spec, '"hostPath"') > 0`,
+      )
+      .pluck();
   }
 
   ensure(input: Parameters<RevisionLog["ensure"]>[0]): Revision {
@@ -147,6 +154,10 @@ export class SqliteRevisionLog implements RevisionLog {
       const row = this.#byNumber.get(app, number);
       return row && toRevision(row);
     });
+  }
+
+  listAppsWithHostPaths(): ReadonlySet<string> {
+    return this.#transactions.read(() => new Set(this.#appsWithHostPaths.all()));
   }
 
   /**

@@ -73,7 +73,7 @@ export class WriteGuard {
     const { name } = resource.metadata;
     if (isAdmin(actor) || isFileManager(manager)) return;
     if (isKind(resource, "Secret")) {
-      this.#assertSecretShared(name, undefined, "/metadata/name", actor);
+      this.#assertSecretsFree({ secrets: [name], act: "change", pointer: "/metadata/name", actor });
       return;
     }
     const held = isKind(resource, "App") ? this.#apps.findMount(resource) : undefined;
@@ -145,8 +145,8 @@ export class WriteGuard {
     // A writer that can change what an App runs can also read the Secrets that the App already uses.
     if (changed === undefined) return;
     this.#assertHostsFree(candidate, before, actor);
-    for (const secret of listAllReferencedSecrets(candidate.spec))
-      this.#assertSecretShared(secret, name, changed.path, actor);
+    const secrets = listAllReferencedSecrets(candidate.spec);
+    this.#assertSecretsFree({ secrets, act: "use", pointer: changed.path, actor, except: name });
   }
 
   /**
@@ -193,39 +193,37 @@ export class WriteGuard {
 
   #assertSecretAllowed({ metadata }: Resource<"Secret">, { before, changes, actor }: GuardedWrite) {
     if (before && !changes.some(({ path }) => path.startsWith("/spec/"))) return;
-    this.#assertSecretShared(metadata.name, undefined, "/spec/data", actor);
+    const secrets = [metadata.name];
+    this.#assertSecretsFree({ secrets, act: "change", pointer: "/spec/data", actor });
   }
 
   /**
-   * Refuses to read or change a Secret of another App with a mount of the machine, because the Secret may give the
-   * writer access to that App.
+   * Refuses to use or change Secrets of another App with a mount of the machine, because a Secret may give the writer
+   * access to that App. `except` is the App that the writer may change.
    */
-  #assertSecretShared(
-    secret: string,
-    app: string | undefined,
-    pointer: string,
-    actor: Actor,
-  ): void {
-    const users = this.#apps.listOthers(app, (spec) =>
-      listAllReferencedSecrets(spec).includes(secret),
+  #assertSecretsFree(write: {
+    readonly secrets: readonly string[];
+    readonly act: "use" | "change";
+    readonly pointer: string;
+    readonly actor: Actor;
+    readonly except?: string;
+  }): void {
+    const held = this.#apps.findSecretHolder(write.secrets, write.except);
+    if (!held) return;
+    throw new PrivilegeError(
+      write.pointer,
+      `secret "${held.secret}" belongs to app "${held.app}", which ${describeReach(held.mount)}, so only the scope admin may ${write.act} it`,
+      `${howToGetAdmin(write.actor)}; or use a Secret of another name`,
     );
-    for (const other of users) {
-      const held = this.#apps.findMount(other);
-      if (!held) continue;
-      const verb = app === undefined ? "change" : "use";
-      throw new PrivilegeError(
-        pointer,
-        `secret "${secret}" belongs to app "${other.metadata.name}", which ${describeReach(held)}, so only the scope admin may ${verb} it`,
-        `${howToGetAdmin(actor)}; or use a Secret of another name`,
-      );
-    }
   }
 
   #assertModelAllowed({ spec }: Resource<"Model">, { before, changes, actor }: GuardedWrite): void {
     const isChanged = (field: string) =>
       before === undefined || changes.some(({ path }) => path === `/spec/${field}`);
-    if (spec.credential !== undefined && (isChanged("credential") || isChanged("source")))
-      this.#assertSecretShared(spec.credential, "", "/spec/credential", actor);
+    if (spec.credential !== undefined && (isChanged("credential") || isChanged("source"))) {
+      const secrets = [spec.credential];
+      this.#assertSecretsFree({ secrets, act: "use", pointer: "/spec/credential", actor });
+    }
     if (!isChanged("source")) return;
     const parsed = parseModelSource(spec.source);
     if ("problem" in parsed) return;
