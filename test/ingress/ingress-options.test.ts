@@ -1,4 +1,6 @@
+import { existsSync } from "node:fs";
 import { connect } from "node:net";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { AppSpec, IngressOptions } from "../../src/resources/app-spec.ts";
 import { type Backend, startBackend } from "../support/backend.ts";
@@ -53,14 +55,20 @@ describe("hosts", () => {
   it("of an App with `domain: none` are not served, also if it had a domain before", async () => {
     const host = await addApp("private");
     expect((await harness.get(host)).body).toBe("one");
+    // Caddy looks the host up in this folder at each request.
+    const entry = join(harness.dataDir, "ingress", "table", "hosts", host);
+    const early: string[] = [];
+    harness.onChanged = () => {
+      const verdict = harness.getVerdict("private");
+      if (verdict?.served === false && verdict.reason === "NoDomain" && existsSync(entry))
+        early.push(verdict.message);
+    };
+    expect(existsSync(entry)).toBe(true);
     harness.apply("private", { domain: "none" });
     await harness.waitForVerdict("private", "NoDomain");
-    // The verdict arrives before the change of the table and of Caddy is complete.
-    const statusOf = async () => (await harness.get(host)).status;
-    await harness.waitUntil(
-      async () => (await statusOf()) === 404,
-      () => "it is still served",
-    );
+    harness.onChanged = () => {};
+    expect(early).toEqual([]);
+    expect((await harness.get(host)).status).toBe(404);
     expect((await harness.get("none")).status).toBe(404);
     // The targets of an app without a domain stay in the table for other apps and the next change.
     expect(await harness.ingress.table.read("private")).toMatchObject({ targets: [one.target] });

@@ -35,6 +35,8 @@ export class CaddyHarness implements AsyncDisposable {
   readonly agent = new Agent({ keepAlive: true });
   /** The arguments of all calls of onChanged, in order. */
   readonly changed: string[] = [];
+  /** Called with the App at each call of onChanged. */
+  onChanged: (app: string) => void = () => {};
   ingress!: ManagedIngress;
   readonly #options: Partial<OpenIngressOptions & OpenIngressOptions["config"]>;
   #ending = new AbortController();
@@ -85,7 +87,10 @@ export class CaddyHarness implements AsyncDisposable {
         runtime: new FakeRuntime({ clock: systemClock }),
         clock: systemClock,
         logger: this.#options.logger ?? silentLogger,
-        onChanged: (app) => this.changed.push(app),
+        onChanged: (app) => {
+          this.changed.push(app);
+          this.onChanged(app);
+        },
         searchPath: this.#options.searchPath ?? getProgramSearchPath(),
         ...(this.#options.runtime ? { runtime: this.#options.runtime } : {}),
         config: {

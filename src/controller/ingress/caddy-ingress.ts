@@ -262,10 +262,14 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     );
   }
 
-  /** Publishes refusals that are known without asking Caddy. */
+  /**
+   * Publishes refusals that are known without asking Caddy. An App that Caddy still serves keeps its verdict until
+   * Caddy has ended that.
+   */
   #publishRefusals(refusals: ReadonlyMap<string, { reason: string; message: string }>): void {
     const before = [...this.#verdicts].filter(([app]) => this.#apps.has(app));
-    this.#setVerdicts(new Map([...before, ...this.#toVerdicts(refusals)]));
+    const served = before.filter(([, { verdict }]) => verdict.served);
+    this.#setVerdicts(new Map([...before, ...this.#toVerdicts(refusals), ...served]));
   }
 
   #toVerdicts(refusals: ReadonlyMap<string, { reason: string; message: string }>) {
