@@ -73,9 +73,7 @@ export class SqliteRevisionLog implements RevisionLog {
     this.#removeAll = db.prepare<[string]>("DELETE FROM revisions WHERE app = ?");
     // The condition is that of the index, so that SQLite uses the index.
     this.#appsWithHostPaths = db
-      .prepare<[], string>(
-        `SELECT DISTINCT app FROM revisions WHERE instr(spec, '"hostPath"') > 0`,
-      )
+      .prepare<[], string>(`SELECT DISTINCT app FROM revisions WHERE instr(spec, '"hostPath"') > 0`)
       .pluck();
   }
 

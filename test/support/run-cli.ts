@@ -25,6 +25,8 @@ export interface CliOptions {
   readonly onInterruptible?: (interrupt: () => void) => void;
   /** Called after each write with the whole output so far. */
   readonly onOutput?: (soFar: string) => void;
+  /** Called after each write to standard error with all that was written to it so far. */
+  readonly onErrors?: (soFar: string) => void;
 }
 
 /** Runs one command line in this process, as bin/berth does, with streams that the test reads. */
@@ -52,6 +54,7 @@ export async function runCommandLine(
     },
     writeError: (text) => {
       errors += text;
+      options.onErrors?.(errors);
     },
     writeTerminal: (text) => {
       errors += text;

@@ -6,10 +6,12 @@ import type { Cli } from "../cli.ts";
 import { timeoutError } from "../cli-errors.ts";
 import { formatDurationMs } from "../format-time.ts";
 import { ProgressLines } from "../output/progress-lines.ts";
+import { EngineOutageNotes } from "./engine-outage-notes.ts";
 
 /**
- * Waits until the app is Ready in this generation. On a terminal it shows each change of the app's message, and a bar
- * for a pull. Throws BerthError `wrong_state` with the reason if the app has failed, and `timeout` if the time is over.
+ * Waits until the app is Ready in this generation. On a terminal it shows each change of the app's message, which
+ * includes an outage of the engine, and a bar for a pull; otherwise it shows only such outages. Throws BerthError
+ * `wrong_state` with the reason if the app has failed, and `timeout` if the time is over.
  */
 export async function waitForAppReady(
   cli: Cli,
@@ -28,12 +30,16 @@ export async function waitForAppReady(
     readonly onFailure?: () => Promise<string | undefined>;
   },
 ): Promise<AppDetails> {
-  if (options.silentWhile !== "always") await noteMissingEngine(cli, client, name);
+  const { silentWhile } = options;
+  const notes = new EngineOutageNotes(cli, client, name);
+  if (silentWhile !== "always") await notes.update();
   const abort = new AbortController();
   const progress =
-    cli.io.errorIsTerminal && options.silentWhile !== "always"
-      ? showProgress(cli, client, name, options.silentWhile, abort.signal)
-      : Promise.resolve();
+    silentWhile === "always"
+      ? Promise.resolve()
+      : cli.io.errorIsTerminal
+        ? showProgress(cli, client, name, silentWhile, abort.signal)
+        : notes.follow(abort.signal);
   try {
     const { app, timedOut: isLate } = await client.apps.waitReady(name, options);
     if (!isLate) return app;
@@ -50,24 +56,23 @@ export async function waitForAppReady(
   }
 }
 
-/**
- * Prints a note if the container engine does not answer: without a terminal, nothing else is printed until it answers.
- */
-async function noteMissingEngine(cli: Cli, client: Client, name: string): Promise<void> {
-  const { runtime } = await client.health();
-  if (runtime === "connected") return;
-  cli.note(
-    `app/${name} waits for the container engine, which does not answer; \`berth doctor\` on the server shows why`,
-  );
-}
-
 /** Waits until the app is deleted. Throws BerthError `timeout` if the app still exists after `timeoutMs`. */
 export async function waitForAppDeleted(
+  cli: Cli,
   client: Client,
   name: string,
   timeoutMs: number,
 ): Promise<void> {
-  if (await client.apps.waitDeleted(name, { timeoutMs })) return;
+  const notes = new EngineOutageNotes(cli, client, name);
+  await notes.update();
+  const abort = new AbortController();
+  const following = notes.follow(abort.signal);
+  try {
+    if (await client.apps.waitDeleted(name, { timeoutMs })) return;
+  } finally {
+    abort.abort();
+    await following;
+  }
   throw timeoutError(
     `app "${name}" is still being deleted after ${formatDurationMs(timeoutMs)}`,
     `\`berth describe ${name}\` shows what blocks the deletion`,

@@ -68,7 +68,7 @@ export function addDelete(program: Command, cli: Cli): void {
     if (flags.wait !== true || flags.dryRun === true) return;
     for (const { kind, name } of targets) {
       if (kind !== "App") continue;
-      await waitForAppDeleted(client, name, flags.timeout);
+      await waitForAppDeleted(cli, client, name, flags.timeout);
       await cli.print(`app/${name} is gone`);
     }
   });

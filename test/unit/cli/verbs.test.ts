@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { systemClock } from "../../../src/base/clock.ts";
+import { APP_FINALIZER } from "../../../src/resources/resource.ts";
 import {
   appStatus,
   condition,
@@ -332,6 +333,54 @@ describe("apply, diff and validate", () => {
     ]);
     api.control.engineState = connected;
   });
+
+  it.each([
+    ["create web --image bb:1", () => makeReady("web")],
+    ["delete web --wait", () => api.store.removeFinalizer("App", "web", APP_FINALIZER)],
+  ] as const)(
+    "%s says in a pipe that the engine goes away during the wait, and that it answers again",
+    async (verb, finish) => {
+      if (verb.startsWith("delete")) putApp(api.store, "web");
+      const connected = api.control.engineState;
+      let errors = "";
+      const waiting = run(verb, {
+        onErrors: (soFar) => {
+          errors = soFar;
+        },
+      });
+      const isWaiting = () => {
+        const app = api.store.get("App", "web");
+        return (
+          app !== undefined &&
+          (verb.startsWith("create") || app.metadata.deletionTimestamp !== null)
+        );
+      };
+      await expect.poll(isWaiting).toBe(true);
+      // The reconciler writes a status for every app when the engine goes away or returns.
+      const expectNote = async (note: string) => {
+        let written = 0;
+        await expect
+          .poll(() => {
+            const { uid = "", generation = 0 } = api.store.get("App", "web")?.metadata ?? {};
+            written += 1;
+            const unknown = condition("Ready", "Unknown", generation, {
+              message: `try ${written}`,
+            });
+            const status = appStatus(generation, { phase: "unknown", conditions: [unknown] });
+            api.store.setStatus("App", "web", uid, status);
+            return errors;
+          })
+          .toContain(note);
+      };
+      expect(errors).not.toContain("container engine");
+      api.control.engineState = { connected: false, message: "connection refused" };
+      await expectNote("app/web waits for the container engine, which does not answer");
+      api.control.engineState = connected;
+      await expectNote("the container engine answers again");
+      finish();
+      expect((await waiting).code).toBe(0);
+    },
+  );
 
   it("exit with 3 after a timeout", async () => {
     const late = await run("apply -f - --wait --timeout 50ms", { input: manifest("a") });

@@ -14,12 +14,23 @@ it("the holder of a Secret is found in a version that serves, and no revision of
     const spec = { image: "bb:2", env };
     const actor = { name: "admin", scope: "admin" } as const;
     const { resource } = store.apply({
-      ...{ kind: "App", name, manager: "api", actor, mode: "merge", declares: false, spec },
+      kind: "App",
+      name,
+      manager: "api",
+      actor,
+      mode: "merge",
+      declares: false,
+      spec,
     });
     const { number } = store.revisions.ensure({
-      ...{ app: name, generation: 1, specHash: "a", spec: served, image: "bb:1", imageId: null },
+      app: name,
+      generation: 1,
+      specHash: "a",
+      spec: served,
+      image: "bb:1",
+      imageId: null,
     });
-    const servedRevisions = [{ number, servedAt: "2030-01-01T00:00:00.000Z" }];
+    const servedRevisions = [{ version: "a", number }];
     const memory = { ...emptyReconcileState, servedRevisions };
     store.setStatus("App", name, resource.metadata.uid, appStatus(1, { memory }));
   };
@@ -42,7 +53,9 @@ it("the holder of a Secret is found in a version that serves, and no revision of
   });
 
   expect(apps.findSecretHolder(["unused", "shared"], undefined)).toMatchObject({
-    ...{ secret: "shared", app: "reach", mount: { path: "/etc" } },
+    secret: "shared",
+    app: "reach",
+    mount: { path: "/etc" },
   });
   expect(read).toEqual(["reach"]);
   expect(apps.findSecretHolder(["shared"], "reach")).toBeUndefined();

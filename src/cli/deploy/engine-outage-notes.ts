@@ -1,0 +1,43 @@
+import type { Client } from "../../client/rest/client.ts";
+import type { Cli } from "../cli.ts";
+
+/**
+ * Prints notes while a command waits for an app: one if no container engine answers now or later, and one when the
+ * engine answers again. Without a terminal, nothing else is shown in this time.
+ */
+export class EngineOutageNotes {
+  readonly #cli: Cli;
+  readonly #client: Client;
+  readonly #app: string;
+  #isAway = false;
+
+  constructor(cli: Cli, client: Client, app: string) {
+    this.#cli = cli;
+    this.#client = client;
+    this.#app = app;
+  }
+
+  /** Prints a note if the state of the engine has changed since the last call. The first call assumes that it answers. */
+  async update(signal?: AbortSignal): Promise<void> {
+    const { runtime } = await this.#client.health(signal);
+    const isAway = runtime !== "connected";
+    if (isAway === this.#isAway) return;
+    this.#isAway = isAway;
+    this.#cli.note(
+      isAway
+        ? `app/${this.#app} waits for the container engine, which does not answer; \`berth doctor\` on the server shows why`
+        : "the container engine answers again",
+    );
+  }
+
+  /** Updates at each change of the app, since every app gets a new status when the engine goes away or returns. */
+  async follow(signal: AbortSignal): Promise<void> {
+    try {
+      const filter = { kind: "App", name: this.#app, signal } as const;
+      const changes = this.#client.events.watch(filter);
+      while ((await changes.next()).done !== true) await this.update(signal);
+    } catch {
+      // The command itself reports failures; these notes only explain the wait.
+    }
+  }
+}
