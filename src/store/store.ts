@@ -266,10 +266,7 @@ export interface Revision {
   readonly message: string | null;
   /** The last writer of the desired state when the revision was recorded. */
   readonly actor: string;
-  /**
-   * `admin` if writers of that scope had set or confirmed every field that decides what the App runs; otherwise
-   * `write`.
-   */
+  /** `admin` if writers of that scope set or confirmed every field that decides what the App runs; else `write`. */
   readonly scope: TokenScope;
 }
 
