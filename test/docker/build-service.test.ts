@@ -20,6 +20,7 @@ import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { writeFiles } from "../support/build-service-harness.ts";
 import { dockerClient, dockerHost } from "../support/engine.ts";
+import { EngineRelay } from "../support/engine-relay.ts";
 import { trackInstance } from "../support/engine-runs.ts";
 import { GitHttpServer } from "../support/git-http-server.ts";
 import { SHELL } from "../support/images.ts";
@@ -145,6 +146,42 @@ describe("a build on the engine", () => {
     expect(service.ensure(app, source)).toMatchObject({ reason: "BuildCancelled", terminal: true });
     await vi.waitFor(async () => expect(await sleeping("4321")).toBe(0), { timeout: 20_000 });
   });
+
+  test.each(["cancelled", "superseded"] as const)(
+    "that is %s after the engine has completed it leaves no image and no layer, and the build is recorded as cancelled",
+    async (ending) => {
+      await service[Symbol.asyncDispose]();
+      const host = `unix://${dataDir}/engine.sock`;
+      await using relay = await EngineRelay.open(host, dockerHost());
+      await using relayed = new DockerRuntime({ host, clock: systemClock });
+      service = newService({ runtime: relayed });
+      const completed = new Promise<void>((resolve) =>
+        relay.setTrap({ at: 1, moment: "held", act: resolve }),
+      );
+      const label = `berth.test.build=${instance}`;
+      await push({ Dockerfile: `FROM ${SHELL}\nLABEL ${label}\nRUN echo ${instance} > /file\n` });
+      const app = apply("web");
+      const source = await resolved(app);
+      service.ensure(app, source);
+      await completed;
+      expect(await tags()).toEqual([source.image]);
+      if (ending === "cancelled") {
+        expect(await service.cancel(1)).toBe(true);
+        expect(service.ensure(app, source)).toMatchObject({ reason: "BuildCancelled" });
+        expect(await tags()).toEqual([]);
+        expect(await owned()).toEqual([]);
+      } else {
+        await push({ Dockerfile: `FROM ${SHELL}\nRUN true\n` });
+        const newer = apply("web", undefined, { "berth.dev/deployed-at": "2030-01-01T00:00:00Z" });
+        expect(await built(newer)).toEqual({ type: "succeeded", id: 2 });
+        expect(await tags()).toEqual([(await resolved(newer)).image]);
+      }
+      expect(store.builds.get(1)?.state).toBe("cancelled");
+      expect(await service.cancel(1)).toBe(false);
+      expect(await docker.listImages({ all: true, filters: { label: [label] } })).toEqual([]);
+      await service[Symbol.asyncDispose]();
+    },
+  );
 
   test("is cancelled by its time limit", async () => {
     await service[Symbol.asyncDispose]();

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import {
   createServer,
@@ -15,8 +16,9 @@ import { finished } from "node:stream/promises";
  * - before: calls `act` instead of forwarding the request, which never reaches the engine
  * - unanswered: calls `act` when the engine has executed the request, before Berth gets the response
  * - lost: the engine executes the request, and the response is cut off; Berth keeps running
+ * - held: calls `act` when the engine has completed its response; Berth gets all of it but the end, on an open connection
  */
-export type RelayMoment = "before" | "unanswered" | "lost";
+export type RelayMoment = "before" | "unanswered" | "lost" | "held";
 
 export interface RelayTrap {
   /**
@@ -112,6 +114,17 @@ export class EngineRelay implements AsyncDisposable {
       // When a client closes a stream (of events or of a log), the relay closes it at the engine too.
       answer.once("close", () => outgoing.destroy());
     });
+    if (trap?.moment === "held") {
+      answer.writeHead(reply.statusCode ?? 500, reply.headers);
+      let last: Buffer | undefined;
+      for await (const chunk of reply) {
+        if (last) answer.write(last);
+        last = chunk;
+      }
+      trap.act();
+      await once(answer, "close");
+      return;
+    }
     if (trap) {
       await finished(reply.resume());
       trap.act();

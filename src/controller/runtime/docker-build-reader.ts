@@ -1,7 +1,7 @@
 import { StringDecoder } from "node:string_decoder";
 import type { BerthError } from "../../base/errors.ts";
+import type { ReportedLayer } from "./docker-build-cancellation.ts";
 import { type FailedStep, parseFromImage, toEngineBuildError } from "./docker-build-failure.ts";
-import type { ReportedLayer } from "./docker-build-layers.ts";
 import { LineAssembler, OutputTail, PullProgressLines } from "./docker-build-output.ts";
 import { type BuildTrace, readTrace, type Vertex } from "./docker-build-trace.ts";
 import { numberAt, textAt } from "./docker-json.ts";
@@ -41,6 +41,12 @@ export class BuildReader {
   /** The id of the image; undefined until the image is complete. */
   get imageId(): string | undefined {
     return this.#imageId;
+  }
+
+  /** True if the classic builder has begun its last step, after which it tags the image. */
+  get isInLastStep(): boolean {
+    const { current } = this.#classic;
+    return current !== undefined && current.number === current.total;
   }
 
   /** The classic builder's container for the running step; undefined between steps. */

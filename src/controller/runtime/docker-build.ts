@@ -1,8 +1,8 @@
 import type { Readable } from "node:stream";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
+import { endContainer, undoBuild } from "./docker-build-cancellation.ts";
 import { detectInterruption } from "./docker-build-interruption.ts";
-import { removeLayers } from "./docker-build-layers.ts";
 import { BuildReader } from "./docker-build-reader.ts";
 import { BuildSession } from "./docker-build-session.ts";
 import type { DockerConnection } from "./docker-connection.ts";
@@ -15,10 +15,11 @@ import {
   toEngineError,
 } from "./docker-errors.ts";
 import { readBuffers } from "./docker-idle-timeout.ts";
+import { inspectImage } from "./docker-images.ts";
 import { numberAt } from "./docker-json.ts";
 import { parseJsonLines } from "./docker-json-lines.ts";
 import {
-  BUILD_CANCEL_LIMIT_MS,
+  BUILD_LAST_STEP_LIMIT_MS,
   BUILD_LIMIT_MS,
   PULL_IDLE_LIMIT_MS,
   PULL_OPEN_LIMIT_MS,
@@ -52,15 +53,18 @@ export async function buildImage(
   });
   using upload = new ContextUpload(connection.clock, context);
   const action = `build the image ${assertReference(options.tag)}`;
+  let newTag: string | undefined;
   try {
+    if (!(await inspectImage(connection, options.tag, signal))) newTag = options.tag;
     const imageId = await runImageBuild(connection, upload, options, reader, signal);
     return { imageId, bytes: await readImageSize(connection, imageId, action, signal) };
   } catch (error) {
-    await endContainer(connection, reader.container);
     if (signal.aborted) {
-      await removeLayers(connection, reader.layers);
+      const { container, layers } = reader;
+      await undoBuild(connection, { container, layers, newTag });
       throw signal.reason;
     }
+    await endContainer(connection, reader.container);
     const failure = toBuildError(error, upload, reader, action);
     if (numberAt(failure.details, "exitCode") === undefined) throw failure;
     throw (await detectInterruption(connection, reader.lastContainer, signal)) ?? failure;
@@ -77,13 +81,25 @@ async function runImageBuild(
   signal.throwIfAborted();
   // An error while the source is read cancels the request at any time, even before it is sent.
   const ended = new AbortController();
-  const onAbort = () => ended.abort(signal.reason);
+  let cancelTimer = () => {};
+  const onAbort = () => {
+    const abort = () => ended.abort(signal.reason);
+    if (!reader.isInLastStep) {
+      abort();
+      return;
+    }
+    // An engine that loses the connection now may still tag the image some time later, and nothing would report that.
+    // The end of its answer shows that it has completed or ended the build.
+    cancelTimer = connection.clock.setTimer(BUILD_LAST_STEP_LIMIT_MS, abort);
+    void endContainer(connection, reader.container);
+  };
   signal.addEventListener("abort", onAbort, { once: true });
   upload.onFailure((error) => ended.abort(error));
   try {
     return await sendBuildRequest(connection, upload, options, reader, ended.signal);
   } finally {
     signal.removeEventListener("abort", onAbort);
+    cancelTimer();
   }
 }
 
@@ -199,22 +215,6 @@ async function readImageSize(
     connection.request({ method: "GET", path: `/images/${imageId}/json` }, bound),
   );
   return numberAt(image, "Size") ?? 0;
-}
-
-/**
- * Removes the container of a cancelled build. The engine removes it too, except while the container is being started
- * or stopped. The id comes from the stream of this build, so the container belongs to no other build.
- */
-async function endContainer(connection: DockerConnection, id: string | undefined): Promise<void> {
-  if (id === undefined) return;
-  const { signal } = new AbortController();
-  try {
-    await connection.call("end a build", BUILD_CANCEL_LIMIT_MS, signal, (docker, abortSignal) =>
-      docker.getContainer(id).remove({ force: true, v: true, abortSignal }),
-    );
-  } catch {
-    // The container was already removed, or is being removed. An engine that exited has ended its builds.
-  }
 }
 
 function toBuildError(

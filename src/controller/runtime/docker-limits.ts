@@ -49,3 +49,5 @@ export const BUILD_UPLOAD_IDLE_LIMIT_MS = 120_000;
  * is removed, if it still exists.
  */
 export const BUILD_CANCEL_LIMIT_MS = 10_000;
+/** The time limit for the engine's answer to end after an abort in the last step of a build. */
+export const BUILD_LAST_STEP_LIMIT_MS = 2_000;

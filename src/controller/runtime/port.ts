@@ -112,7 +112,8 @@ export interface ImageRuntime {
    * kept without a tag. Limits apply with the classic builder only. Both builders send credentials only to the server
    * that they belong to. Throws `build_failed` with the failed step and its last lines (`details.exitCode` if a command
    * failed; a step that the engine itself ended is `engine_error`), `image_not_found` and `registry_denied` for a base
-   * image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine.
+   * image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine, which
+   * then has neither its layers nor its tag, unless another image had the tag before.
    */
   buildImage(
     context: AsyncIterable<Uint8Array>,
