@@ -169,7 +169,7 @@ describe("a build on the engine", () => {
         expect(await service.cancel(1)).toBe(true);
         expect(service.ensure(app, source)).toMatchObject({ reason: "BuildCancelled" });
         expect(await tags()).toEqual([]);
-        expect(await owned()).toEqual([]);
+        expect(owned()).toEqual([]);
       } else {
         await push({ Dockerfile: `FROM ${SHELL}\nRUN true\n` });
         const newer = apply("web", undefined, { "berth.dev/deployed-at": "2030-01-01T00:00:00Z" });

@@ -81,9 +81,9 @@ async function runImageBuild(
   signal.throwIfAborted();
   // An error while the source is read cancels the request at any time, even before it is sent.
   const ended = new AbortController();
-  let cancelTimer = () => {};
+  const abort = () => ended.abort(signal.reason);
+  let cancelTimer: (() => void) | undefined;
   const onAbort = () => {
-    const abort = () => ended.abort(signal.reason);
     if (!reader.isInLastStep) {
       abort();
       return;
@@ -99,7 +99,7 @@ async function runImageBuild(
     return await sendBuildRequest(connection, upload, options, reader, ended.signal);
   } finally {
     signal.removeEventListener("abort", onAbort);
-    cancelTimer();
+    cancelTimer?.();
   }
 }
 
