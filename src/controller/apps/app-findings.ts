@@ -10,6 +10,7 @@ import type { Ingress } from "../ingress/port.ts";
 import type { Reason } from "../reason.ts";
 import type { ReadinessObservation } from "./app-readiness.ts";
 import type { DesiredApp } from "./desired-app.ts";
+import type { ForeignContainer } from "./plan/observed-containers.ts";
 import type { Plan } from "./plan/plan-types.ts";
 
 /** All facts that the status is computed from. */
@@ -21,6 +22,8 @@ export interface AppFindings extends ReadinessObservation {
   readonly ingress: Ingress;
   /** The desired version; null if the spec could not be resolved, for the reason in `refused` or `blocked`. */
   readonly desired: DesiredApp | null;
+  /** The containers of earlier versions that another program has created or changed. */
+  readonly foreignOld: readonly ForeignContainer[];
   readonly plan: Plan | null;
   /**
    * The reason why the spec cannot be deployed at all, such as a missing Secret or a cycle of dependencies; null if

@@ -5,6 +5,7 @@ import type { ReconcileResult } from "../reconcile-loop.ts";
 import { actOnPlan, failVersion, isSuperseded, type RunRecorder } from "./act-on-plan.ts";
 import { isComplete } from "./app-readiness.ts";
 import { trackEngineRecovery } from "./engine-recovery.ts";
+import { listForeignOldContainers } from "./foreign-old-containers.ts";
 import { resolveImagePin } from "./image-pin.ts";
 import { noteReady } from "./note-ready.ts";
 import { observeApp, observeConnections, stopAllContainers } from "./observe-app.ts";
@@ -159,7 +160,9 @@ export class AppRun {
     this.#state = resolved;
     const { desired } = resolved.resolved;
     const observation = await observeApp(this.#context, name, desired, resolved, signal);
-    const observed = { ...resolved, ...observation };
+    const { containers } = observation;
+    const foreignOld = listForeignOldContainers(resolved.resolveInput, desired?.hash, containers);
+    const observed = { ...resolved, ...observation, foreignOld };
     this.#state = observed;
     return observed;
   }

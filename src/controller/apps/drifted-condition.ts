@@ -2,7 +2,10 @@ import type { Reason } from "../reason.ts";
 import type { AppFindings, SetCondition } from "./app-findings.ts";
 import { listForeignContainers } from "./plan/observed-containers.ts";
 
-type DriftFindings = Pick<AppFindings, "containers" | "desired" | "plan" | "resource">;
+type DriftFindings = Pick<
+  AppFindings,
+  "containers" | "desired" | "foreignOld" | "plan" | "resource"
+>;
 
 /**
  * Sets the Drifted condition while a container still has a change that was made by hand: Berth has stopped correcting
@@ -13,7 +16,7 @@ export function setDriftedCondition(findings: DriftFindings, set: SetCondition):
   const loop = plan?.driftLoop ?? null;
   const drift: Reason | null =
     loop === null
-      ? findForeignSettings(findings)
+      ? (findForeignSettings(findings) ?? findForeignOldSettings(findings))
       : {
           reason: "DriftLoop",
           message: `"${loop}" was changed by hand three times in ten minutes, so Berth has stopped correcting it; find out what changes it, then run berth retry ${resource.metadata.name}`,
@@ -33,5 +36,19 @@ export function findForeignSettings({ containers, desired }: DriftFindings): Rea
   return {
     reason: "OtherSettings",
     message: `the container ${foreign.container.name} was created or changed by hand, with other settings: ${names}; it is replaced as soon as Berth can create its replacement`,
+  };
+}
+
+/**
+ * Returns the settings in which a container of an earlier version differs from its revision. Berth does not correct
+ * it, because the desired version replaces it.
+ */
+function findForeignOldSettings({ foreignOld, resource }: DriftFindings): Reason | null {
+  const [foreign] = foreignOld;
+  if (!foreign || resource.spec.suspend === true) return null;
+  const names = foreign.differences.join(", ");
+  return {
+    reason: "OtherSettings",
+    message: `the container ${foreign.container.name} of an earlier version, which still runs, was created or changed by hand, with other settings: ${names}; it is replaced together with its version`,
   };
 }

@@ -142,11 +142,23 @@ function findHeldRevision(input: ResolveAppInput): Revision | undefined {
 export function findServingRevision(input: ResolveAppInput): Revision | undefined {
   const { store, resource, serving } = input;
   if (serving === null) return undefined;
-  return store.revisions.list(resource.metadata.name).find((kept) => {
-    const image = getRevisionImage(kept);
-    if (image.reference === "" || findMissingSecret(store, kept.spec)) return false;
-    return buildVersion(input, buildHeldSpec(kept.spec, resource.spec), image).hash === serving;
-  });
+  return store.revisions
+    .list(resource.metadata.name)
+    .find(
+      (kept) =>
+        buildKeptVersion(input, kept, buildHeldSpec(kept.spec, resource.spec))?.hash === serving,
+    );
+}
+
+/** Returns the version of a kept revision; undefined if its image or a Secret is unknown. */
+export function buildKeptVersion(
+  input: ResolveAppInput,
+  kept: Revision,
+  spec: AppSpec,
+): DesiredApp | undefined {
+  const image = getRevisionImage(kept);
+  if (image.reference === "" || findMissingSecret(input.store, kept.spec)) return undefined;
+  return buildVersion(input, spec, image);
 }
 
 function getRevisionImage({ spec, image, imageId, digest }: Revision): VersionImage {

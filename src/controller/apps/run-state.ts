@@ -6,6 +6,7 @@ import type { SecretMask } from "../secrets/app-secret-mask.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { EngineRecovery } from "./engine-recovery.ts";
 import type { AppObservation } from "./observe-app.ts";
+import type { ForeignContainer } from "./plan/observed-containers.ts";
 import type { ObservedApp, Plan } from "./plan/plan-types.ts";
 import type { ResolveAppInput, ResolvedApp } from "./resolve-app.ts";
 
@@ -22,6 +23,8 @@ export interface RunState extends AppObservation {
   /** The state of the source; null if the spec names an image. */
   readonly source: SourceState | null;
   readonly resolved: ResolvedApp | null;
+  /** The containers of earlier versions that another program has created or changed. */
+  readonly foreignOld: readonly ForeignContainer[];
   readonly image: ObservedApp["image"];
   readonly plan: Plan | null;
   /** True if this version, or the same revision with other containers, was stable earlier. */
@@ -60,6 +63,7 @@ export function createRunState(resource: Resource<"App">): RunState {
     health: new Map(),
     route: null,
     stopping: new Set(),
+    foreignOld: [],
     image: "unknown",
     plan: null,
     isProven: false,

@@ -51,6 +51,7 @@ export function buildRunStatus(
     baseDomain,
     ingress,
     containers: view.containers,
+    foreignOld: view.foreignOld,
     health: view.health,
     route: view.route,
     desired,

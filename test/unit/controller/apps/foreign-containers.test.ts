@@ -174,3 +174,32 @@ test("the same change by hand is left alone after three corrections, and named i
   expect(drifted?.message).not.toContain("secret-value");
   expect(onlyContainer(harness).spec.env).toEqual(["GREETING=secret-value"]);
 });
+
+const { port: _port, ...worker } = web;
+
+test.each([
+  ["an app with requests", web],
+  ["an app without a port", worker],
+])(
+  "the version that still runs while a newer one waits is compared too: the status of %s names the setting, and nothing is replaced until then",
+  async (_name, before) => {
+    await using harness = await start(before);
+    harness.apply("web", { ...before, image: "web:2", dependsOn: ["db"] });
+    await harness.clock.advance(1_000);
+    expect(harness.condition("web", "Drifted")).toBeUndefined();
+    const { id } = onlyContainer(harness);
+    const foreign = harness.engine.recreate(id, { env: ["GREETING=secret-value"] });
+    await harness.clock.advance(60_000);
+    const drifted = harness.condition("web", "Drifted");
+    expect(drifted).toMatchObject({ status: "True", reason: "OtherSettings" });
+    expect(drifted?.message).toContain("of an earlier version, which still runs");
+    expect(drifted?.message).toContain("env GREETING");
+    expect(drifted?.message).not.toContain("secret-value");
+    expect(onlyContainer(harness)).toMatchObject({ id: foreign.id, state: "running" });
+    harness.apply("db", { image: "web:1" });
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(60_000);
+    expect(onlyContainer(harness).spec.image).toBe("web:2");
+    expect(harness.condition("web", "Drifted")).toBeUndefined();
+  },
+);
