@@ -261,7 +261,7 @@ export interface Revision {
   /** The digest of the image in its registry; null if no registry is known to have it. */
   readonly digest: string | null;
   readonly createdAt: string;
-  /** attempted -> stable, or attempted -> quarantined. */
+  /** The state, which changes from attempted to stable or to quarantined. */
   readonly state: "attempted" | "stable" | "quarantined";
   readonly message: string | null;
   /** The last writer of the desired state when the revision was recorded. */

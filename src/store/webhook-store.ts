@@ -68,7 +68,7 @@ export interface DeliveryRecord {
   readonly webhook: string;
   readonly event: DeliveryEvent;
   readonly app: string | null;
-  /** pending -> delivered or failed. */
+  /** The state, which changes from pending to delivered or to failed. */
   readonly state: "pending" | "delivered" | "failed";
   readonly attempts: number;
   /**

@@ -212,8 +212,8 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
 }
 
 /**
- * Returns why a proven version does not keep running, although Berth keeps restarting it; null if the version keeps
- * running.
+ * Returns why a version that was stable earlier does not keep running, although Berth keeps restarting it; null if the
+ * version keeps running.
  */
 function findRepeatedFailure({ plan, health, desired, memory, resource }: FindingsOfFailure) {
   const [container] = plan?.failing ?? [];

@@ -182,8 +182,8 @@ export function noteCorrections(
 }
 
 /**
- * Returns when a version without progress counts as failed, in epoch milliseconds. Returns null if no version is
- * being started, or if the version is proven, because a proven version is never given up.
+ * Returns when a version without progress counts as failed, in epoch milliseconds. Returns null if no version is being
+ * started, or if the version was stable earlier, because such a version is never given up.
  */
 export function progressDeadlineAtMs(
   memory: ReconcileState,

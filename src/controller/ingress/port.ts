@@ -72,7 +72,7 @@ export interface IngressApi {
   readonly problem?: string;
 }
 
-/** The reason of a verdict if a name of the App has no valid certificate yet. */
+/** The reason that the ingress reports for an App if a name of the App has no valid certificate yet. */
 export const CERTIFICATE_PENDING = "CertificatePending";
 
 export type SiteVerdict =

@@ -73,8 +73,8 @@ function planReplacement(
   else if (edited && draft.tryCorrect("resources", getReplicaIndex(container)))
     replace("its limits were changed by hand");
   else if (container.state === "dead") {
-    // The engine has given this container up, and may give up its replacement too. The replacement therefore counts
-    // as a restart.
+    // The engine cannot start this container any more, and may fail with the replacement too. The replacement therefore
+    // counts as a restart.
     const restart = findDueRestartBudget(draft, container, isRestartedForEver(draft));
     if (restart !== undefined) replace("the engine gave it up", restart);
   } else return false;
@@ -168,8 +168,8 @@ function planRestart(
 }
 
 /**
- * Returns true if restarts have no limit. A proven version is never given up, and no version fails while a resource
- * that it depends on is missing.
+ * Returns true if restarts have no limit. A version that was stable earlier is never given up, and no version fails
+ * while a resource that it depends on is missing.
  */
 function isRestartedForEver({ observed }: PlanDraft): boolean {
   return observed.isProven || observed.blockedBy !== null;

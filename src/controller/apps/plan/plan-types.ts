@@ -125,7 +125,8 @@ export interface Plan {
   /** Containers that ended, and whose restart budget is used up. */
   readonly exhausted: readonly ObservedContainer[];
   /**
-   * Containers of a proven version that were restarted more often in a row than the budget of a new version allows.
+   * Containers of a version that was stable earlier, if they were restarted more often in a row than the budget of a
+   * new version allows.
    */
   readonly failing: readonly ObservedContainer[];
   /**
