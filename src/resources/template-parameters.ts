@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
+import { runWithTimeLimit, TimeLimitError } from "../base/run-with-time-limit.ts";
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
 import { NAME_LENGTH_MAX } from "./field-schemas.ts";
 import type { TemplateParameter, TemplateSpec } from "./template-spec.ts";
@@ -147,13 +148,34 @@ function resolveParameter(
   if (text.length > VALUE_LENGTH_MAX) {
     return { problem: `the parameter "${name}" is longer than ${VALUE_LENGTH_MAX} characters` };
   }
-  if (parameter.pattern !== undefined && !new RegExp(parameter.pattern, "u").test(text)) {
+  if (parameter.pattern !== undefined && !matchesPattern(name, parameter.pattern, text)) {
     const shown = parameter.secret ? "its value" : JSON.stringify(text.slice(0, 100));
     return {
       problem: `the parameter "${name}" must match ${parameter.pattern}; ${shown} does not`,
     };
   }
   return coerceValue(parameter, given, text);
+}
+
+/**
+ * The time limit of one match, which usually takes microseconds. Some patterns, such as `^(a+)+$`, take years for a
+ * value of fifty characters, and the author of a template chooses the pattern.
+ */
+const MATCH_MS_MAX = 250;
+
+/** Throws InvalidSpecError if the match takes too long. The first such match ends the whole request. */
+function matchesPattern(name: string, pattern: string, text: string): boolean {
+  try {
+    return runWithTimeLimit(() => new RegExp(pattern, "u").test(text), MATCH_MS_MAX);
+  } catch (error) {
+    if (!(error instanceof TimeLimitError)) throw error;
+    const message = `the pattern of the parameter "${name}" takes too long to check the value`;
+    throw new InvalidSpecError(
+      message,
+      [{ path: `/parameters/${name}`, message }],
+      "simplify the pattern in the template, for example by removing nested repetitions",
+    );
+  }
 }
 
 function coerceValue(

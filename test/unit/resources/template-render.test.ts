@@ -117,6 +117,18 @@ describe("parameters", () => {
     { name: "size", default: 5, pattern: "^[0-9]+$" },
   ]);
 
+  test("a pattern that takes too long is stopped, and its parameter is named", () => {
+    const slow = template({ env: { A: "${word}" } }, [{ name: "word", pattern: "^(a+)+$" }]);
+    const error = problem(() => render(slow, { word: `${"a".repeat(50)}!` }));
+    expect(error.issues).toEqual([
+      {
+        path: "/parameters/word",
+        message: 'the pattern of the parameter "word" takes too long to check the value',
+      },
+    ]);
+    expect(app(render(slow, { word: "aaa" })).env).toEqual({ A: "aaa" });
+  });
+
   test("all problems are reported together", () => {
     const error = problem(() => render(spec, { titel: "x", size: "big" }));
     expect(error.issues).toEqual([

@@ -1,6 +1,6 @@
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 import { LRUCache } from "lru-cache";
-import { runWithTimeLimit } from "./run-with-time-limit.ts";
+import { runWithTimeLimit } from "../../../base/run-with-time-limit.ts";
 import { strftime } from "./strftime.ts";
 import { probeTemplate, type TemplateCapabilities } from "./template-capabilities.ts";
 

@@ -1,5 +1,5 @@
+import { TimeLimitError } from "../../../base/run-with-time-limit.ts";
 import type { CompiledTemplate } from "./compiled-template.ts";
-import { TimeLimitError } from "./run-with-time-limit.ts";
 import type { Thinking } from "./tools/tool-grammar.ts";
 
 /** The tags around a model's reasoning. */

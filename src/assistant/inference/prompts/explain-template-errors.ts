@@ -1,6 +1,6 @@
+import { TimeLimitError } from "../../../base/run-with-time-limit.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { CompiledTemplate, TemplateRefusalError } from "./compiled-template.ts";
-import { TimeLimitError } from "./run-with-time-limit.ts";
 
 /** Parses a template. Throws AssistantError `model_unusable` if the template cannot be parsed. */
 export function compileTemplate(source: string): CompiledTemplate {

@@ -1,4 +1,4 @@
-import { TimeLimitError } from "./run-with-time-limit.ts";
+import { TimeLimitError } from "../../../base/run-with-time-limit.ts";
 
 /** The capabilities of a chat template, found by rendering probes. */
 export interface TemplateCapabilities {

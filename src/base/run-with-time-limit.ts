@@ -1,8 +1,8 @@
 import { createContext, Script } from "node:vm";
 
 /**
- * Runs synchronous code and stops it after the time limit: a template comes from an untrusted file and may
- * loop forever. Throws the errors of `run`, and TimeLimitError.
+ * Runs synchronous code and stops it after the time limit. The code contains a text of an untrusted author that may run
+ * forever, such as a chat template or a regular expression. Throws the errors of `run`, and TimeLimitError.
  */
 export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
   let outcome: { readonly value: T } | { readonly error: unknown } | undefined;
@@ -30,7 +30,7 @@ export class TimeLimitError extends Error {}
 
 /**
  * The global object of the context in which all calls run. There is only one context, because creating one takes longer
- * than rendering a template.
+ * than a usual call.
  */
 const globals = { run: () => {} };
 const context = createContext(globals);
