@@ -78,7 +78,10 @@ export function applyRoutes(api: Api, context: ApiContext): void {
             planned.map(({ resource }) => planResource(resource, alongside, signal)),
           )
         : [];
-      const results = isDryRun ? planned : intents.map((intent) => store.apply(intent));
+      // A write may be refused because of an earlier one of the same request, which the dry runs above did not see.
+      const results = isDryRun
+        ? planned
+        : store.batch(() => intents.map((intent) => store.apply(intent)));
       if (!isDryRun && request.query.wait === true) {
         const deadlineMs = clock.now() + timeoutMs;
         for (const { resource } of results) {

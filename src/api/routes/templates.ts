@@ -116,7 +116,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       for (const { kind, spec } of intents) {
         if (kind === "App") assertNoNewServerFolder({ ...spec }, undefined);
       }
-      // Every manifest is tried with a dry run first, because the last one could fail after others were written.
+      // Every manifest is tried with a dry run first, because the check of the apps needs all of them.
       const alongside = intents.map((intent) =>
         toPlannedResource(intent, store.apply({ ...intent, dryRun: true })),
       );
@@ -143,7 +143,9 @@ export function templateRoutes(api: Api, context: ApiContext): void {
           request.query,
         );
       }
-      for (const intent of intents) store.apply(intent);
+      store.batch(() => {
+        for (const intent of intents) store.apply(intent);
+      });
       const app = store.get("App", name);
       if (!app) throw new NotFoundError(`the template ${template_id} contains no app "${name}"`);
       const waitMs = request.query.wait === true ? timeoutMs : null;

@@ -213,6 +213,42 @@ describe("a token of scope write cannot add a folder of the machine", () => {
   });
 });
 
+describe("a request that writes several apps", () => {
+  const outer = () => mount(allowed);
+  const inner = () => mount(join(allowed, "sub"));
+
+  // The second app could exchange what the first one mounts, so only one of the two is allowed.
+  it("writes none of them if one is refused because of another one of them", async () => {
+    const manifests = [
+      app("first", { image: "bb:1", ...outer() }),
+      app("second", { image: "bb:1", ...inner() }),
+    ];
+    expect(
+      findDifferences(await send("write", "POST", "/api/apply", { manifests }), "can write to"),
+    ).toEqual([]);
+    expect(api.store.list("App")).toEqual([]);
+  });
+
+  it("writes none of a template's apps if one is refused because of its companion", async () => {
+    const spec = {
+      title: "Two",
+      description: "Two apps.",
+      category: "web",
+      app: { image: "bb:1", ...inner() },
+      companions: [{ suffix: "db", app: { image: "bb:1", ...outer() } }],
+    };
+    await send("admin", "POST", "/api/apply", manifest("Template", "two", spec));
+    const payload = { template_id: "two", name: "web" };
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apps/from-template", payload),
+        "can write to",
+      ),
+    ).toEqual([]);
+    expect(api.store.list("App")).toEqual([]);
+  });
+});
+
 describe("a model of a token of scope write", () => {
   it.each([
     "http://127.0.0.1:7778/v1/models",
@@ -221,6 +257,8 @@ describe("a model of a token of scope write", () => {
     "http://[::1]/m.gguf",
     "http://0.0.0.0:22/m.gguf",
     "http://[::ffff:127.0.0.1]/m.gguf",
+    "http://[::127.0.0.1]/m.gguf",
+    "http://localhost../m.gguf",
     "http://2130706433/m.gguf",
   ])(
     "does not request %s, because the response would show what listens on the machine",
