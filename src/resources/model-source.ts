@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { isLoopbackAddress, isMetadataAddress } from "../base/ip-address.ts";
 
 /** The parsed `source` of a Model. */
 export type ModelSource =
@@ -26,23 +27,37 @@ export function parseModelSource(
 }
 
 /**
- * Matches the names and addresses of this machine, as URLs contain them. The unspecified addresses are included,
- * because they lead to this machine.
+ * Returns true if the host of a URL is an address of this machine, or its name `localhost`. Other names are checked when
+ * they are resolved (`findAddressProblem`).
  */
-const ownHost =
-  /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\]|\[::ffff:(7f[\da-f]{2}|0):[\da-f]{1,4}\])$/;
-
-/** Returns true if requests to this host do not leave this machine. */
 export function isLoopback(url: URL): boolean {
-  return ownHost.test(url.hostname.replace(/\.$/, ""));
+  const host = getHost(url);
+  return isLoopbackAddress(host) || /^(.+\.)?localhost$/.test(host);
 }
 
 /**
- * Returns true for a redirect from another machine to this one: it would let the author of a URL send requests to the
- * services of this machine.
+ * Completes "HOST ..." for an address to which the author of a URL must not make Berth send a request; undefined for
+ * every other address. Only a source that names this machine itself may lead to it: otherwise its author could send
+ * requests to the services of this machine by a redirect, or by a name with a loopback address.
  */
-export function isRedirectedHere(original: URL, target: URL): boolean {
-  return isLoopback(target) && !isLoopback(original);
+export function findAddressProblem(original: URL, address: string): string | undefined {
+  if (isMetadataAddress(address)) return metadataProblem;
+  return isLoopbackAddress(address) && !isLoopback(original)
+    ? "leads to this machine, which only a source with localhost or 127.0.0.1 may name"
+    : undefined;
+}
+
+/** Checks the host of a URL like `findAddressProblem` if it needs no resolution. */
+export function findHostProblem(original: URL, url: URL): string | undefined {
+  return findAddressProblem(original, isLoopback(url) ? "127.0.0.1" : getHost(url));
+}
+
+const metadataProblem =
+  "is the metadata service of a cloud, which gives out a machine's credentials";
+
+/** Returns the host without the brackets of an IPv6 address, and without the dots at the end of a name. */
+function getHost({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.+$/, "");
 }
 
 function parseUrlSource(text: string): ReturnType<typeof parseModelSource> {
@@ -54,6 +69,7 @@ function parseUrlSource(text: string): ReturnType<typeof parseModelSource> {
       problem:
         "contains a user or a password, which would be readable: put a token into a Secret and name it in credential",
     };
+  if (isMetadataAddress(getHost(url))) return { problem: metadataProblem };
   url.hash = "";
   return { source: { type: "url", url } };
 }

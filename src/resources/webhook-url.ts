@@ -1,26 +1,9 @@
-import { BlockList, isIP } from "node:net";
 import { BerthError } from "../base/errors.ts";
+import { isMetadataAddress } from "../base/ip-address.ts";
 
 const URL_LENGTH_MAX = 2_048;
 
-/**
- * Addresses of the metadata services of clouds, which give the machine's credentials to any program on the machine:
- * AWS, Azure, Google and others; Amazon's containers; Alibaba; AWS on IPv6. Addresses of private networks are allowed,
- * because receivers may be in a home network.
- */
-const refusedAddresses = new BlockList();
-for (const address of ["169.254.169.254", "169.254.170.2", "100.100.100.200"])
-  refusedAddresses.addAddress(address, "ipv4");
-refusedAddresses.addAddress("fd00:ec2::254", "ipv6");
-
-/**
- * Returns true for an address to which Berth never sends anything, also if it is an IPv4 address in IPv6-mapped form.
- */
-export function isRefusedAddress(address: string): boolean {
-  const version = isIP(address);
-  return version !== 0 && refusedAddresses.check(address, version === 6 ? "ipv6" : "ipv4");
-}
-
+/** Creates the error for a receiver at the metadata service of a cloud. Private networks are allowed. */
 export function refusedAddressError(address: string): BerthError {
   return new BerthError(
     "invalid_request",
@@ -44,7 +27,7 @@ export function checkWebhookUrl(text: string): string {
   if (url.hash !== "")
     throw invalidUrlError("the URL must not contain a fragment (#...), which is never sent");
   const host = getHost(url);
-  if (isRefusedAddress(host)) throw refusedAddressError(host);
+  if (isMetadataAddress(host)) throw refusedAddressError(host);
   return url.href;
 }
 

@@ -1,10 +1,10 @@
-import { lookup } from "node:dns";
 import { type IncomingMessage, type RequestOptions, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import type { LookupFunction } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
-import { getHost, isRefusedAddress, refusedAddressError } from "../../resources/webhook-url.ts";
+import { createGuardedLookup } from "../../base/http/guarded-lookup.ts";
+import { isMetadataAddress } from "../../base/ip-address.ts";
+import { getHost, refusedAddressError } from "../../resources/webhook-url.ts";
 
 /** The time limit from the start of the connection to the last byte that is read. */
 export const POST_MS_MAX = 10_000;
@@ -36,7 +36,7 @@ export function postWebhook(
   const body = Buffer.from(target.body, "utf8");
   return new Promise((resolve, reject) => {
     const host = getHost(url);
-    if (isRefusedAddress(host)) return reject(refusedAddressError(host));
+    if (isMetadataAddress(host)) return reject(refusedAddressError(host));
     if (signal.aborted) return reject(signal.reason);
     const options: RequestOptions = {
       method: "POST",
@@ -87,18 +87,10 @@ export function postWebhook(
   });
 }
 
-/**
- * Checks the addresses of the host name at the time of the call, because they may have changed after the webhook was
- * created.
- */
-const guardedLookup: LookupFunction = (hostname, options, callback) => {
-  lookup(hostname, options, (error, address, family) => {
-    const found =
-      typeof address === "string" ? [address] : (address ?? []).map((one) => one.address);
-    const bad = found.find((one) => isRefusedAddress(one));
-    callback(bad === undefined ? error : refusedAddressError(bad), address, family);
-  });
-};
+/** The addresses of a name may have changed after the webhook was created. */
+const guardedLookup = createGuardedLookup((address) =>
+  isMetadataAddress(address) ? refusedAddressError(address) : undefined,
+);
 
 function buildPostResponse(response: IncomingMessage, chunks: readonly Buffer[]): PostResponse {
   return {

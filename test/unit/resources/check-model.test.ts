@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkModelSpec } from "../../../src/resources/check-model.ts";
-import { isRedirectedHere, parseModelSource } from "../../../src/resources/model-source.ts";
+import { findHostProblem, parseModelSource } from "../../../src/resources/model-source.ts";
 import type { ModelSpec } from "../../../src/resources/model-spec.ts";
 
 describe("a source", () => {
@@ -85,6 +85,8 @@ describe("a Model", () => {
     [{ source: "/m.gguf", credential: "x" }, "/spec/credential", "is for downloads"],
     [{ source: "http://nas.lan/m.gguf" }, "/spec/source", "could be changed in transit"],
     [{ source: "http://127.0.0.1.evil.example/m.gguf" }, "/spec/source", "could be changed"],
+    [{ source: "https://169.254.169.254/m.gguf" }, "/spec/source", "metadata service"],
+    [{ source: "https://[fd00:ec2::254]/m.gguf" }, "/spec/source", "metadata service"],
     [
       { source: "http://nas.lan/m.gguf", sha256, credential: "x" },
       "/spec/source",
@@ -107,15 +109,28 @@ describe("a Model", () => {
   });
 });
 
-describe("a redirect", () => {
+describe("the host of a request to a source", () => {
+  const file = "https://files.example.org/m.gguf";
+  const here = expect.stringContaining("leads to this machine");
+  const metadata = expect.stringContaining("metadata service");
+
   it.each([
-    ["https://files.example.org/m.gguf", "http://127.0.0.1:5432/", true],
-    ["http://192.0.2.7/m.gguf", "http://localhost./x", true],
-    ["https://files.example.org/m.gguf", "http://[::ffff:127.0.0.1]:22/", true],
-    ["https://files.example.org/m.gguf", "http://0.0.0.0/", true],
-    ["https://files.example.org/m.gguf", "https://cdn.example.org/m.gguf", false],
-    ["http://127.0.0.1:8000/m.gguf", "http://127.0.0.1:8001/m.gguf", false],
-  ])("from %s to %s leads from another machine to this one: %s", (from, to, expected) => {
-    expect(isRedirectedHere(new URL(from), new URL(to))).toBe(expected);
+    [file, "http://127.0.0.1:5432/", here],
+    ["http://192.0.2.7/m.gguf", "http://localhost./x", here],
+    [file, "http://localhost../x", here],
+    [file, "http://[::ffff:127.0.0.1]:22/", here],
+    [file, "http://[::127.0.0.1]:22/", here],
+    [file, "http://[64:ff9b::7f00:1]/", here],
+    [file, "http://[2002:7f00:1::]/", here],
+    [file, "http://0.0.0.0/", here],
+    [file, "http://0.0.0.1/", here],
+    [file, "http://2130706433/", here],
+    [file, "http://169.254.169.254/latest", metadata],
+    ["http://127.0.0.1:8000/m.gguf", "http://[::169.254.169.254]/latest", metadata],
+    [file, "https://cdn.example.org/m.gguf", undefined],
+    [file, "http://10.0.0.5/m.gguf", undefined],
+    ["http://127.0.0.1:8000/m.gguf", "http://127.0.0.1:8001/m.gguf", undefined],
+  ])("of %s at %s is checked", (from, to, expected) => {
+    expect(findHostProblem(new URL(from), new URL(to))).toEqual(expected);
   });
 });

@@ -21,7 +21,13 @@ it.each([
   ["http://2852039166/latest", "machine's credentials"],
   ["http://0xa9.0xfe.0xa9.0xfe/", "machine's credentials"],
   ["http://[::ffff:169.254.169.254]/", "machine's credentials"],
+  ["http://[::169.254.169.254]/", "machine's credentials"],
+  ["http://[::ffff:0:a9fe:a9fe]/", "machine's credentials"],
+  ["http://[64:ff9b::169.254.169.254]/", "machine's credentials"],
+  ["http://[2002:a9fe:a9fe::]/", "machine's credentials"],
   ["http://[fd00:ec2::254]/", "machine's credentials"],
+  ["http://[fd20:ce::254]/", "machine's credentials"],
+  ["http://168.63.129.16/", "machine's credentials"],
   ["http://100.100.100.200/", "machine's credentials"],
 ])("%s is refused as a receiver", (text, why) => {
   expect(() => checkWebhookUrl(text)).toThrow(

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
+import { extractTunnelledIpv4, parseIpv6 } from "../../../base/ip-address.ts";
 import type { AddressClass } from "../port.ts";
 
 /** The class of an address, or the reason why no provider may have it. */
@@ -25,7 +26,7 @@ export function classifyIp(ip: string): AddressVerdict {
   if (address.isIPv4MappedAddress()) return classifyIp(unmapIpv4(ip));
   const special = findVerdict(ipv6SpecialRules, address);
   if (special) return special;
-  const inner = extractEmbeddedIpv4(address);
+  const inner = extractTunnelledIpv4(address);
   if (inner === undefined)
     return findVerdict(ipv6Rules, address) ?? refused("an address that is not assigned");
   return classifyIp(inner).kind === "public"
@@ -39,37 +40,6 @@ export function unmapIpv4(ip: string): string {
   const address = parseIpv6(ip);
   return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : ip;
 }
-
-/**
- * Parses an IPv6 address without its zone. The URL parser first converts the address to hexadecimal groups, because the
- * library takes `::127.0.0.1` for a mapped address.
- */
-function parseIpv6(ip: string): ipaddr.IPv6 {
-  const { hostname } = new URL(`http://[${ip.replace(/%.*/, "")}]`);
-  return ipaddr.IPv6.parse(hostname.slice(1, -1));
-}
-
-/**
- * Returns the IPv4 address inside an IPv6 address for tunnelling or translation, or undefined for any other address.
- */
-function extractEmbeddedIpv4(address: ipaddr.IPv6): string | undefined {
-  const found = tunnels.find(({ network }) => address.match(network));
-  if (!found) return undefined;
-  const bytes = address.toByteArray().slice(found.at, found.at + 4);
-  return bytes.map((byte) => byte ^ found.mask).join(".");
-}
-
-/**
- * The networks for tunnelling and translation. `at` is the offset of the IPv4 address in the sixteen bytes, and `mask`
- * inverts the bits of Teredo's addresses.
- */
-const tunnels = [
-  { network: ipaddr.IPv6.parseCIDR("::/96"), at: 12, mask: 0 },
-  { network: ipaddr.IPv6.parseCIDR("::ffff:0:0:0/96"), at: 12, mask: 0 },
-  { network: ipaddr.IPv6.parseCIDR("64:ff9b::/96"), at: 12, mask: 0 },
-  { network: ipaddr.IPv6.parseCIDR("2002::/16"), at: 2, mask: 0 },
-  { network: ipaddr.IPv6.parseCIDR("2001::/32"), at: 12, mask: 0xff },
-];
 
 function refused(because: string): AddressVerdict {
   return { kind: "refused", because };

@@ -1,6 +1,8 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import { isRedirectedHere } from "../../../resources/model-source.ts";
+import type { BerthError } from "../../../base/errors.ts";
+import { findHostProblem } from "../../../resources/model-source.ts";
+import { createSourceLookup } from "../source-lookup.ts";
 import { sourceUnreachableError } from "./download-errors.ts";
 
 const REDIRECTS_MAX = 10;
@@ -72,12 +74,12 @@ export class DownloadSource implements Disposable {
       if (redirects === REDIRECTS_MAX)
         throw sourceUnreachableError(`${this.host} redirects more than ${REDIRECTS_MAX} times`);
       url = resolveRedirect(url, location);
-      if (isRedirectedHere(this.#original, url))
-        throw sourceUnreachableError(`${this.host} redirects to this machine`);
     }
   }
 
   #send(url: URL, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
+    const problem = findHostProblem(this.#original, url);
+    if (problem !== undefined) return Promise.reject(this.#createRefusal(url, problem));
     const isMeant = url.origin === this.#original.origin && this.#token !== undefined;
     const all = {
       "user-agent": this.#userAgent,
@@ -86,15 +88,24 @@ export class DownloadSource implements Disposable {
       ...headers,
       ...(isMeant ? { authorization: `Bearer ${this.#token}` } : {}),
     };
+    const lookup = createSourceLookup(this.#original, (found) => this.#createRefusal(url, found));
     return new Promise((resolve, reject) => {
       const request =
         url.protocol === "https:"
-          ? httpsRequest(url, { headers: all, signal, agent: this.#https })
-          : httpRequest(url, { headers: all, signal, agent: this.#http });
+          ? httpsRequest(url, { headers: all, signal, lookup, agent: this.#https })
+          : httpRequest(url, { headers: all, signal, lookup, agent: this.#http });
       request.on("response", resolve);
       request.on("error", reject);
       request.end();
     });
+  }
+
+  #createRefusal(url: URL, problem: string): BerthError {
+    return sourceUnreachableError(
+      url.host === this.host
+        ? `${this.host} ${problem}`
+        : `${this.host} redirects to ${url.host}, which ${problem}`,
+    );
   }
 
   [Symbol.dispose](): void {

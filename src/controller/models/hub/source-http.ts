@@ -2,7 +2,8 @@ import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage 
 import { request as httpsRequest } from "node:https";
 import { BerthError } from "../../../base/errors.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
-import { isRedirectedHere } from "../../../resources/model-source.ts";
+import { findHostProblem } from "../../../resources/model-source.ts";
+import { createSourceLookup } from "../source-lookup.ts";
 import { describeNetworkError, hubUnreachableError } from "./hub-errors.ts";
 
 export interface HttpResponse {
@@ -62,8 +63,6 @@ function resolveRedirect(original: URL, from: URL, location: string): URL {
       original,
       "the server redirects from https to http, which is not safe to follow",
     );
-  if (isRedirectedHere(original, to))
-    throw hubUnreachableError(original, "the server redirects to this machine");
   to.username = "";
   to.password = "";
   return to;
@@ -75,6 +74,8 @@ async function sendOnce(
   signal: AbortSignal,
 ): Promise<HttpResponse> {
   signal.throwIfAborted();
+  const problem = findHostProblem(options.url, url);
+  if (problem !== undefined) throw refusedHostError(options.url, url, problem);
   using limit = createTimeLimit(signal, options.limitMs);
   const authorised = options.token !== undefined && url.origin === options.url.origin;
   try {
@@ -115,10 +116,25 @@ function openRequest(
       ...options.headers,
       ...(authorised ? { authorization: `Bearer ${options.token}` } : {}),
     };
-    const request = make(url, { method: options.method, headers, agent: false, signal }, resolve);
+    const lookup = createSourceLookup(options.url, (problem) =>
+      refusedHostError(options.url, url, problem),
+    );
+    const request = make(
+      url,
+      { method: options.method, headers, agent: false, signal, lookup },
+      resolve,
+    );
     request.on("error", reject);
     request.end();
   });
+}
+
+function refusedHostError(original: URL, url: URL, problem: string): BerthError {
+  const isRedirected = url.host !== original.host;
+  return hubUnreachableError(
+    original,
+    isRedirected ? `the server redirects to ${url.host}, which ${problem}` : `the host ${problem}`,
+  );
 }
 
 async function readBody(options: HttpRequest, response: IncomingMessage): Promise<Buffer> {

@@ -1,0 +1,86 @@
+import { isIP } from "node:net";
+import ipaddr from "ipaddr.js";
+
+/**
+ * Parses an IPv6 address without its zone. The URL parser first converts the address to hexadecimal groups, because the
+ * library takes `::127.0.0.1` for a mapped address.
+ */
+export function parseIpv6(ip: string): ipaddr.IPv6 {
+  const { hostname } = new URL(`http://[${ip.replace(/%.*/, "")}]`);
+  return ipaddr.IPv6.parse(hostname.slice(1, -1));
+}
+
+/** The networks for translation and tunnelling. `at` is the offset of the IPv4 address in the sixteen bytes. */
+interface Tunnel {
+  readonly network: [ipaddr.IPv6, number];
+  readonly at: number;
+  /** Inverts the bits of Teredo's addresses. */
+  readonly mask: number;
+}
+
+const tunnels: readonly Tunnel[] = [
+  { network: ipaddr.IPv6.parseCIDR("::/96"), at: 12, mask: 0 },
+  { network: ipaddr.IPv6.parseCIDR("::ffff:0:0:0/96"), at: 12, mask: 0 },
+  { network: ipaddr.IPv6.parseCIDR("64:ff9b::/96"), at: 12, mask: 0 },
+  { network: ipaddr.IPv6.parseCIDR("2002::/16"), at: 2, mask: 0 },
+  { network: ipaddr.IPv6.parseCIDR("2001::/32"), at: 12, mask: 0xff },
+];
+
+/**
+ * Returns the IPv4 address inside an IPv6 address for tunnelling or translation, or undefined for any other address,
+ * such as one that is only mapped.
+ */
+export function extractTunnelledIpv4(address: ipaddr.IPv6): string | undefined {
+  const found = tunnels.find(({ network }) => address.match(network));
+  if (!found) return undefined;
+  const bytes = address.toByteArray().slice(found.at, found.at + 4);
+  return bytes.map((byte) => byte ^ found.mask).join(".");
+}
+
+/** Returns true for an address of this machine itself, in any notation. The unspecified addresses lead to it, too. */
+export function isLoopbackAddress(ip: string): boolean {
+  return isInNetworks(ip, loopbackNetworks);
+}
+
+/** Returns true for the metadata service of a cloud, which gives the machine's credentials to any program on it. */
+export function isMetadataAddress(ip: string): boolean {
+  return isInNetworks(ip, metadataNetworks);
+}
+
+interface Networks {
+  readonly ipv4: readonly [ipaddr.IPv4, number][];
+  readonly ipv6: readonly [ipaddr.IPv6, number][];
+}
+
+const loopbackNetworks: Networks = {
+  ipv4: ["127.0.0.0/8", "0.0.0.0/8"].map((network) => ipaddr.IPv4.parseCIDR(network)),
+  ipv6: ["::1/128", "::/128"].map((network) => ipaddr.IPv6.parseCIDR(network)),
+};
+
+/** AWS, Azure, Google and others; Amazon's containers; Alibaba; Azure; Oracle. IPv6: Amazon and Google. */
+const metadataNetworks: Networks = {
+  ipv4: [
+    "169.254.169.254/32",
+    "169.254.170.2/32",
+    "169.254.170.23/32",
+    "100.100.100.200/32",
+    "168.63.129.16/32",
+    "192.0.0.192/32",
+  ].map((network) => ipaddr.IPv4.parseCIDR(network)),
+  ipv6: ["fd00:ec2::/32", "fd20:ce::/32"].map((network) => ipaddr.IPv6.parseCIDR(network)),
+};
+
+function isInNetworks(ip: string, { ipv4, ipv6 }: Networks): boolean {
+  const version = isIP(ip);
+  if (version === 0) return false;
+  if (version === 4) {
+    const address = ipaddr.IPv4.parse(ip);
+    return ipv4.some((network) => address.match(network));
+  }
+  const address = parseIpv6(ip);
+  if (ipv6.some((network) => address.match(network))) return true;
+  const inner = address.isIPv4MappedAddress()
+    ? address.toIPv4Address().toString()
+    : extractTunnelledIpv4(address);
+  return inner !== undefined && isInNetworks(inner, { ipv4, ipv6 });
+}

@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { createSourceLookup } from "../../../../src/controller/models/source-lookup.ts";
+
+/** Resolves the name `localhost`, which every machine knows, as the host of a request to this source. */
+function resolveLocalhost(source: string): Promise<string> {
+  const lookup = createSourceLookup(new URL(source), (problem) => new Error(problem));
+  return new Promise((resolve, reject) => {
+    lookup("localhost", { family: 4 }, (error, address) => {
+      if (error) reject(error);
+      else resolve(String(address));
+    });
+  });
+}
+
+it("a name that leads to this machine is refused for a source on another machine", async () => {
+  await expect(resolveLocalhost("https://models.example.org/m.gguf")).rejects.toThrow(
+    "leads to this machine",
+  );
+});
+
+it("a source that names this machine may lead to it", async () => {
+  expect(await resolveLocalhost("http://127.0.0.1:8000/m.gguf")).toBe("127.0.0.1");
+});
