@@ -10,7 +10,7 @@ import {
   type Schema,
   type Syntax,
 } from "./describe-schema.ts";
-import { formatPointer, parsePointer } from "./json-pointer.ts";
+import { formatPointer, parsePointer, shortenKey } from "./json-pointer.ts";
 
 /** The maximum number of issues. Users fix the first issues first. The limit also bounds the time for invalid input. */
 const ISSUES_MAX = 100;
@@ -95,7 +95,7 @@ function explainUnknownKey(
   if (schema.patternProperties) {
     const parent = parsePointer(error.instancePath).at(-1) ?? "";
     const rule = keyRules[parent] ?? `it has to match ${Object.keys(schema.patternProperties)[0]}`;
-    return { message: `"${key}" cannot be a key here: ${rule}`, meant: undefined };
+    return { message: `"${shortenKey(key)}" cannot be a key here: ${rule}`, meant: undefined };
   }
   const known = Object.keys(schema.properties ?? {});
   const present = error.data !== null && typeof error.data === "object" ? error.data : {};
@@ -111,7 +111,7 @@ function explainUnknownKey(
   }
   const list = hint === "" ? `; known keys: ${known.join(", ")}` : hint;
   return {
-    message: `unknown key "${key}"${list}`,
+    message: `unknown key "${shortenKey(key)}"${list}`,
     meant: /did you mean "(.*)"\?$/.exec(hint)?.[1],
   };
 }

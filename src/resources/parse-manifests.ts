@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import type { Document, LineCounter } from "yaml";
+import type { Document, LineCounter, YAMLParseError } from "yaml";
 import type { SpecIssue } from "../base/errors.ts";
 import { formatPointer, parsePointer } from "./json-pointer.ts";
 import type { Manifest } from "./kinds.ts";
@@ -82,16 +82,16 @@ function parseDocument(
 
   const syntax = document.errors
     .slice(0, ERRORS_MAX)
-    .map((error) => at(error.pos[0], `not valid YAML: ${error.message}`));
+    .map((error) => at(error.pos[0], describeSyntaxError(error)));
   if (syntax.length > 0) return { errors: syntax };
   if (document.directives.yaml.explicit === true && document.directives.yaml.version !== "1.2") {
     return { errors: [at(document.range[0], "write YAML 1.2: leave the %YAML directive out")] };
   }
-  // The version of YAML is fixed, so all warnings of the composer are about tags.
-  const tags = document.warnings
+  // The version of YAML is fixed, so all warnings of the composer are about tags and other directives.
+  const warnings = document.warnings
     .slice(0, ERRORS_MAX)
-    .map((warning) => at(warning.pos[0], `tags are not supported here (${warning.message})`));
-  if (tags.length > 0) return { errors: tags };
+    .map(({ code, pos }) => at(pos[0], code === "BAD_DIRECTIVE" ? directiveProblem : tagProblem));
+  if (warnings.length > 0) return { errors: warnings };
 
   const tree = readYamlTree(document);
   if (tree.problems.length > 0) {
@@ -105,6 +105,21 @@ function parseDocument(
     return { errors: read.issues.map((issue) => locateIssue(issue, locate)) };
   }
   return { manifest: read.manifest, locate, ...locate("") };
+}
+
+const directiveProblem = "unknown directive: leave out the line that begins with %";
+const tagProblem = 'tags are not supported here; put a text that begins with "!" in quotes';
+
+/**
+ * Describes an error of the parser without the text at that place. The text may be a password that lacks quotation
+ * marks, and everyone with the scope `read` can see the errors of a spec file.
+ */
+function describeSyntaxError({ code, message }: YAMLParseError): string {
+  if (code === "TAG_RESOLVE_FAILED") return tagProblem;
+  if (code === "BAD_DIRECTIVE") return directiveProblem;
+  const quoting = /^(Invalid escape sequence|Block scalar header|Not a YAML token|Unexpected .*?:)/;
+  const shown = quoting.test(message) ? message.replace(/(sequence|:) .*$/s, "$1") : message;
+  return `not valid YAML: ${shown.replace(/:$/, "")}`;
 }
 
 /** Converts an issue to a problem with its position in the text and the field in the message. */

@@ -46,7 +46,12 @@ export function readYamlTree(document: Document): YamlTree {
       aliases += 1;
       const anchor = anchors.get(node.source);
       if (aliases === ALIASES_MAX + 1) problem(node, `more than ${ALIASES_MAX} aliases`);
-      if (!anchor) problem(node, `there is no anchor &${node.source} before this alias`);
+      // The name may be a password that lacks quotation marks, so it is not shown.
+      if (!anchor)
+        problem(
+          node,
+          'there is no anchor of this name before this alias; put a text that begins with "*" in quotes',
+        );
       if (anchor?.open) problem(node, `the alias *${node.source} would hold itself`);
       return anchor?.open ? null : anchor?.value;
     }

@@ -1,5 +1,6 @@
 import type { Manifest } from "../../resources/kinds.ts";
 import type { Resource } from "../../resources/resource.ts";
+import type { TemplateParameter } from "../../resources/template-spec.ts";
 import type { TokenView } from "../../resources/wire/auth.ts";
 import type { ResourceView, SecretView, TemplateView } from "../../resources/wire/resources.ts";
 import type { TokenRecord } from "../../store/store.ts";
@@ -44,10 +45,17 @@ export function secretView(secret: Resource<"Secret">): SecretView {
   };
 }
 
+/** Hides the default of a secret parameter, because the catalog is public. A parameter with a default is not required. */
+function withoutSecretDefault(parameter: TemplateParameter): TemplateParameter {
+  if (parameter.secret !== true || parameter.default === undefined) return parameter;
+  const { default: _, ...shown } = parameter;
+  return { ...shown, required: false };
+}
+
 /** Returns the list item of a template. If the image or the port is a parameter, the item shows the default value. */
 export function templateView(template: Manifest<"Template">, isBuiltIn: boolean): TemplateView {
   const { metadata, spec } = template;
-  const parameters = spec.parameters ?? [];
+  const parameters = (spec.parameters ?? []).map(withoutSecretDefault);
   const defaults = new Map(
     parameters.map((parameter) => [parameter.name, String(parameter.default ?? "")]),
   );

@@ -278,6 +278,26 @@ describe("templates", () => {
     expect((await api.server.inject({ url: "/api/templates" })).json().total).toBe(1);
   });
 
+  it("do not show the default of a secret parameter, because the catalog is public", async () => {
+    const own = {
+      title: "T",
+      description: "x",
+      category: "web",
+      parameters: [{ name: "password", secret: true, required: true, default: "hunter2" }],
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of the template
+      app: { image: "mine:1", env: { PASSWORD: "${password}" } },
+    };
+    const metadata = { name: "mine" };
+    await apply({
+      manifests: [{ apiVersion: API_VERSION, kind: "Template", metadata, spec: own }],
+    });
+    for (const url of ["/api/templates", "/api/templates/mine"]) {
+      const { body } = await api.server.inject({ url });
+      expect(body).toContain('"required":false,"secret":true');
+      expect(body).not.toContain("hunter2");
+    }
+  });
+
   it("create an app, its companions and its secrets", async () => {
     const response = await api.request({
       method: "POST",

@@ -123,6 +123,34 @@ describe("parseManifests", () => {
     expect(errors).toHaveLength(1);
   });
 
+  it.each([
+    "!hunter2",
+    "!hunter2!x",
+    "!<hunter2> x",
+    "!!hunter2 x",
+    "*hunter2",
+    "|hunter2",
+    ">hunter2 x",
+    '"\\hunter2"',
+    '"\\uhunter2"',
+    "[hunter2",
+    "{ hunter2: ",
+    '"x" hunter2',
+    "hunter2: x",
+    "@hunter2",
+    "`hunter2",
+    "%hunter2",
+    "[hunter2]",
+    "- hunter2",
+    "x\n%hunter2",
+    "x\n--- hunter2",
+    "x\n}hunter2",
+  ])("names no part of a value that is not quoted as YAML requires: %s", (value) => {
+    const errors = errorsOf(`${head("db", "Secret")}spec:\n  data:\n    PASSWORD: ${value}\n`);
+    expect(errors).not.toEqual([]);
+    expect(errors.join("\n")).not.toMatch(/hunter|hunt|ter2/);
+  });
+
   it("refuses a duplicate resource, but not two kinds with the same name", () => {
     expect(errorsOf(`${app()}---\n${app()}`)).toEqual([
       '9:13 App "hello" is declared already in line 1 of this file',
@@ -158,18 +186,18 @@ describe("parseManifests", () => {
     [
       "a foreign tag",
       `${app()}  env: { A: !foo b }\n`,
-      "6:13 tags are not supported here (Unresolved tag: !foo)",
+      '6:13 tags are not supported here; put a text that begins with "!" in quotes',
     ],
     [
       "a tag of YAML 1.1",
       `${app()}  env: { A: !!binary aGk= }\n`,
-      "6:13 tags are not supported here (Unresolved tag: tag:yaml.org,2002:binary)",
+      '6:13 tags are not supported here; put a text that begins with "!" in quotes',
     ],
     ["YAML 1.1", `%YAML 1.1\n---\n${app()}`, "2:1 write YAML 1.2: leave the %YAML directive out"],
     [
       "an alias to nothing",
       `${app()}  env: { A: *b }\n`,
-      "6:13 there is no anchor &b before this alias",
+      '6:13 there is no anchor of this name before this alias; put a text that begins with "*" in quotes',
     ],
     [
       "an alias that holds itself",
