@@ -584,6 +584,12 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(others).toEqual([]);
         expect(volume).toMatchObject({ name, labels });
         expect(await runtime.listVolumes({ instance, app: "web" }, signal)).toEqual([]);
+        await expect(
+          runtime.ensureVolume(name, { [INSTANCE]: instance, [APP]: "web" }, signal),
+        ).rejects.toMatchObject({
+          code: "name_clash",
+          message: expect.stringContaining("belongs to the app db"),
+        });
 
         await harness.hands.addForeignVolume(`${prefix}-foreign-volume`);
         await expect(

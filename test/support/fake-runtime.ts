@@ -556,7 +556,9 @@ function ensure(map: Map<string, Labels>, what: string, name: string, labels: La
   else if (!hasLabels(there, labels))
     throw new BerthError(
       "name_clash",
-      `the ${what} ${name} already exists and does not belong to Berth`,
+      there[INSTANCE] === labels[INSTANCE] && there[APP] !== undefined
+        ? `the ${what} ${name} belongs to the app ${there[APP]}`
+        : `the ${what} ${name} already exists and does not belong to Berth`,
       {
         hint: `remove it: docker ${what} rm ${name}`,
       },

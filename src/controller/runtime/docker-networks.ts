@@ -1,5 +1,6 @@
 import { isIPv4 } from "node:net";
 import { BerthError } from "../../base/errors.ts";
+import { APP, INSTANCE } from "../labels.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { buildLabelFilter, hasLabels } from "./docker-containers.ts";
 import { getEngineMessage, getHttpStatus } from "./docker-errors.ts";
@@ -170,7 +171,13 @@ export async function ensureVolume(
         bound,
       ),
   );
-  if (!hasLabels(textsAt(there, "Labels"), labels)) throw foreignResourceError("volume", name);
+  const found = textsAt(there, "Labels");
+  if (hasLabels(found, labels)) return;
+  const owner = found[INSTANCE] === labels[INSTANCE] ? found[APP] : undefined;
+  if (owner === undefined) throw foreignResourceError("volume", name);
+  throw new BerthError("name_clash", `the volume ${name} belongs to the app ${owner}`, {
+    hint: "choose another name for the volume in spec.volumes, or for the app: the names of both make the name of the volume",
+  });
 }
 
 export async function removeVolume(
