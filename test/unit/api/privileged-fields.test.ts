@@ -213,11 +213,11 @@ describe("a token of scope write cannot add a folder of the machine", () => {
   });
 });
 
-describe("a request that writes several apps", () => {
-  const outer = () => mount(allowed);
-  const inner = () => mount(join(allowed, "sub"));
+/** The mounts of two apps, of which the first one could exchange what the second one mounts. */
+const outer = () => mount(allowed);
+const inner = () => mount(join(allowed, "sub"));
 
-  // The second app could exchange what the first one mounts, so only one of the two is allowed.
+describe("a request that writes several apps", () => {
   it("writes none of them if one is refused because of another one of them", async () => {
     const manifests = [
       app("first", { image: "bb:1", ...outer() }),

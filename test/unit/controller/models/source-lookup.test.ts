@@ -2,12 +2,12 @@ import { expect, it } from "vitest";
 import { createSourceLookup } from "../../../../src/controller/models/source-lookup.ts";
 
 /** Resolves the name `localhost`, which every machine knows, as the host of a request to this source. */
-function resolveLocalhost(source: string): Promise<string> {
+function resolveLocalhost(source: string): Promise<unknown> {
   const lookup = createSourceLookup(new URL(source), (problem) => new Error(problem));
   return new Promise((resolve, reject) => {
     lookup("localhost", { family: 4 }, (error, address) => {
       if (error) reject(error);
-      else resolve(String(address));
+      else resolve(address);
     });
   });
 }
