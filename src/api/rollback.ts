@@ -109,7 +109,7 @@ export function createImageHold(
 
 /**
  * Returns the annotations that pin an App with a source to the commit of the revision, or that remove such a pin. A
- * source archive needs no pin, because the spec names one archive. Throws ConflictError `wrong_state` if neither the
+ * source archive needs no pin, because the spec contains its digest. Throws ConflictError `wrong_state` if neither the
  * image nor the source of the revision is available.
  */
 export function createSourceHold(

@@ -150,11 +150,15 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
               maxLength: 255,
               description: "branch, tag or commit",
             },
-            path: { type: "string", maxLength: 1024, description: "folder that is built" },
+            path: {
+              type: "string",
+              maxLength: 1024,
+              description: "folder of the repository that is built",
+            },
             dockerfile: {
               type: "string",
               maxLength: 1024,
-              description: "path of the Dockerfile, relative to path",
+              description: "path of the Dockerfile, relative to the field path",
             },
           },
           required: ["url"],

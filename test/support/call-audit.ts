@@ -11,7 +11,7 @@ export interface AuditInput {
   readonly isAtRest: boolean;
 }
 
-/** Returns the number of each call by the mark in its arguments, as the ledger entries record them. */
+/** Maps the mark in the arguments of each call to the call's number, as the ledger entries record both. */
 export function mapCallsByMark(entries: readonly TailEntry[]): Map<string, number> {
   const calls = new Map<string, number>();
   for (const { body, plain } of entries) {

@@ -30,7 +30,7 @@ export class SshGitServer implements AsyncDisposable {
       throw new Error(
         "the tests fetch from an sshd of their own: apt-get install openssh-server (npm test does that on Debian as root)",
       );
-    // sshd refuses to start without this empty folder, which systemd would create for the service ssh.
+    // sshd refuses to start without the empty folder /run/sshd, which systemd would create for the service ssh.
     if (process.getuid?.() === 0) await mkdir("/run/sshd", { recursive: true });
     const dir = await mkdtemp(path.join(os.tmpdir(), "berth-sshd-"));
     try {

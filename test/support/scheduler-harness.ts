@@ -67,7 +67,7 @@ export class SchedulerHarness {
 
   /** Disposes the scheduler. Returns the violations of the runner's contract, and the state that is left. */
   async findLeftovers(): Promise<Record<string, unknown>> {
-    // The current runner call can end in the meantime.
+    // Advancing the clock lets the current runner call end.
     await this.clock.advance(30);
     const before = this.scheduler.load;
     await this.scheduler[Symbol.asyncDispose]();

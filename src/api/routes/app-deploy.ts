@@ -126,7 +126,7 @@ function createDeployPatch(app: Resource<"App">, { image, git }: DeployBody, now
   const { source, image: current } = app.spec;
   if (source === undefined && current === undefined)
     throw new BerthError("invalid_request", "give one of image and git: the app has no source", {
-      hint: `app "${app.metadata.name}" has no image either`,
+      hint: `app "${app.metadata.name}" has neither a source nor an image`,
     });
   return { change: createRedeployPatch(nowMs), what: current ?? "the newest of its source" };
 }

@@ -171,7 +171,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
       config: { access: "admin" },
       schema: {
         summary: "Revoke a token, by its id or its name",
-        description: "409 for the local token, which each start of Berth replaces.",
+        description: "Responds 409 for the local token, because each start of Berth replaces it.",
         tags: ["auth"],
         params: Type.Object({ id: Type.String() }, closed),
         querystring: NoQuery,

@@ -26,7 +26,7 @@ const LogQuery = Type.Object(
     follow: Type.Optional(
       Type.Boolean({
         description:
-          "server-sent events: one named line for each line of the log, then one named end, whose data is the build",
+          "server-sent events: `line` for each line of the log, then `end`, whose data is the build",
       }),
     ),
   },
@@ -85,7 +85,7 @@ export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
       schema: {
         summary: "The log of a build",
         description:
-          "JSON; raw text with Accept: text/plain; with follow=true server-sent events until the build ends.",
+          "Responds with JSON, with raw text for Accept: text/plain, or with server-sent events until the build ends for follow=true.",
         tags,
         params: BuildParams,
         querystring: LogQuery,

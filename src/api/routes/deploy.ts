@@ -105,7 +105,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
   await api.register(async (plugin: FastifyInstance) => {
     const scope: Api = plugin.withTypeProvider();
     scope.removeAllContentTypeParsers();
-    // Clients send various content types for .tar.gz, so every type is accepted, and the content of the body decides.
+    // Clients send various content types for .tar.gz, so every type is accepted, and the upload checks the content.
     scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
 
     scope.put(

@@ -10,7 +10,7 @@ export function healthRoutes(api: Api, context: ApiContext): void {
       config: { access: "public" },
       schema: {
         summary: "Is the service up, and does it reach the container engine?",
-        description: "200 for as long as the process lives; needs no token.",
+        description: "Responds 200 for as long as the process lives. Needs no token.",
         tags: ["system"],
         querystring: NoQuery,
         response: responses({ 200: HealthView }),
@@ -18,8 +18,8 @@ export function healthRoutes(api: Api, context: ApiContext): void {
     },
     async () => {
       const engine = control.engine();
-      // This route needs no token, so it does not name the host and the data directory of the other server, as `berth
-      // status` does.
+      // This route needs no token, so its message names neither the host nor the data directory of the other server.
+      // `berth status` shows both.
       const otherWriter =
         engine.connected && engine.otherWriter !== null
           ? "another Berth with the same identity writes to the engine; see `berth status`"

@@ -26,7 +26,7 @@ export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSl
       schema: {
         summary: "The progress of a model, until it is settled",
         description:
-          "Server-sent events: progress, at most four a second, when something has changed; then one named end, whose data is the model, once the model is ready, running, stopped or failed. An event named error ends the stream of a model that is deleted.",
+          "Server-sent events: `progress`, at most four times a second, when something has changed; then `end`, whose data is the model, once the model is ready, running, stopped or failed. The event `error` ends the stream of a model that is deleted.",
         tags: ["models"],
         params: IdParams,
         querystring: NoQuery,

@@ -24,7 +24,7 @@ const LogsQuery = Type.Object(
       Type.Integer({
         minimum: 1,
         maximum: TAIL_MAX,
-        description: "lines from the end; default 100",
+        description: "number of lines from the end; default: 100",
       }),
     ),
     follow: Type.Optional(Type.Boolean({ description: "server-sent events, one for each line" })),
@@ -49,7 +49,7 @@ export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): vo
       schema: {
         summary: "The log lines of an app, over all its containers, oldest first",
         description:
-          "JSON; raw text with Accept: text/plain; with follow=true server-sent events named line. An event named skipped, with the members skipped and container, says how many lines a reader has missed because it was too slow.",
+          "Responds with JSON, with raw text for Accept: text/plain, or with server-sent events named `line` for follow=true. The event `skipped`, with the members skipped and container, reports how many lines a reader has missed because it was too slow.",
         tags: ["apps"],
         params: NameParams,
         querystring: LogsQuery,

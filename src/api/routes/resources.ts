@@ -70,7 +70,7 @@ export function resourceRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Delete a resource",
         description:
-          "200 if the resource is removed immediately, 202 if its containers are removed first, 409 for a Secret in use without force.",
+          "Responds 200 if the resource is removed immediately, 202 if its containers are removed first, and 409 for a Secret in use without force.",
         tags,
         params: ResourceParams,
         querystring: DeleteQuery,

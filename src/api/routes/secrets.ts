@@ -150,7 +150,7 @@ export function secretRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Delete a secret",
-        description: "409 if an app or a model uses the Secret, unless force is given.",
+        description: "Responds 409 if an app or a model uses the Secret, unless force is given.",
         tags,
         params: NameParams,
         querystring: ForceQuery,

@@ -23,8 +23,8 @@ import {
 
 const APPS_READY_MS_MAX = 60_000;
 /**
- * If the ingress forwards no requests, no app becomes Ready. This shorter wait only gives other errors the time to
- * appear.
+ * The time limit if the ingress forwards no requests. No app becomes Ready then, so the wait only gives other errors
+ * the time to appear.
  */
 const UNROUTED_READY_MS_MAX = 3_000;
 const POLL_MS = 200;

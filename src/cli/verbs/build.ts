@@ -57,7 +57,7 @@ export function addBuild(program: Command, cli: Cli): void {
     if (chosen.type === "found") {
       if (flags.eject === true)
         throw new BerthError("conflict", `${dir} already has ${chosen.path}: nothing was written`, {
-          hint: `\`berth build ${dir} --language LANGUAGE --print-dockerfile\` shows a generated one`,
+          hint: `\`berth build ${dir} --language LANGUAGE --print-dockerfile\` shows a generated Dockerfile`,
         });
       cli.note(`${chosen.path} of ${dir}:`);
       return await cli.print(chosen.text);

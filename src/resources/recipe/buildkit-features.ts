@@ -18,7 +18,10 @@ const heredocInstructions = ["RUN", "COPY", "ADD"];
 /** Only BuildKit sets these arguments. */
 const platformArguments = /\b(TARGET|BUILD)(PLATFORM|OS|ARCH|VARIANT)\b/;
 
-/** Finds the features, in the order of their lines. A `# syntax=` line always selects a BuildKit frontend. */
+/**
+ * Finds the features that need BuildKit, in the order of their lines. A `# syntax=` line always selects a BuildKit
+ * frontend.
+ */
 export function findBuildKitFeatures(dockerfile: string): readonly BuildKitFeature[] {
   const found: BuildKitFeature[] = [];
   const { directives, instructions } = parseDockerfile(dockerfile);

@@ -45,7 +45,7 @@ function parsePackageJson(text: string): ParsedFields {
   throw new BerthError("invalid_request", `package.json cannot be read: ${why}`);
 }
 
-/** Returns a script that exists and is not empty. */
+/** Returns the script with this name; undefined if it does not exist or is empty. */
 export function getScript(pkg: NodePackage, name: string): string | undefined {
   const line = getText(pkg.scripts, name)?.trim();
   return line === "" ? undefined : line;

@@ -80,7 +80,7 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
     ids.set(text, tokens.length);
     tokens.push({ text, score, kind, bias });
   };
-  // Two tokens end an answer, and this number of other tokens compete with them.
+  // Two tokens end an answer. `texts` is the number of other tokens, which compete with them.
   const texts = size - 256;
   const endBias = endsAfter === undefined ? NEVER : Math.log(texts / endsAfter / 2);
 

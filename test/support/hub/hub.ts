@@ -324,7 +324,7 @@ export class Hub implements AsyncDisposable {
   }
 }
 
-/** Serves a file as an object store does: the entity tag of the file is none of its digests. */
+/** Serves a file as an object store does: the entity tag of the file is not a digest of its content. */
 function onCdn(content: Content, name: string): Served {
   return {
     content,

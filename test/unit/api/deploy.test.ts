@@ -327,7 +327,7 @@ describe("an app that is created without an image", () => {
     expect(api.store.get("App", "web")?.spec).toEqual({ env: { A: "b" } });
     const empty = await deployTo({});
     expect(empty.statusCode).toBe(400);
-    expect(readErrorBody(empty)).toContain("has no image either");
+    expect(readErrorBody(empty)).toContain("has neither a source nor an image");
     expect((await deployTo({ image: "nginx:1" })).statusCode).toBe(202);
     expect(api.store.get("App", "web")?.spec).toEqual({ env: { A: "b" }, image: "nginx:1" });
     const without = await api.request({
