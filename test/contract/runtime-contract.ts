@@ -511,7 +511,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await harness.hands.hasNetwork(name)).toBe(false);
       });
 
-      it("connects a container to a network again, even twice", async () => {
+      it("connects a container to a network again, and has no effect the second time", async () => {
         await begin();
         const id = await run("joins");
         await harness.hands.disconnect(id, network);

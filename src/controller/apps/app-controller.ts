@@ -189,7 +189,7 @@ export class AppController {
     if (!app?.status) this.#wakeDependents(name);
   }
 
-  /** Queues the Apps that depend on this one when its Ready condition changes. */
+  /** Queues the Apps that depend on an App when the Ready condition of that App changes. */
   #onStatus(name: string): void {
     if (this.#references.dependentsOf(name).length === 0) return;
     const app = this.#store.get("App", name);

@@ -58,7 +58,7 @@ export function resolveToken(store: Secrets, spec: ModelSpec): string | undefine
   return token !== undefined && TOKEN.test(token) ? token : undefined;
 }
 
-/** The characters that an HTTP header can have. */
+/** Matches a token that an HTTP header can contain. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /** Trims the final newline of a token. Many Secrets contain one, because their values were read from files. */

@@ -59,7 +59,7 @@ export function postWebhook(
     };
     const onAbort = () => end(() => reject(signal.reason));
     const cancelTimer = clock.setTimer(POST_MS_MAX, () => {
-      // The status decides about success, so a body that never ends does not matter.
+      // Only the status decides if the delivery succeeds, so a body that never ends does not matter.
       if (finish) finish();
       else end(() => reject(new BerthError("timeout", `no answer within ${POST_MS_MAX / 1000} s`)));
     });

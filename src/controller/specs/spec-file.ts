@@ -20,7 +20,7 @@ import type { ScannedFile } from "./scan-folder.ts";
 export interface SpecFile extends FileView {
   readonly path: string;
   readonly stamp: string;
-  /** sha256 of the text; empty if it cannot be read. */
+  /** The sha256 of the file's text; empty if the text cannot be read. */
   readonly hash: string;
   readonly state: SpecFileReport["state"];
   /** True if the store has refused the file for a reason that may pass without an edit. */

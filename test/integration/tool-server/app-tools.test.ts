@@ -375,7 +375,7 @@ describe("undo of a call whose app was deleted and restored meanwhile", () => {
     const deleted = await harness.callExpectingSuccess("delete_app", { name: "web" });
     await harness.undo("delete_app", { name: "web" }, deleted);
     expect(specOf("web")?.image).toBe("web:2");
-    // The record of a deploy survives another deletion of the app and its undo.
+    // The record of a deploy survives a later deletion of the app, and the undo of this deletion.
     const again = await harness.callExpectingSuccess("delete_app", { name: "web" });
     await harness.undo("delete_app", { name: "web" }, again);
     await harness.undo("deploy_app", { name: "web" }, changed);

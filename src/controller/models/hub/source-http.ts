@@ -111,7 +111,7 @@ function openRequest(
     const make = url.protocol === "https:" ? httpsRequest : httpRequest;
     const headers = {
       "user-agent": "berth",
-      // The size and the entity tag must describe the file itself instead of a compressed form.
+      // No compression is accepted, because the size and the entity tag must describe the file itself.
       "accept-encoding": "identity",
       ...options.headers,
       ...(authorised ? { authorization: `Bearer ${options.token}` } : {}),

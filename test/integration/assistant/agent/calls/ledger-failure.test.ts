@@ -11,7 +11,9 @@ function code(answer: Pick<CallAnswer, "detail">): string {
   return answer.detail.code;
 }
 
-describe.each(["down", "torn"] as const)("calls while the ledger is %s", (mode) => {
+const faults = ["down", "torn"] as const;
+
+describe.each(faults)("calls while the ledger is %s", (mode) => {
   it.each(["list", "star", "create", "none"])(
     "a call of the tool %s fails and has no effect",
     async (tool) => {
@@ -122,7 +124,7 @@ describe.each(["down", "torn"] as const)("calls while the ledger is %s", (mode) 
 });
 
 describe("a confirmed call that may no longer run", () => {
-  it("the call is denied although the ledger is down", async () => {
+  it("is denied although the ledger is down", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     harness.rules = { ...permissiveRules, isPaused: true };
