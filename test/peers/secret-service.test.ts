@@ -8,6 +8,7 @@ import { SecretService } from "../../src/assistant/remote/vault/secret-service/s
 import { connectSessionBus, openConnection } from "../../src/dbus/connect-session-bus.ts";
 import { Keyring } from "../support/keyring.ts";
 import { findFilesWith } from "../support/memory-harness.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 import { mistral, openrouter, VaultHarness } from "../support/vault-harness.ts";
 import { WAIT_OPTIONS } from "../support/wait-limits.ts";
@@ -26,7 +27,7 @@ const locked = (words: string) => ({
  * the keyring.
  */
 async function desktop(secretsCommand?: (home: string) => string) {
-  const home = Keyring.home();
+  const home = temporaryFolder("keyring");
   const exec = secretsCommand?.(home);
   const services: Record<string, string> = exec
     ? { "secrets.service": `[D-BUS Service]\nName=org.freedesktop.secrets\nExec=${exec}\n` }

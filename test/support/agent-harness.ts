@@ -1,7 +1,5 @@
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import type { AgentRules } from "../../src/assistant/agent/agent-rules.ts";
 import { Agent, type AgentOptions } from "../../src/assistant/agent/calls/agent.ts";
 import type {
@@ -23,6 +21,7 @@ import { silentLogger } from "../../src/base/logger.ts";
 import type { ScriptedAnswer } from "../contract/assistant/tool-apps-contract.ts";
 import { FakeLedger } from "./fake-ledger.ts";
 import { type FakeApp, FakeToolApps } from "./fake-tool-apps.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
 export const NOTES = "org.example.notes";
@@ -140,7 +139,7 @@ export class AgentHarness {
   /** Opens the agent; `prepare` runs before the agent starts. */
   static async open(
     options: Partial<AgentOptions> = {},
-    dir = temporaryDirectory(),
+    dir = temporaryFolder("agent"),
     prepare: (harness: AgentHarness) => void = () => {},
   ): Promise<AgentHarness> {
     const harness = new AgentHarness(dir);
@@ -183,7 +182,7 @@ export class AgentHarness {
 
   /** Copies the files in their current state, as a crash would leave them. */
   snapshot(): string {
-    const copy = temporaryDirectory();
+    const copy = temporaryFolder("agent");
     mkdirSync(copy, { recursive: true });
     for (const name of ["agent.db", "agent.db-wal"]) {
       if (existsSync(join(this.dir, name))) copyFileSync(join(this.dir, name), join(copy, name));
@@ -252,10 +251,4 @@ export class AgentHarness {
         return { kind: "result", isError: true, content: [{ type: "text", text: "no such note" }] };
     }
   }
-}
-
-function temporaryDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), "berth-agent-"));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
 }

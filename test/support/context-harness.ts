@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, vi } from "vitest";
 import type { Caller } from "../../src/assistant/caller.ts";
@@ -11,6 +10,7 @@ import type { Memory, SearchHit, SearchRequest } from "../../src/assistant/conte
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { FakeLedger } from "./fake-ledger.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 import { WAIT_OPTIONS } from "./wait-limits.ts";
 
 /** A caller without a sandbox. The caller that other tests use is a Flatpak app. */
@@ -20,12 +20,6 @@ export const sandboxedCaller = (id: string): Caller => ({
   pid: 101,
   app: { id, kind: "flatpak" },
 });
-
-export function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "berth-context-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** Writes files below a folder and creates missing parent folders. */
 export function writeFiles(
@@ -63,7 +57,7 @@ export interface ContextHarness {
 export async function openContext(
   options: Partial<ContextServiceOptions> & Pick<ContextServiceOptions, "sources">,
 ): Promise<ContextHarness> {
-  const dir = options.dir ?? temporaryFolder();
+  const dir = options.dir ?? temporaryFolder("context");
   const ledger = new FakeLedger();
   const context = new IndexedContextService({
     embedder: undefined,

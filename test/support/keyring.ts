@@ -1,8 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { toText } from "../../src/dbus/bus-values.ts";
 import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
@@ -28,12 +25,6 @@ export class Keyring {
   static async of(bus: TestSessionBus, home: string): Promise<Keyring> {
     const client = await connectSessionBus({ address: bus.address, negotiateFds: false });
     return new Keyring(bus, client, home);
-  }
-
-  static home(): string {
-    const home = mkdtempSync(join(tmpdir(), "berth-keyring-"));
-    onTestFinished(() => rmSync(home, { recursive: true, force: true }));
-    return home;
   }
 
   /** Returns a command for a service file that starts the keyring locked, as on a desktop. */

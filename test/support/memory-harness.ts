@@ -1,11 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { onTestFinished } from "vitest";
 import type { Caller } from "../../src/assistant/caller.ts";
 import { AppMemory } from "../../src/assistant/context/memory/app-memory.ts";
 import { FakeLedger } from "./fake-ledger.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
 export const unconfinedCaller: Caller = { connection: ":1.7", pid: 4711, app: undefined };
@@ -16,12 +16,6 @@ export function sandboxedCaller(id: string, kind: "flatpak" | "snap" | "unit" = 
   return { connection: ":1.8", pid: 4712, app: { id, kind } };
 }
 
-export function createMemoryDirectory(): string {
-  const dir = mkdtempSync(join(tmpdir(), "berth-memory-"));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
-
 /** An AppMemory with a real directory, a ledger in memory and a virtual clock. */
 export class MemoryHarness {
   readonly dir: string;
@@ -29,7 +23,7 @@ export class MemoryHarness {
   readonly clock = new VirtualClock();
   memory: AppMemory;
 
-  constructor(dir = createMemoryDirectory()) {
+  constructor(dir = temporaryFolder("memory")) {
     this.dir = dir;
     this.memory = this.#openMemory();
     onTestFinished(() => this.memory[Symbol.asyncDispose]());

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { onTestFinished } from "vitest";
@@ -10,15 +8,10 @@ import {
 import type { CredentialOwner } from "../../src/assistant/remote/vault/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import type { LogFields, Logger } from "../../src/base/logger.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 
 export const openrouter: CredentialOwner = { id: "openrouter", origin: "https://openrouter.ai" };
 export const mistral: CredentialOwner = { id: "mistral", origin: "https://api.mistral.ai" };
-
-export function vaultDirectory(): string {
-  const dir = mkdtempSync(join(tmpdir(), "berth-vault-"));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
 
 /** A vault in a real directory, with its log. */
 export class VaultHarness {
@@ -29,7 +22,7 @@ export class VaultHarness {
 
   constructor(options: Partial<EncryptedVaultOptions> = {}) {
     this.#options = options;
-    this.dir = options.dir ?? vaultDirectory();
+    this.dir = options.dir ?? temporaryFolder("vault");
     onTestFinished(() => this.#vault?.[Symbol.asyncDispose]());
   }
 

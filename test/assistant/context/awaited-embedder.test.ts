@@ -1,6 +1,7 @@
 import { expect, it, vi } from "vitest";
 import { AssistantError } from "../../../src/assistant/assistant-error.ts";
-import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
+import { openContext, writeFiles } from "../../support/context-harness.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 /**
@@ -23,7 +24,7 @@ class Embedder {
 }
 
 function createFleetFolder(): string {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   writeFiles(folder, {
     "a.md": "# Fleet\n\nour ships are old",
     "b.md": "# Novel\n\nendless words",
@@ -36,7 +37,7 @@ const searchMode = async (harness: Awaited<ReturnType<typeof openContext>>, quer
   (await harness.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
 
 it("a search is lexical until the embedding model is available; stored vectors are reused, and a text that is too long is tried only once", async () => {
-  const dir = temporaryFolder();
+  const dir = temporaryFolder("context");
   const sources = [{ name: "notes", path: createFleetFolder() }];
   const first = await openContext({ dir, sources, embedder: "awaited" });
   expect(await searchMode(first, "ships")).toEqual(["Fleet lexical"]);
@@ -72,7 +73,7 @@ it("a search is lexical until the embedding model is available; stored vectors a
 });
 
 it("scopes also apply to hits that only the embeddings find", async () => {
-  const [seen, hidden] = [temporaryFolder(), temporaryFolder()];
+  const [seen, hidden] = [temporaryFolder("context"), temporaryFolder("context")];
   writeFiles(seen, { "a.md": "# Fleet\n\nour ships are old" });
   writeFiles(hidden, { "b.md": "# Other fleet\n\nour ships are new" });
   const sources = [

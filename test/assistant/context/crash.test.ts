@@ -6,7 +6,8 @@ import Database from "better-sqlite3";
 import { expect, it, onTestFinished, vi } from "vitest";
 import type { IndexState } from "../../../src/assistant/context/port.ts";
 import { bundleProgram } from "../../support/bundle-program.ts";
-import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
+import { openContext, writeFiles } from "../../support/context-harness.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 const program = await bundleProgram("test/support/context-process.mjs");
 /** The number of kills, each of which takes about a second. The environment variable CONTEXT_KILLS changes it. */
@@ -60,7 +61,7 @@ const text = (at: number, turn: number) =>
   `# Page ${at}\n\nturn${turn} ${"some words of a page that go on ".repeat(60)}`;
 
 it("an index stays consistent when its process is killed, and the next process continues with it", async () => {
-  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  const [folder, dir] = [temporaryFolder("context"), temporaryFolder("context")];
   for (let turn = 0; turn < kills; turn += 1) {
     const files = Array.from({ length: 200 }, (_, at) => [`d${at % 7}/${at}.md`, text(at, turn)]);
     writeFiles(folder, Object.fromEntries(files));
@@ -84,7 +85,7 @@ it("an index stays consistent when its process is killed, and the next process c
 });
 
 it("the problem is reported if the system has too few file watches, and the folder is scanned periodically instead", async () => {
-  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  const [folder, dir] = [temporaryFolder("context"), temporaryFolder("context")];
   const folders = Array.from({ length: 12 }, (_, at) => [`d${at}/a.txt`, `words ${at}`]);
   writeFiles(folder, Object.fromEntries(folders));
   // The test lowers the limit on file watches in a user namespace, because a lower limit of the machine would affect

@@ -2,13 +2,14 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, it, vi } from "vitest";
-import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
+import { openContext, writeFiles } from "../../support/context-harness.ts";
 import { Dice } from "../../support/random.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 const PAGE = 4_096;
 
 function notes(): string {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   const files = Array.from({ length: 300 }, (_, at) => [
     `${at}.md`,
     `# Note ${at}\n\nharbour ${at}`,
@@ -44,7 +45,7 @@ it.each([
   [["setting"]],
   [["sqlite_master", "source", "document", "chunk", "passage", "passage_words_idx", "vector"]],
 ])("rebuilds an index that is damaged in %j", async (tables) => {
-  const [folder, dir] = [notes(), temporaryFolder()];
+  const [folder, dir] = [notes(), temporaryFolder("context")];
   const sources = [{ name: "notes", path: folder }];
   const first = await openContext({ dir, sources });
   expect(await first.find("harbour", { limit: 50 })).toHaveLength(50);

@@ -5,10 +5,10 @@ import { expect, it, vi } from "vitest";
 import {
   containsBytes,
   openContext,
-  temporaryFolder,
   waitUntilFound,
   writeFiles,
 } from "../../support/context-harness.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 /** Turns an index into one of the previous format, which contains words and vectors learned from the texts. */
@@ -24,7 +24,7 @@ function makeFormer(dir: string, term: string): void {
 }
 
 it("an index of the previous format is built again without its learned words", async () => {
-  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  const [folder, dir] = [temporaryFolder("context"), temporaryFolder("context")];
   const learned = "zyxwvqlearned";
   writeFiles(folder, { "fleet.md": "# Fleet\n\nour ships are old" });
   const sources = [{ name: "notes", path: folder }];
@@ -42,7 +42,7 @@ it("an index of the previous format is built again without its learned words", a
 });
 
 it("no byte of a deleted file is left in the full-text index or the embeddings", async () => {
-  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  const [folder, dir] = [temporaryFolder("context"), temporaryFolder("context")];
   const canary = "zyxwvqcanary";
   const dimensions = 64;
   // The passage with the canary gets a vector whose bytes are letters, so that the test can search the files for

@@ -5,17 +5,17 @@ import { expect, it, vi } from "vitest";
 import {
   containsBytes,
   openContext,
-  temporaryFolder,
   waitUntilFound,
   writeFiles,
 } from "../../support/context-harness.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { UNBOUNDED_AFTER_MS, WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 const privateKey =
   "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkK\n-----END OPENSSH PRIVATE KEY-----";
 
 it("a file is not indexed if it has a private key that is compressed, in base64 or behind markup", async () => {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   const page = `.TH X 1\n.SH NAME\nx \\- zyxcanary\n.nf\n${privateKey}\n.fi\n`;
   writeFiles(folder, {
     "x.1.gz": gzipSync(page),
@@ -31,7 +31,7 @@ it("a file is not indexed if it has a private key that is compressed, in base64 
 });
 
 it("a file is deleted from the index when a private key is added to it", async () => {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   writeFiles(folder, { "notes.txt": "zyxcanary before", "seen.md": "# Seen\n\nharbour" });
   const context = await openContext({ sources: [{ name: "notes", path: folder }] });
   await waitUntilFound(context, "zyxcanary", ["notes"]);
@@ -41,7 +41,7 @@ it("a file is deleted from the index when a private key is added to it", async (
 });
 
 it("a search returns hits in files whose modification time is outside of the range of JavaScript dates", async () => {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   writeFiles(folder, { "far.md": "# Far\n\nharbour", "early.md": "# Early\n\nharbour" });
   utimesSync(join(folder, "far.md"), 0, 9e12);
   utimesSync(join(folder, "early.md"), 0, -9e12);
@@ -51,7 +51,7 @@ it("a search returns hits in files whose modification time is outside of the ran
 });
 
 it("a burst of changes in a source of many files is indexed within the time limit", async () => {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   const names = Array.from({ length: 3_000 }, (_, at) => `${at % 40}/${at}.txt`);
   writeFiles(folder, Object.fromEntries(names.map((name) => [name, `file ${name}`])));
   const context = await openContext({ sources: [{ name: "notes", path: folder }] });
@@ -64,7 +64,11 @@ it("a burst of changes in a source of many files is indexed within the time limi
 }, 60_000);
 
 it("the index deletes the words of files and sources that were removed while it was closed", async () => {
-  const [folder, other, dir] = [temporaryFolder(), temporaryFolder(), temporaryFolder()];
+  const [folder, other, dir] = [
+    temporaryFolder("context"),
+    temporaryFolder("context"),
+    temporaryFolder("context"),
+  ];
   writeFiles(folder, { "kept.txt": "flour oven", "removed.txt": "zyxcanaryone flour oven" });
   writeFiles(other, { "other.txt": "zyxcanarytwo flour oven" });
   const first = await openContext({

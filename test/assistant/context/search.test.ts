@@ -3,14 +3,14 @@ import type { ContextEmbedder } from "../../../src/assistant/context/port.ts";
 import {
   openContext,
   sandboxedCaller,
-  temporaryFolder,
   unconfinedCaller,
   writeFiles,
 } from "../../support/context-harness.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 async function notes(files: Record<string, string | Uint8Array>, scope?: string) {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   writeFiles(folder, files);
   return openContext({ sources: [{ name: "notes", path: folder, scope }] });
 }
@@ -136,7 +136,7 @@ describe("a search", () => {
 
   it("is rejected when its signal aborts, or with `timeout` when it takes too long", async () => {
     const harness = await openContext({
-      sources: [{ name: "notes", path: temporaryFolder() }],
+      sources: [{ name: "notes", path: temporaryFolder("context") }],
       searchTimeoutMs: 50,
       embedder: { id: "never", dimensions: 3, embed: () => new Promise(() => {}) },
     });
@@ -185,7 +185,7 @@ describe("the ledger", () => {
 });
 
 async function twoSources() {
-  const [own, other] = [temporaryFolder(), temporaryFolder()];
+  const [own, other] = [temporaryFolder("context"), temporaryFolder("context")];
   writeFiles(own, { "own.md": "# Own\n\nanchor" });
   const many = Array.from({ length: 300 }, (_, at) => [
     `n${at}.md`,
@@ -237,7 +237,7 @@ describe("hybrid search", () => {
   }
 
   it("finds texts that share no word with the query, and is lexical while the embedder is down", async () => {
-    const folder = temporaryFolder();
+    const folder = temporaryFolder("context");
     writeFiles(folder, {
       "a.md": "# Fleet\n\nOur ships are old.",
       "b.md": "# Lunch\n\nThe soup is hot.",

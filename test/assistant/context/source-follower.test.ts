@@ -4,17 +4,17 @@ import { expect, it, vi } from "vitest";
 import {
   containsBytes,
   openContext,
-  temporaryFolder,
   waitUntilFound,
   writeFiles,
 } from "../../support/context-harness.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 const until = (check: () => Promise<void> | void) =>
   vi.waitFor(check, { ...WAIT_OPTIONS, interval: 30 });
 
 it("created, changed, renamed and deleted files are indexed", async () => {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   writeFiles(folder, {
     "a.md": "# First\n\nmarmalade is sticky\n\n## Second part\n\ncucumber",
     "sub/b.txt": "kept",
@@ -56,7 +56,7 @@ it("created, changed, renamed and deleted files are indexed", async () => {
 });
 
 it("no byte of a deleted text is left on the disk", async () => {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   const canary = "zyxwvqcanary";
   const many = Array.from({ length: 40 }, (_, at) => [
     `${at}.md`,
@@ -72,7 +72,7 @@ it("no byte of a deleted text is left on the disk", async () => {
 });
 
 it("a burst of changes is indexed completely", async () => {
-  const folder = temporaryFolder();
+  const folder = temporaryFolder("context");
   const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
   for (let at = 0; at < 400; at += 1) {
     mkdirSync(join(folder, `d${at % 20}`), { recursive: true });
@@ -84,7 +84,7 @@ it("a burst of changes is indexed completely", async () => {
 });
 
 it("ignored files, hidden files, secrets, links and files that are not text are not indexed", async () => {
-  const [folder, outside] = [temporaryFolder(), temporaryFolder()];
+  const [folder, outside] = [temporaryFolder("context"), temporaryFolder("context")];
   writeFiles(outside, { "far.txt": "findme outside" });
   writeFiles(folder, {
     "kept.txt": "findme kept",
@@ -127,7 +127,7 @@ it("ignored files, hidden files, secrets, links and files that are not text are 
 });
 
 it("an unchanged file is not read again after a restart", async () => {
-  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  const [folder, dir] = [temporaryFolder("context"), temporaryFolder("context")];
   writeFiles(folder, { "a.md": "# One\n\nalpha", "b.md": "# Two\n\nbeta" });
   const first = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
   const [before] = await first.find("alpha");
@@ -151,7 +151,7 @@ it("an unchanged file is not read again after a restart", async () => {
 });
 
 it("a damaged index is built again", async () => {
-  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  const [folder, dir] = [temporaryFolder("context"), temporaryFolder("context")];
   writeFiles(folder, { "a.md": "# One\n\nalpha" });
   writeFileSync(
     join(dir, "context.db"),
@@ -162,7 +162,7 @@ it("a damaged index is built again", async () => {
 });
 
 it("the problem of a source is reported, and the source is indexed as soon as the problem is solved", async () => {
-  const parent = temporaryFolder();
+  const parent = temporaryFolder("context");
   const path = join(parent, "later");
   const harness = await openContext({
     sources: [

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const bin = join(root, "bin/berth");
@@ -14,11 +14,10 @@ beforeAll(() => {
     throw new Error("bin/berth is not built: npm run build (npm test does it)");
 });
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "berth-process-"));
+  folder = temporaryFolder("process");
 });
 afterEach(() => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const environment = () => ({

@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -14,6 +13,7 @@ import {
   type TestApi,
 } from "../../support/api-harness.ts";
 import { type CliResult, runCommandLine } from "../../support/run-cli.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 let api: TestApi;
 let url: string;
@@ -24,13 +24,12 @@ const timers: NodeJS.Timeout[] = [];
 beforeEach(async () => {
   api = await openTestApi({ clock: systemClock });
   url = await api.listen();
-  folder = mkdtempSync(join(tmpdir(), "berth-deploy-"));
+  folder = temporaryFolder("deploy");
 });
 afterEach(async () => {
   unwatch();
   for (const timer of timers.splice(0)) clearInterval(timer);
   await api[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const run = (...words: string[]): Promise<CliResult> =>

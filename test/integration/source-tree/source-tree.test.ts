@@ -1,37 +1,23 @@
 import { spawnSync } from "node:child_process";
-import {
-  chmod,
-  mkdir,
-  mkdtemp,
-  readFile,
-  rm,
-  symlink,
-  truncate,
-  utimes,
-  writeFile,
-} from "node:fs/promises";
+import { chmod, mkdir, readFile, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { setImmediate } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { digestSource } from "../../../src/source-tree/digest-source.ts";
 import { type ListSourceOptions, listSource } from "../../../src/source-tree/list-source.ts";
 import { type PackOptions, packSource } from "../../../src/source-tree/pack-source.ts";
 import { TreeReader } from "../../../src/source-tree/tree-reader.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 const { signal } = new AbortController();
 const limits = { bytesMax: 2 ** 20, filesMax: 1000 };
 let dir = "";
 
-beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "berth-source-"));
-});
-
-afterEach(async () => {
-  await rm(dir, { recursive: true, force: true });
+beforeEach(() => {
+  dir = temporaryFolder("source");
 });
 
 async function write(files: Readonly<Record<string, string>>, root = dir): Promise<void> {
@@ -176,14 +162,13 @@ describe("a packed folder", () => {
     await write({ "a/x.txt": "hello", [long]: "long", empty: "", big: "z".repeat(200_000) });
     await symlink(`a/${"t".repeat(150)}`, join(dir, "link"));
     await chmod(join(dir, "a/x.txt"), 0o750);
-    const out = await mkdtemp(join(tmpdir(), "berth-unpacked-"));
+    const out = temporaryFolder("unpacked");
     const unpacked = spawnSync("tar", ["-x", "-C", out], { input: await pack() });
     expect(unpacked.stderr.toString()).toBe("");
     const [there, here] = [await listSource(out, limits, signal), await list()];
     expect(there.entries).toEqual(here.entries);
     expect(await digestSource(there, signal)).toBe(await digestSource(here, signal));
     expect(await readFile(join(out, long), "utf8")).toBe("long");
-    await rm(out, { recursive: true });
   });
 
   test("has the same bytes at any time and for any owner", async () => {

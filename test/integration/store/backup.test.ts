@@ -3,7 +3,6 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -11,7 +10,6 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -22,14 +20,9 @@ import { migrations } from "../../../src/store/migrations.ts";
 import { restoreStore } from "../../../src/store/restore.ts";
 import { openStore } from "../../../src/store/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { openTestStore } from "../../support/test-store.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
-
-function directory(): string {
-  const made = mkdtempSync(join(tmpdir(), "berth-backup-"));
-  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
-  return made;
-}
 
 function open() {
   const test = openTestStore();
@@ -98,12 +91,12 @@ describe("backup and restore", () => {
       lifetimeMs: null,
     });
     const port = store.ports.lease("web", 0, 80);
-    const file = join(directory(), "berth.backup");
+    const file = join(temporaryFolder("backup"), "berth.backup");
     await store.backup(file);
     put(store, "later");
 
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    const dataDir = join(directory(), "data");
+    const dataDir = join(temporaryFolder("backup"), "data");
     expect(restoreStore({ dataDir, file })).toMatchObject({ keptAs: null });
     await using restored = openAt(dataDir);
     expect(restored.instanceId).toBe(store.instanceId);
@@ -118,7 +111,7 @@ describe("backup and restore", () => {
 
   it("leave neither the key in the restored database nor temporary files next to the backup", async () => {
     const test = open();
-    const folder = directory();
+    const folder = temporaryFolder("backup");
     const file = join(folder, "berth.backup");
     await test.store.backup(file);
     await test.store.backup(file);
@@ -126,7 +119,7 @@ describe("backup and restore", () => {
     // Bytes 18 and 19 of the header say that SQLite uses no write-ahead log, so a copy of the file alone is
     // complete.
     expect([...readFileSync(file).subarray(18, 20)]).toEqual([1, 1]);
-    const dataDir = join(directory(), "data");
+    const dataDir = join(temporaryFolder("backup"), "data");
     restoreStore({ dataDir, file });
     const key = readFileSync(join(dataDir, "secret.key"));
     expect(key).toEqual(readFileSync(join(test.dataDir, "secret.key")));
@@ -141,7 +134,7 @@ describe("backup and restore", () => {
     // The database has some 600 pages, of which SQLite copies 100 in each turn of the event loop.
     const annotations = { note: "x".repeat(20_000) };
     for (let index = 0; index < 120; index += 1) put(store, `before-${index}`, "i", annotations);
-    const file = join(directory(), "berth.backup");
+    const file = join(temporaryFolder("backup"), "berth.backup");
     const ended = new AbortController();
     const backup = store.backup(file).finally(() => ended.abort());
     let during = 0;
@@ -152,7 +145,7 @@ describe("backup and restore", () => {
     }
     await backup;
     expect(during).toBeGreaterThan(2);
-    const dataDir = join(directory(), "data");
+    const dataDir = join(temporaryFolder("backup"), "data");
     restoreStore({ dataDir, file });
     await using restored = openAt(dataDir);
     const apps = restored.list("App");
@@ -163,11 +156,11 @@ describe("backup and restore", () => {
   it("a restored store never uses a number of its change sequence again", async () => {
     const { store } = open();
     put(store, "web");
-    const file = join(directory(), "berth.backup");
+    const file = join(temporaryFolder("backup"), "berth.backup");
     await store.backup(file);
     for (let index = 0; index < 10; index += 1) put(store, "web", `nginx:${index + 2}`);
     const seen = store.lastSequence;
-    const dataDir = join(directory(), "data");
+    const dataDir = join(temporaryFolder("backup"), "data");
     restoreStore({ dataDir, file });
     await using restored = openAt(dataDir);
     expect(restored.changesSince(seen, 10)).toBeUndefined();
@@ -181,7 +174,7 @@ describe("backup and restore", () => {
   it("restore is refused while the store is open, and without force if there is a store", async () => {
     const test = open();
     put(test.store, "old");
-    const file = join(directory(), "berth.backup");
+    const file = join(temporaryFolder("backup"), "berth.backup");
     await test.store.backup(file);
     put(test.store, "new");
     const { dataDir } = test;
@@ -201,11 +194,11 @@ describe("backup and restore", () => {
 
   it("restore keeps the old store with the commits in its write-ahead log", async () => {
     const test = open();
-    const file = join(directory(), "berth.backup");
+    const file = join(temporaryFolder("backup"), "berth.backup");
     await test.store.backup(file);
     put(test.store, "in-the-log");
     // The copied files are those that kill -9 leaves: the database and its log, without a checkpoint.
-    const dataDir = join(directory(), "data");
+    const dataDir = join(temporaryFolder("backup"), "data");
     mkdirSync(dataDir);
     for (const name of ["berth.db", "berth.db-wal"]) {
       copyFileSync(join(test.dataDir, name), join(dataDir, name));
@@ -222,9 +215,9 @@ describe("backup and restore", () => {
   it("after an interrupted restore, the store does not open as an empty one until the restore is repeated", async () => {
     const { store } = open();
     put(store, "web");
-    const file = join(directory(), "berth.backup");
+    const file = join(temporaryFolder("backup"), "berth.backup");
     await store.backup(file);
-    const dataDir = join(directory(), "data");
+    const dataDir = join(temporaryFolder("backup"), "data");
     restoreStore({ dataDir, file });
     renameSync(join(dataDir, "berth.db"), join(dataDir, "berth.db.restoring"));
     expect(() => openAt(dataDir)).toThrow(
@@ -268,7 +261,7 @@ describe("restore of an unusable file", () => {
   ] as const)("%s is refused with %s, and the existing store stays", async (_, code, make) => {
     const test = open();
     put(test.store, "web");
-    const folder = directory();
+    const folder = temporaryFolder("backup");
     const good = join(folder, "good");
     await test.store.backup(good);
     await test.store[Symbol.asyncDispose]();
@@ -290,7 +283,7 @@ describe("restore of an unusable file", () => {
 describe("backup to an unusable path", () => {
   it("is refused, and leaves no files", async () => {
     const { store, dataDir } = open();
-    const folder = directory();
+    const folder = temporaryFolder("backup");
     await expect(store.backup(join(folder, "missing", "x"))).rejects.toMatchObject({
       code: "invalid_request",
     });
@@ -305,11 +298,11 @@ describe("backup to an unusable path", () => {
   it("closing the store waits for a running backup", async () => {
     const { store } = open();
     for (let index = 0; index < 50; index += 1) put(store, `app-${index}`);
-    const file = join(directory(), "berth.backup");
+    const file = join(temporaryFolder("backup"), "berth.backup");
     const running = store.backup(file);
     await store[Symbol.asyncDispose]();
     await running;
-    const dataDir = join(directory(), "data");
+    const dataDir = join(temporaryFolder("backup"), "data");
     restoreStore({ dataDir, file });
     await using restored = openAt(dataDir);
     expect(restored.list("App")).toHaveLength(50);
@@ -348,7 +341,7 @@ describe("a backup", () => {
     writeIn(dataDir, "ingress/storage/acme/directory/users/me/me.key", "ACCOUNT");
     writeIn(dataDir, "ingress/storage/pki/authorities/local/root.crt", "ROOT");
     writeIn(dataDir, "ingress/storage/locks/issue.lock", "LOCK");
-    const file = join(directory(), "full.backup");
+    const file = join(temporaryFolder("backup"), "full.backup");
     await store.backup(file);
     return { file, archive, store, dataDir };
   }
@@ -379,7 +372,7 @@ describe("a backup", () => {
 
   it("restores archives and certificates, readable by their owner only, and keeps the previous ones", async () => {
     const { file, archive, store } = await backupOfFull();
-    const target = directory();
+    const target = temporaryFolder("backup");
     writeIn(target, "ingress/storage/certificates/old.crt", "OLD");
     const { instanceId } = restoreStore({ dataDir: target, file });
     expect(instanceId).toBe(store.instanceId);
@@ -396,7 +389,7 @@ describe("a backup", () => {
     await using restored = openAt(target);
     expect(restored.instanceId).toBe(store.instanceId);
     expect(restored.holderId).not.toBe(store.holderId);
-    const again = join(directory(), "again.backup");
+    const again = join(temporaryFolder("backup"), "again.backup");
     await restored.backup(again);
     expect(readBackupManifest(again)?.contains.archives).toHaveLength(1);
   });
@@ -406,9 +399,9 @@ describe("a backup", () => {
     put(store, "web");
     store.ownedImages.add("berth-old/web:1", "web");
     store.ports.lease("web", 0, 80);
-    const file = join(directory(), "b");
+    const file = join(temporaryFolder("backup"), "b");
     await store.backup(file);
-    const target = directory();
+    const target = temporaryFolder("backup");
     const { instanceId } = restoreStore({ dataDir: target, file, newInstance: true });
     expect(instanceId).toMatch(/^[0-9a-f]{8}$/);
     expect(instanceId).not.toBe(store.instanceId);
@@ -421,17 +414,17 @@ describe("a backup", () => {
 
   it("is distinguished from other files and folders, and from a damaged backup", async () => {
     const { file } = await backupOfFull();
-    const other = join(directory(), "notes.txt");
+    const other = join(temporaryFolder("backup"), "notes.txt");
     writeFileSync(other, "a text");
-    const database = join(directory(), "other.db");
+    const database = join(temporaryFolder("backup"), "other.db");
     new Database(database).exec("CREATE TABLE a (b)").close();
-    for (const path of [other, database, directory()])
-      expect(() => restoreStore({ dataDir: directory(), file: path })).toThrow(
+    for (const path of [other, database, temporaryFolder("backup")])
+      expect(() => restoreStore({ dataDir: temporaryFolder("backup"), file: path })).toThrow(
         "the file is not a backup of Berth",
       );
     const bytes = readFileSync(file);
     writeFileSync(file, bytes.subarray(0, 5000));
-    expect(() => restoreStore({ dataDir: directory(), file })).toThrow(/damaged/);
+    expect(() => restoreStore({ dataDir: temporaryFolder("backup"), file })).toThrow(/damaged/);
   });
 
   it("is refused, and changes nothing, if one of its files is damaged or has a path to the outside", async () => {
@@ -445,7 +438,7 @@ describe("a backup", () => {
       if (damage.includes("backup_files")) db.exec("DELETE FROM backup_files WHERE rowid > 1");
       db.exec(damage);
       db.close();
-      const target = directory();
+      const target = temporaryFolder("backup");
       expect(() => restoreStore({ dataDir: target, file })).toThrow(/damaged/);
       expect(readdirSync(target)).toEqual(["run"]);
     }
@@ -454,7 +447,7 @@ describe("a backup", () => {
 
 describe("the id of a data directory", () => {
   it("stays the same when the directory is renamed, and a copy gets another id", async () => {
-    const folder = directory();
+    const folder = temporaryFolder("backup");
     const one = join(folder, "one");
     const first = openAt(one);
     const id = first.holderId;

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
-import { hostname, tmpdir } from "node:os";
+import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -9,12 +9,12 @@ import { openStore } from "../../../src/store/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { bundleProgram } from "../../support/bundle-program.ts";
 import { catchBerthError } from "../../support/catch-berth-error.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 const PROGRAM = await bundleProgram("test/support/store-process.ts");
 
 function dataDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), "berth-lock-"));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = temporaryFolder("lock");
   return join(directory, "data");
 }
 

@@ -1,5 +1,4 @@
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -9,13 +8,8 @@ import { migrations } from "../../../src/store/migrations.ts";
 import { openStore } from "../../../src/store/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { catchBerthError } from "../../support/catch-berth-error.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { openTestStore } from "../../support/test-store.ts";
-
-function dataDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), "berth-failures-"));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
 
 function put(store: Store, name: string, text: string) {
   return store.apply({
@@ -64,7 +58,7 @@ describe("a full disk", () => {
 
 describe("a damaged store", () => {
   it("that is not a database is refused, and the message contains a remedy", () => {
-    const dataDir = dataDirectory();
+    const dataDir = temporaryFolder("failures");
     writeFileSync(join(dataDir, "berth.db"), "this is no database, ".repeat(1_000));
     const error = catchBerthError(() => openStore({ dataDir, clock: systemClock }));
     expect(error.code).toBe("store_corrupt");
@@ -110,7 +104,7 @@ describe("a damaged store", () => {
 
 describe("a data directory that cannot be used", () => {
   it("is refused, and the message contains no paths", () => {
-    const parent = dataDirectory();
+    const parent = temporaryFolder("failures");
     writeFileSync(join(parent, "file"), "");
     const error = catchBerthError(() =>
       openStore({ dataDir: join(parent, "file", "data"), clock: systemClock }),
@@ -164,7 +158,7 @@ describe("the schema", () => {
   });
 
   it("is migrated one numbered step at a time, each in a transaction", () => {
-    const directory = dataDirectory();
+    const directory = temporaryFolder("failures");
     const file = join(directory, "x.db");
     const steps = ["CREATE TABLE a (x TEXT)", "ALTER TABLE a ADD COLUMN y TEXT"];
     const db = openDatabase({ file, durability: "off" });
@@ -186,7 +180,7 @@ describe("the schema", () => {
 
 describe("openDatabase", () => {
   it("flushes each commit unless durability is off", () => {
-    const directory = dataDirectory();
+    const directory = temporaryFolder("failures");
     for (const [durability, level] of [
       ["full", 2],
       ["off", 0],

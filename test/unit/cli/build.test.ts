@@ -1,19 +1,15 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { runCommandLine } from "../../support/run-cli.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 let dir = "";
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "berth-build-"));
+  dir = temporaryFolder("build");
   await mkdir(join(dir, "site"));
   await writeFile(join(dir, "site/index.html"), "hello");
-});
-
-afterEach(async () => {
-  await rm(dir, { recursive: true, force: true });
 });
 
 const run = (...words: string[]) => runCommandLine(["build", ...words], { workingDirectory: dir });

@@ -1,6 +1,5 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AssistantError } from "../../../src/assistant/assistant-error.ts";
@@ -20,6 +19,7 @@ import {
   started,
   textOfPrompt,
 } from "../../support/scripted-service.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 let world: InferenceHttpHarness;
@@ -381,9 +381,8 @@ describe("lines of a message", () => {
 describe("the assistant of this machine", () => {
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), "berth-find-"));
+    folder = temporaryFolder("find");
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   const runs = (dir: string, url: string, pid = process.pid) => {
     mkdirSync(join(folder, dir, "run"), { recursive: true });

@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { serveAgent } from "../../../src/assistant/agent/bus.ts";
@@ -22,6 +21,7 @@ import { MemoryHarness } from "../../support/memory-harness.ts";
 import { searchHit } from "../../support/overlay-harness.ts";
 import { runCommandLine } from "../../support/run-cli.ts";
 import { serveCompanion } from "../../support/serve-companion.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 /** A text that moves the cursor up, clears a line, and imitates the companion's own output. */
@@ -288,10 +288,9 @@ describe("call without a terminal", () => {
   describe("its arguments", () => {
     let folder: string;
     beforeEach(() => {
-      folder = mkdtempSync(join(tmpdir(), "berth-call-"));
+      folder = temporaryFolder("call");
       writeFileSync(join(folder, "note.json"), '{"title": "from a file"}');
     });
-    afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
     it.each([
       [['{"title": "a"}'], { title: "a" }],

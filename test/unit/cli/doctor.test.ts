@@ -1,7 +1,6 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createServer as createNetServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import {
@@ -9,17 +8,17 @@ import {
   createCompanionFindings,
 } from "../../../src/cli/doctor/check-assistant.ts";
 import { runCommandLine } from "../../support/run-cli.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 let folder: string;
 const servers: { close(): unknown }[] = [];
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "berth-doctor-"));
+  folder = temporaryFolder("doctor");
   mkdirSync(join(folder, "data"), { mode: 0o700 });
   mkdirSync(join(folder, "specs"));
 });
 afterEach(() => {
   for (const server of servers.splice(0)) server.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 interface Finding {

@@ -1,29 +1,27 @@
 import {
   cpSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { parseManifests } from "../../../src/resources/parse-manifests.ts";
 import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 const fixtures = join(import.meta.dirname, "../../fixtures/compose");
 let folder: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "berth-import-"));
+  folder = temporaryFolder("import");
   for (const name of ["wordpress", "plausible", "jellyfin"]) {
     cpSync(join(fixtures, `${name}.yaml`), join(folder, `${name}.yaml`));
   }
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function run(words: string, options: CliOptions = {}) {
   return runCommandLine(["import", ...words.split(" ").filter((word) => word !== "")], {

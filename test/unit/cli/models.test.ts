@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -20,6 +19,7 @@ import {
   setModelStatus,
 } from "../../support/model-fixtures.ts";
 import { type CliOptions, type CliResult, runCommandLine } from "../../support/run-cli.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 const MIB = 1024 * 1024;
@@ -34,7 +34,7 @@ beforeEach(async () => {
     clock: systemClock,
     models: [modelManifest("offered", { source: "org/offered-GGUF", quantization: "Q4_K_M" })],
   });
-  folder = mkdtempSync(join(tmpdir(), "berth-models-"));
+  folder = temporaryFolder("models");
   environment = {
     BERTH_URL: await api.listen(),
     BERTH_TOKEN: api.token("admin"),
@@ -43,7 +43,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await api[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const run = (line: string, options: CliOptions = {}): Promise<CliResult> =>

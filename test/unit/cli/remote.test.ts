@@ -1,13 +1,4 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { BuiltInProvider, LoginDetail } from "../../../src/assistant/remote/port.ts";
@@ -18,6 +9,7 @@ import type { FakeCompanion } from "../../support/fake-companion.ts";
 import { RemoteHarness } from "../../support/remote-harness.ts";
 import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
 import { serveCompanion } from "../../support/serve-companion.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 const SECRET = "sk-canary-0123456789";
@@ -27,14 +19,13 @@ let dir: string;
 let remote: RemoteHarness;
 let bus: FakeCompanion;
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "berth-remote-"));
+  dir = temporaryFolder("remote");
   remote = new RemoteHarness();
   bus = serveCompanion((own) =>
     serveRemote({ bus: own, service: remote.remote, daemon: "berth test" }),
   );
 });
 afterEach(async () => {
-  rmSync(dir, { recursive: true });
   await remote[Symbol.asyncDispose]();
   if (bus.openConnections > 0) throw new Error("a connection was left behind");
 });

@@ -1,17 +1,16 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { ensurePassword } from "../../../src/api/auth/password.ts";
 import { findServerTarget, type ServerTargetOptions } from "../../../src/cli/server-target.ts";
 import { openTestApi } from "../../support/api-harness.ts";
 import { runCommandLine } from "../../support/run-cli.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "berth-connect-"));
+  folder = temporaryFolder("connect");
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const target = (
   environment: Record<string, string> = {},

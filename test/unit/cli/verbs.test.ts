@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -13,6 +12,7 @@ import {
   type TestApi,
 } from "../../support/api-harness.ts";
 import { type CliOptions, type CliResult, runCommandLine } from "../../support/run-cli.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 let api: TestApi;
 let url: string;
@@ -21,11 +21,10 @@ let folder: string;
 beforeEach(async () => {
   api = await openTestApi({ clock: systemClock });
   url = await api.listen();
-  folder = mkdtempSync(join(tmpdir(), "berth-cli-"));
+  folder = temporaryFolder("cli");
 });
 afterEach(async () => {
   await api[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 /** Runs one command line against the server of this test. */

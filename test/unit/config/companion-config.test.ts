@@ -1,18 +1,17 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { type CompanionFlags, loadCompanionConfig } from "../../../src/config/companion-config.ts";
 import { readCompanionFile } from "../../../src/config/companion-settings-file.ts";
 import { ConfigError } from "../../../src/config/config-error.ts";
 import { catchBerthError } from "../../support/catch-berth-error.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 let folder: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "berth-companion-"));
+  folder = temporaryFolder("companion");
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function load(flags: CompanionFlags = {}, environment: Record<string, string> = {}) {
   return loadCompanionConfig({

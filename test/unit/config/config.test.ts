@@ -1,8 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import {
   type ConfigInput,
   createChildEnvironment,
@@ -10,12 +9,12 @@ import {
   parseListen,
 } from "../../../src/config/config.ts";
 import { ConfigError } from "../../../src/config/config-error.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 let root: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "berth-config-"));
+  root = temporaryFolder("config");
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 /** Loads the configuration without any influence of the machine that runs the test. */
 const load = (input: ConfigInput = {}) =>

@@ -1,18 +1,17 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { ConfigError } from "../../../src/config/config-error.ts";
 import { readSignInConfig, signInDefaults } from "../../../src/config/sign-in-config.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 let folder: string;
 let file: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "berth-sign-in-"));
+  folder = temporaryFolder("sign-in");
   file = join(folder, "oauth.json");
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function read(text: string) {
   writeFileSync(file, text);

@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { McpApps } from "../../../src/assistant/agent/mcp/mcp-apps.ts";
@@ -8,6 +7,7 @@ import { systemClock } from "../../../src/base/clock.ts";
 import { silentLogger } from "../../../src/base/logger.ts";
 import { openTestApi, putApp, type TestApi } from "../../support/api-harness.ts";
 import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 let api: TestApi;
 let folder: string;
@@ -15,7 +15,7 @@ let environment: Record<string, string>;
 
 beforeEach(async () => {
   api = await openTestApi();
-  folder = mkdtempSync(join(tmpdir(), "berth-serve-"));
+  folder = temporaryFolder("serve");
   environment = {
     HOME: folder,
     XDG_RUNTIME_DIR: folder,
@@ -26,7 +26,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await api[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const socketOf = () => join(folder, "assistant/apps", `${BERTH_APPS_ID}.sock`);

@@ -3,35 +3,27 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import {
   closeSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
-  rmSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { KeyDescriptor } from "../../../../src/assistant/remote/key-descriptor.ts";
 import { createSecretPipe } from "../../../../src/cli/companion/remote/secret-pipe.ts";
 import { bundleProgram } from "../../../support/bundle-program.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const PROGRAM = await bundleProgram("test/support/descriptor-process.ts");
 const never = new AbortController().signal;
 
 const keyFromDescriptor = (fd: number, signal: AbortSignal) => new KeyDescriptor(fd).read(signal);
 
-function folder(): string {
-  const dir = mkdtempSync(join(tmpdir(), "berth-descriptor-"));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
-
 function fileHolding(words: string): { fd: number; readonly file: string } {
-  const file = join(folder(), "key");
+  const file = join(temporaryFolder("descriptor"), "key");
   writeFileSync(file, words);
   return { fd: openSync(file, "r"), file };
 }
@@ -155,7 +147,7 @@ function linkOf(fd: string): string | undefined {
 }
 
 function endlessPipe() {
-  const file = join(folder(), "pipe");
+  const file = join(temporaryFolder("descriptor"), "pipe");
   execFileSync("mkfifo", [file]);
   return { fd: openSync(file, "r+"), file };
 }

@@ -19,12 +19,8 @@ import type { Protection } from "../../../../src/assistant/remote/port.ts";
 import { KeyFile } from "../../../../src/assistant/remote/vault/key-file.ts";
 import { KeyNotStoredError } from "../../../../src/assistant/remote/vault/key-source.ts";
 import type { Credential } from "../../../../src/assistant/remote/vault/port.ts";
-import {
-  mistral,
-  openrouter,
-  VaultHarness,
-  vaultDirectory,
-} from "../../../support/vault-harness.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
+import { mistral, openrouter, VaultHarness } from "../../../support/vault-harness.ts";
 
 const key: Credential = { kind: "key", key: "sk-canary-5ca1ab1e" };
 const CREDENTIAL = "berth.vault-key";
@@ -57,7 +53,7 @@ async function stored(harness = new VaultHarness()) {
 
 /** Creates a systemd credential with a key that consists of repetitions of `text`. */
 function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string } {
-  const dir = vaultDirectory();
+  const dir = temporaryFolder("vault");
   writeFileSync(join(dir, CREDENTIAL), Buffer.alloc(32, text), { mode: 0o400 });
   return { CREDENTIALS_DIRECTORY: dir };
 }

@@ -6,7 +6,8 @@ import { createInterface } from "node:readline";
 import { expect, it, onTestFinished } from "vitest";
 import { bundleProgram } from "../../../support/bundle-program.ts";
 import { Dice } from "../../../support/random.ts";
-import { VaultHarness, vaultDirectory } from "../../../support/vault-harness.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
+import { VaultHarness } from "../../../support/vault-harness.ts";
 
 const PROGRAM = await bundleProgram("test/support/vault-process.ts");
 
@@ -31,7 +32,7 @@ async function linesUntilKilled(dir: string, lines: number, moreMs: number): Pro
 it("kill -9 at any moment leaves each credential in its old or new state, and none locked", async () => {
   const seed = Math.floor(Math.random() * 2 ** 31);
   const dice = new Dice(seed);
-  const dir = vaultDirectory();
+  const dir = temporaryFolder("vault");
   /**
    * The states in which each provider's credential may be: the acknowledged one, and the one that was being written.
    */

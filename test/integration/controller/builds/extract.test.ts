@@ -1,24 +1,15 @@
 import { spawnSync } from "node:child_process";
 import { createWriteStream } from "node:fs";
-import {
-  lstat,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  readlink,
-  rm,
-  writeFile,
-} from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { lstat, mkdir, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip, gzipSync } from "node:zlib";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { ExtractLimits } from "../../../../src/controller/builds/archive-tree.ts";
 import { checkArchive, extractArchive } from "../../../../src/controller/builds/extract-archive.ts";
 import { paxHeader, type RawEntry, rawEntry, rawTar } from "../../../support/raw-tar.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const { signal } = new AbortController();
 const limits: ExtractLimits = { bytesMax: 2 ** 20, filesMax: 1000 };
@@ -26,14 +17,10 @@ let home = "";
 let dir = "";
 let file = "";
 
-beforeEach(async () => {
-  home = await mkdtemp(join(tmpdir(), "berth-extract-"));
+beforeEach(() => {
+  home = temporaryFolder("extract");
   dir = join(home, "out");
   file = join(home, "archive");
-});
-
-afterEach(async () => {
-  await rm(home, { recursive: true, force: true });
 });
 
 async function extract(

@@ -1,10 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { bundleProgram } from "../../../support/bundle-program.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
 
 const PROGRAM = await bundleProgram("test/support/webhook-process.ts");
@@ -23,8 +21,7 @@ function run(...words: readonly string[]) {
 }
 
 it("a delivery that kill -9 interrupts is sent again after the start, with the same id", async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), "berth-webhooks-"));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const dataDir = temporaryFolder("webhooks");
   await using receiver = await WebhookReceiver.start();
   receiver.script.push("hang");
   const kill = run(dataDir, receiver.url);

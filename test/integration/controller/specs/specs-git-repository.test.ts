@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Git } from "../../../../src/controller/git/git.ts";
@@ -9,17 +8,12 @@ import { bundleProgram } from "../../../support/bundle-program.ts";
 import { GitHttpServer } from "../../../support/git-http-server.ts";
 import { SpecsGitHarness } from "../../../support/specs-git-harness.ts";
 import { appText } from "../../../support/specs-harness.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const PROGRAM = await bundleProgram("test/support/specs-git-process.ts");
 
 /** The number of files: high enough that a kill interrupts their writing. */
 const FILES = 80;
-
-function scratch(): string {
-  const dir = mkdtempSync(join(tmpdir(), "berth-specs-git-"));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
 
 it("the folder follows a private repository over HTTP with a token, even after outages", async () => {
   await using server = await GitHttpServer.start({ auth: { password: "t0ps3cret" } });
@@ -29,7 +23,7 @@ it("the folder follows a private repository over HTTP with a token, even after o
     "deploy/link.yaml": { link: "/etc/passwd" },
     "README.md": "# Shop",
   });
-  await using harness = new SpecsGitHarness(new Git({ dir: scratch() }), {
+  await using harness = new SpecsGitHarness(new Git({ dir: temporaryFolder("specs-git") }), {
     url: server.url("shop"),
     path: "deploy",
     credential: "git",
@@ -87,7 +81,7 @@ it("after kill -9 during the writing of files, the next start makes the folder m
       ]),
     );
   await server.repositories.commit("shop", { ...files(1), "gone.yaml": appText("gone") });
-  const dir = scratch();
+  const dir = temporaryFolder("specs-git");
   const shop = join(dir, "specs/shop");
   const names = () =>
     existsSync(shop) ? readdirSync(shop).filter((name) => !name.startsWith(".")) : [];

@@ -1,11 +1,11 @@
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import os from "node:os";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { parseCgroupApp } from "../../../../src/assistant/bus/identity/cgroup-app.ts";
 import { ConnectionTimes } from "../../../../src/assistant/bus/identity/connection-times.ts";
 import { identifyProcessApp } from "../../../../src/assistant/bus/identity/identify-caller.ts";
 import { ProcessFiles } from "../../../../src/assistant/bus/identity/process-files.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const slice = "0::/user.slice/user-1000.slice/user@1000.service/app.slice";
 
@@ -53,13 +53,12 @@ describe("the identity of a process", () => {
   const dir = () => path.join(root, "42");
 
   beforeEach(async () => {
-    root = await mkdtemp(path.join(os.tmpdir(), "berth-proc-"));
+    root = temporaryFolder("proc");
     files = new ProcessFiles(root);
     await mkdir(path.join(root, "42", "root"), { recursive: true });
     await mkdir(path.join(root, "42", "attr"));
     await writeFile(path.join(dir(), "cgroup"), `${slice}/app-flatpak-org.evil.App-1.scope\n`);
   });
-  afterEach(async () => await rm(root, { recursive: true }));
 
   test("of a flatpak is that of its sandbox, even if a systemd unit has started the flatpak", async () => {
     const info = "[Application]\nname=org.mozilla.firefox\nruntime=x\n\n[Instance]\nname=other\n";

@@ -1,19 +1,18 @@
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { LiveSettings } from "../../../../src/assistant/daemons/live-settings.ts";
 import { silentLogger } from "../../../../src/base/logger.ts";
 import { readCompanionFile } from "../../../../src/config/companion-settings-file.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 let folder: string;
 let file: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "berth-settings-"));
+  folder = temporaryFolder("settings");
   file = join(folder, "companion.yaml");
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function live(): LiveSettings {
   return new LiveSettings({

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { Provider } from "../../../../src/assistant/remote/port.ts";
 import { RemoteStore } from "../../../../src/assistant/remote/store/remote-store.ts";
 import { findFilesWith } from "../../../support/memory-harness.ts";
-import { vaultDirectory } from "../../../support/vault-harness.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const home: Provider = {
   id: "home",
@@ -47,7 +47,7 @@ function sql<T>(dir: string, work: (db: Database.Database) => T): T {
 
 describe("stored providers", () => {
   it("are in the order in which they were added, each id once", () => {
-    const dir = vaultDirectory();
+    const dir = temporaryFolder("remote-store");
     let store = opened(dir);
     expect(store.providers()).toEqual([]);
     expect(store.addProvider(mistral)).toBe(true);
@@ -59,7 +59,7 @@ describe("stored providers", () => {
   });
 
   it("are removed with all their data", () => {
-    const dir = vaultDirectory();
+    const dir = temporaryFolder("remote-store");
     let store = opened(dir);
     store.addProvider(home);
     store.noteUsed("home", NOON);
@@ -76,7 +76,7 @@ describe("stored providers", () => {
 
 describe("stored consent", () => {
   it("is empty at first, and then contains the allowed classes of data", () => {
-    const dir = vaultDirectory();
+    const dir = temporaryFolder("remote-store");
     let store = opened(dir);
     expect(store.allowed()).toEqual([]);
     store.setConsent("mail", true);
@@ -90,7 +90,7 @@ describe("stored consent", () => {
   });
 
   it("ignores classes that this version does not know", () => {
-    const dir = vaultDirectory();
+    const dir = temporaryFolder("remote-store");
     const store = opened(dir);
     sql(dir, (db) => db.exec("INSERT INTO allowed VALUES ('everything')"));
     expect(store.allowed()).toEqual([]);
@@ -102,7 +102,7 @@ const written = (dir: string) =>
 
 describe("the stored time of a provider's last use", () => {
   it("is known at once, and is written once a minute and at disposal", () => {
-    const dir = vaultDirectory();
+    const dir = temporaryFolder("remote-store");
     let store = opened(dir);
     store.noteUsed("openrouter", NOON);
     expect(written(dir)).toBe(NOON);
@@ -120,7 +120,7 @@ describe("the stored time of a provider's last use", () => {
   });
 
   it("does not make a request fail if it cannot be written", () => {
-    const dir = vaultDirectory();
+    const dir = temporaryFolder("remote-store");
     const store = opened(dir);
     sql(dir, (db) => db.exec("DROP TABLE used"));
     store.noteUsed("openrouter", NOON);
@@ -130,7 +130,7 @@ describe("the stored time of a provider's last use", () => {
 
 describe("a provider file that cannot be used", () => {
   it("is reported with a hint and without its path", () => {
-    const dir = vaultDirectory();
+    const dir = temporaryFolder("remote-store");
     writeFileSync(join(dir, "remote.db"), "no database".repeat(1_000));
     expect(() => new RemoteStore({ dir })).toThrow(
       expect.objectContaining({
@@ -148,14 +148,14 @@ describe("a provider file that cannot be used", () => {
   });
 
   it("is left unchanged if a newer version has written it", () => {
-    const dir = vaultDirectory();
+    const dir = temporaryFolder("remote-store");
     opened(dir)[Symbol.dispose]();
     sql(dir, (db) => db.pragma("user_version = 99"));
     expect(() => new RemoteStore({ dir })).toThrow(/newer version of Berth/);
   });
 
   it("makes each call fail with storage_failed", () => {
-    const dir = vaultDirectory();
+    const dir = temporaryFolder("remote-store");
     const store = opened(dir);
     sql(dir, (db) => db.exec("DROP TABLE provider; DROP TABLE allowed"));
     const failed = expect.objectContaining({ code: "storage_failed" });

@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -16,6 +15,7 @@ import {
   setModelStatus,
 } from "../../../support/model-fixtures.ts";
 import { noBus } from "../../../support/run-cli.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 let api: TestApi;
 let url: string;
@@ -27,13 +27,12 @@ beforeEach(async () => {
     models: [modelManifest("offered", { source: "org/offered" })],
   });
   url = await api.listen();
-  folder = mkdtempSync(join(tmpdir(), "berth-up-"));
+  folder = temporaryFolder("up");
   mkdirSync(join(folder, "run"));
   writeFileSync(join(folder, "run/token"), api.token("admin"));
 });
 afterEach(async () => {
   await api[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 /** Returns the output of `printUpSummary`. */

@@ -1,18 +1,17 @@
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, renameSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 let machine: string;
 let link: string;
 beforeEach(() => {
-  machine = mkdtempSync(join(tmpdir(), "berth-machine-"));
+  machine = temporaryFolder("machine");
   mkdirSync(join(machine, "data"));
   link = join(machine, "link");
   symlinkSync(join(machine, "data"), link);
 });
-afterEach(() => rmSync(machine, { recursive: true }));
 
 /** Replaces the link in one step, as an attacker would. */
 function relink(target: string): void {

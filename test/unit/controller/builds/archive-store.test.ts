@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { ArchiveStore } from "../../../../src/controller/builds/archive-store.ts";
 import { rawTar } from "../../../support/raw-tar.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const { signal } = new AbortController();
 const plain = rawTar([{ name: "a", content: "hello" }]);
@@ -16,13 +16,9 @@ const limits = { bytesMax: 200_000, filesMax: 100 };
 let dir = "";
 let store: ArchiveStore;
 
-beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "berth-archives-"));
+beforeEach(() => {
+  dir = temporaryFolder("archives");
   store = new ArchiveStore({ dir: join(dir, "archives"), bytesMax: 100_000, limits });
-});
-
-afterEach(async () => {
-  await rm(dir, { recursive: true, force: true });
 });
 
 /** Splits bytes into chunks of `length` bytes, as a network does. */

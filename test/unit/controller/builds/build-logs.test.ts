@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { BuildLogs } from "../../../../src/controller/builds/build-logs.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const plain = (text: string) => text;
 const never = new AbortController().signal;
@@ -11,11 +11,9 @@ let dir: string;
 let logs: BuildLogs;
 
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "berth-build-logs-"));
+  dir = temporaryFolder("build-logs");
   logs = new BuildLogs(dir);
 });
-
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 describe("reading a build log", () => {
   test("returns the lines that exist so far", async () => {

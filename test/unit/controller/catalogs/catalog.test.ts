@@ -1,7 +1,6 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { BerthError, InvalidSpecError } from "../../../../src/base/errors.ts";
 import { loadCatalog } from "../../../../src/controller/catalogs/catalog.ts";
 import type { Manifest } from "../../../../src/resources/kinds.ts";
@@ -10,6 +9,7 @@ import { parsePlaceholders } from "../../../../src/resources/placeholders.ts";
 import { renderTemplate } from "../../../../src/resources/template-render.ts";
 import { validateManifest } from "../../../../src/resources/validate-manifest.ts";
 import { isOfKind } from "../../../support/find-manifest.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const { templates: catalog, models } = loadCatalog(
   join(import.meta.dirname, "../../../../templates"),
@@ -151,10 +151,7 @@ describe("the catalog of models", () => {
 describe("loadCatalog", () => {
   let folder = "";
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), "berth-catalog-"));
-  });
-  afterEach(() => {
-    rmSync(folder, { recursive: true });
+    folder = temporaryFolder("catalog");
   });
 
   const good = `apiVersion: berth.dev/v1

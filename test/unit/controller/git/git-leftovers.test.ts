@@ -1,12 +1,11 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { Git } from "../../../../src/controller/git/git.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 test("the start of Berth removes a deploy key that a killed process has left", async () => {
-  const dir = mkdtempSync(join(tmpdir(), "berth-git-"));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryFolder("git");
   mkdirSync(join(dir, "work", "left"), { recursive: true });
   writeFileSync(join(dir, "work", "left", "key"), "private");
   writeFileSync(join(dir, "known_hosts"), "git.example.org ssh-ed25519 AAAA\n");

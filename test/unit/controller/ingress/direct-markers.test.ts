@@ -1,9 +1,9 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { createDirectRouteSet } from "../../../../src/controller/ingress/direct-routes.ts";
 import { FolderRouteTable } from "../../../../src/controller/ingress/folder-route-table.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 let folder = "";
@@ -20,12 +20,11 @@ const write = (...targets: string[]) =>
   table.write("web", { version: `v${targets.length}${targets[0]?.[0] ?? ""}`, targets });
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "berth-table-"));
+  folder = temporaryFolder("table");
   table = new FolderRouteTable({ folder, clock: new VirtualClock() });
   await table.prepare();
   await table.setHosts(new Map(hosts.map((host) => [host, "web"])), "replace");
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 it("markers of direct routes exist only for the targets that the route table currently has for the App", async () => {
   await table.addDirectRoutes(set);

@@ -1,7 +1,6 @@
-import { mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import {
   FolderRouteTable,
   TARGET_LINK,
@@ -10,6 +9,7 @@ import {
   decodeTableEntry,
   LONG_LEVELS,
 } from "../../../../src/controller/ingress/route-table-entry.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 let folder = "";
@@ -18,12 +18,11 @@ let table: FolderRouteTable;
 const wide = Array.from({ length: 20 }, (_, index) => `10.0.0.${index}:80`);
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "berth-table-"));
+  folder = temporaryFolder("table");
   clock = new VirtualClock();
   table = new FolderRouteTable({ folder, clock });
   await table.prepare();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const entries = (app: string) =>
   readdirSync(join(folder, "apps", app))

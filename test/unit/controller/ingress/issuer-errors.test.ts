@@ -1,17 +1,16 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { IssuerErrors } from "../../../../src/controller/ingress/issuer-errors.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 let folder: string;
 let file: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "berth-issuer-"));
+  folder = temporaryFolder("issuer");
   file = join(folder, "caddy.log");
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function entry(identifier: string, error: string): string {
   const issuer = "acme-v02.api.letsencrypt.org-directory";

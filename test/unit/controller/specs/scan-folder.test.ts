@@ -1,21 +1,20 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { mkdir, rename, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { isEditorNoise, isSpecFileName } from "../../../../src/controller/specs/file-names.ts";
 import { type PresentFolder, scanFolder } from "../../../../src/controller/specs/scan-folder.ts";
+import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 let root: string;
 let folder: string;
 const signal = new AbortController().signal;
 
 beforeEach(async () => {
-  root = mkdtempSync(join(tmpdir(), "berth-scan-"));
+  root = temporaryFolder("scan");
   folder = join(root, "specs");
   await mkdir(folder);
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 async function present(path = folder): Promise<PresentFolder> {
   const scan = await scanFolder(path, signal);

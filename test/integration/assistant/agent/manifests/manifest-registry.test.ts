@@ -3,14 +3,12 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { manifestDirectories } from "../../../../../src/assistant/agent/manifests/manifest-directories.ts";
@@ -18,6 +16,7 @@ import { ownershipProblem } from "../../../../../src/assistant/agent/manifests/m
 import { ManifestRegistry } from "../../../../../src/assistant/agent/manifests/manifest-registry.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { type Logger, silentLogger } from "../../../../../src/base/logger.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 import { type Document, notesManifest } from "../../../../support/tool-manifests.ts";
 
 /** These tests use the real clock and file system, so they wait for events, and set no time limits of their own. */
@@ -29,7 +28,7 @@ let registries: ManifestRegistry[];
 let log: string[];
 
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "berth-manifests-"));
+  root = temporaryFolder("manifests");
   own = join(root, "own");
   shared = join(root, "shared");
   mkdirSync(own);
@@ -39,7 +38,6 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const registry of registries) await registry[Symbol.asyncDispose]();
-  rmSync(root, { recursive: true, force: true });
 });
 
 const logger: Logger = {
@@ -275,14 +273,9 @@ describe("manifest files with problems", () => {
   });
 });
 
-it("a thousand manifests are read within the time limit", async () => {
+it("a thousand manifests are read", async () => {
   for (let index = 0; index < 1000; index += 1) writeManifest(own, `org.example.App${index}`);
-  const startedAt = performance.now();
-  const registry = await startRegistry({ directories: [own] });
-  const ms = performance.now() - startedAt;
-  expect(registry.apps()).toHaveLength(1000);
-  // Reading takes half a second on an idle machine; the limit is higher because test machines are shared.
-  expect(ms).toBeLessThan(3000);
+  expect((await startRegistry({ directories: [own] })).apps()).toHaveLength(1000);
 });
 
 describe("the default folders of a user", () => {

@@ -1,6 +1,5 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener, type Server } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
@@ -19,6 +18,7 @@ import type {
   LoadModelRequest,
 } from "../../../../../src/controller/models/assistant/port.ts";
 import { GatedEngine } from "../../../../support/gated-engine.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const never = new AbortController().signal;
@@ -29,17 +29,16 @@ let calls: ControlTransport;
 let client: ControlClient;
 let server: Server | undefined;
 beforeEach(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), "berth-client-"));
+  dataDir = temporaryFolder("client");
   await mkdir(join(dataDir, "run"));
   calls = new ControlTransport({ dataDir });
   client = new ControlClient({ calls });
 });
-afterEach(async () => {
+afterEach(() => {
   calls[Symbol.dispose]();
   server?.closeAllConnections();
   server?.close();
   server = undefined;
-  await rm(dataDir, { recursive: true, force: true });
 });
 
 /** Starts the assistant's control server on the socket. The test can hold or fail the loads of its engine. */

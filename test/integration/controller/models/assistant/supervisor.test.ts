@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { silentLogger } from "../../../../../src/base/logger.ts";
@@ -16,6 +15,7 @@ import {
   type AssistantSupervisorOptions,
 } from "../../../../../src/controller/models/assistant/assistant-supervisor.ts";
 import { ControlTransport } from "../../../../../src/controller/models/assistant/control-transport.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 import { WAIT_OPTIONS } from "../../../../support/wait-limits.ts";
 
@@ -28,7 +28,7 @@ let events: AssistantEvent[];
 const supervisors: AssistantSupervisor[] = [];
 const others: ChildProcess[] = [];
 beforeEach(() => {
-  dataDir = mkdtempSync(join(tmpdir(), "berth-supervisor-"));
+  dataDir = temporaryFolder("supervisor");
   clock = new VirtualClock();
   calls = new ControlTransport({ dataDir });
   events = [];
@@ -43,7 +43,6 @@ afterEach(async () => {
   }
   for (const child of others.splice(0)) child.kill("SIGKILL");
   calls[Symbol.dispose]();
-  rmSync(dataDir, { recursive: true, force: true });
 });
 
 function options(more: Partial<AssistantSupervisorOptions> = {}): AssistantSupervisorOptions {

@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
-import { mkdtemp, open, rm, truncate, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { open, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { FileHash } from "../../../../../src/controller/models/files/file-hash.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 
 const MIB = 2 ** 20;
 /** The size of a file that is large enough to be hashed in a thread. */
@@ -15,14 +15,10 @@ describe("FileHash", () => {
   let path: string;
   let bytes: Buffer;
 
-  beforeEach(async () => {
-    dir = await mkdtemp(join(tmpdir(), "berth-file-hash-"));
+  beforeEach(() => {
+    dir = temporaryFolder("file-hash");
     path = join(dir, "data");
     bytes = randomBytes(SIZE);
-  });
-
-  afterEach(async () => {
-    await rm(dir, { recursive: true, force: true });
   });
 
   test("follows a file that grows, and returns both digests", async () => {

@@ -1,22 +1,21 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import {
   getTextPosition,
   scanJsonPositions,
 } from "../../../../../src/assistant/agent/manifests/json-positions.ts";
 import { lintManifests } from "../../../../../src/assistant/agent/manifests/lint-manifests.ts";
 import { runCommandLine } from "../../../../support/run-cli.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 import { notesManifest, withSchema } from "../../../../support/tool-manifests.ts";
 
 let root: string;
 
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "berth-lint-"));
+  root = temporaryFolder("lint");
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function write(path: string, text: string): string {
   const file = join(root, path);

@@ -11,12 +11,12 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
 import {
-  createMemoryDirectory,
   MemoryHarness,
   NOTES,
   OTHER,
   unconfinedCaller,
 } from "../../../../support/memory-harness.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 
 async function describeRefusal(call: Promise<unknown>, harness: MemoryHarness): Promise<string> {
   const error: unknown = await call.then(
@@ -138,7 +138,7 @@ it("a wipe rejects if the key cannot be deleted, and is completed as soon as tha
 });
 
 it("a memory directory that cannot be used is reported, and is used again once it is accessible", async () => {
-  const dir = createMemoryDirectory();
+  const dir = temporaryFolder("memory");
   rmSync(dir, { recursive: true });
   writeFileSync(dir, "a file in its place");
   const harness = new MemoryHarness(dir);

@@ -1,6 +1,5 @@
-import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ControlServer } from "../../../../../src/assistant/inference/control/control-server.ts";
@@ -10,6 +9,7 @@ import { ModelFactsCache } from "../../../../../src/assistant/inference/models/m
 import { Residency } from "../../../../../src/assistant/inference/models/residency.ts";
 import { StubEngine } from "../../../../../src/assistant/inference/stub/stub-engine.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const MEBIBYTE = 1024 ** 2;
@@ -18,7 +18,7 @@ let folder: string;
 let control: ControlServer;
 let residency: Residency;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "berth-control-"));
+  folder = temporaryFolder("control");
   const clock = new VirtualClock();
   const engine = new StubEngine({ clock });
   const known = new KnownModels({ folder: undefined, aliases: new Map() });
@@ -53,7 +53,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await control[Symbol.asyncDispose]();
   await residency[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true });
 });
 
 function call(

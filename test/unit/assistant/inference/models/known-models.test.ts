@@ -1,14 +1,13 @@
-import { mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { KnownModels } from "../../../../../src/assistant/inference/models/known-models.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 
 let folder: string;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "berth-known-"));
+beforeEach(() => {
+  folder = temporaryFolder("known");
 });
-afterEach(() => rm(folder, { recursive: true }));
 
 async function files(...names: string[]): Promise<void> {
   for (const name of names) await writeFile(join(folder, name), "");

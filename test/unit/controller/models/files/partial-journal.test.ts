@@ -1,12 +1,12 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import {
   PartialJournal,
   type PartialJournalEntry,
   readPartialJournal,
 } from "../../../../../src/controller/models/files/partial-journal.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 
 const entry = (end: number): PartialJournalEntry => ({
   source: "a".repeat(64),
@@ -20,13 +20,9 @@ describe("the journal of a partial file", () => {
   let dir: string;
   let path: string;
 
-  beforeEach(async () => {
-    dir = await mkdtemp(join(tmpdir(), "berth-journal-"));
+  beforeEach(() => {
+    dir = temporaryFolder("journal");
     path = join(dir, "journal");
-  });
-
-  afterEach(async () => {
-    await rm(dir, { recursive: true, force: true });
   });
 
   it("returns the last entry, even after it is opened again", async () => {

@@ -1,16 +1,15 @@
-import { mkdir, mkdtemp, rm, symlink, utimes, writeFile } from "node:fs/promises";
-import os from "node:os";
+import { mkdir, symlink, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { createResolverHarness } from "../../../../support/hub/resolver-harness.ts";
+import { temporaryFolder } from "../../../../support/temporary-folder.ts";
 
 const sources = createResolverHarness("https://hub.invalid");
 let folder: string;
-beforeEach(async () => {
-  folder = await mkdtemp(path.join(os.tmpdir(), "berth-local-model-"));
+beforeEach(() => {
+  folder = temporaryFolder("local-model");
 });
-afterEach(() => rm(folder, { recursive: true, force: true }));
 
 async function put(name: string, text = "GGUF"): Promise<string> {
   const file = path.join(folder, name);
