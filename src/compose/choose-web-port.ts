@@ -1,12 +1,12 @@
 import { collectScalars, getValue } from "./compose-tree.ts";
 import type { HttpHints, WebPort } from "./http-hints.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
-import { canBeWebPort, getImageWebPort, isUsualWebPort } from "./web-ports.ts";
+import { canBeWebPort, getImageWebPort, isImageWithoutWeb, isUsualWebPort } from "./web-ports.ts";
 
 /**
  * Chooses the HTTP port of a service by evidence, strongest first: labels of a reverse proxy, PORT and the URL of the
  * health check, the known port of the image, usual web ports. Returns undefined without evidence. `published` and
- * `exposed` are TCP ports in the container.
+ * `exposed` are TCP ports in the container, and `datagrams` its published UDP ports.
  */
 export function chooseWebPort(
   conversion: ServiceConversion,
@@ -14,21 +14,29 @@ export function chooseWebPort(
   {
     published,
     exposed,
-  }: { readonly published: readonly number[]; readonly exposed: readonly number[] },
+    datagrams,
+  }: {
+    readonly published: readonly number[];
+    readonly exposed: readonly number[];
+    readonly datagrams: readonly number[];
+  },
 ): WebPort | undefined {
   const given = conversion.options.publicPorts.get(conversion.service);
   if (given !== undefined) return { port: given, evidence: "--public" };
   if (hints.port) return hints.port;
-  const open = [...published, ...exposed];
-  const usual = published.filter(isUsualWebPort);
-  const own = listOwnPorts(conversion).filter(
-    ({ port }) => canBeWebPort(port) && (usual.length === 0 || open.includes(port)),
-  );
-  if (own[0]) return own[0];
   const { image } = conversion.spec;
-  const known = getImageWebPort(image);
   const isRouted =
     hints.domains.length > 0 || conversion.options.publicPorts.has(conversion.service);
+  if (isImageWithoutWeb(image) && !isRouted) return undefined;
+  const open = [...published, ...exposed];
+  // A port that serves UDP too belongs to a protocol such as DNS, syslog or that of a game.
+  const canBeWeb = (port: number) => canBeWebPort(port) && !datagrams.includes(port);
+  const usual = published.filter((port) => isUsualWebPort(port) && canBeWeb(port));
+  const own = listOwnPorts(conversion).filter(
+    ({ port }) => canBeWeb(port) && (usual.length === 0 || open.includes(port)),
+  );
+  if (own[0]) return own[0];
+  const known = getImageWebPort(image);
   if (known !== undefined && (open.includes(known) || (isRouted && open.length === 0))) {
     return { port: known, evidence: `the usual port of ${image}` };
   }

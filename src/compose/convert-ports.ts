@@ -26,6 +26,9 @@ export function convertPorts(
   const web = chooseWebPort(conversion, hints, {
     published: tcp.map(({ container }) => container),
     exposed: exposed.map(({ container }) => container),
+    datagrams: published
+      .filter(({ protocol }) => protocol === "udp")
+      .map(({ container }) => container),
   });
   if (web) conversion.spec.port = web.port;
   for (const { container, node } of exposed) {

@@ -101,6 +101,48 @@ const fullNames: Readonly<Record<string, number | undefined>> = {
   "vaultwarden/server": 80,
 };
 
+/**
+ * Databases, queues, collectors and VPNs, by the last part of their images' names. The numbers of their ports, or the
+ * URLs of their health checks, look like those of a web app.
+ */
+const imagesWithoutWeb: ReadonlySet<string> = new Set([
+  "arangodb",
+  "chroma",
+  "clickhouse",
+  "clickhouse-server",
+  "cockroach",
+  "couchdb",
+  "cp-schema-registry",
+  "dgraph",
+  "dynamodb-local",
+  "elasticsearch",
+  "emqx",
+  "gluetun",
+  "influxdb",
+  "logstash",
+  "loki",
+  "milvus",
+  "neo4j",
+  "opensearch",
+  "opentelemetry-collector",
+  "opentelemetry-collector-contrib",
+  "pulsar",
+  "qdrant",
+  "redpanda",
+  "rethinkdb",
+  "rtpengine",
+  "solr",
+  "surrealdb",
+  "unifi-network-application",
+  "weaviate",
+  "zookeeper",
+]);
+
+/** True for an image whose ports get a domain only if a label or the user asks for one. */
+export function isImageWithoutWeb(image: string | undefined): boolean {
+  return imagesWithoutWeb.has(parseImageName(image).last);
+}
+
 export function isUsualWebPort(port: number): boolean {
   return usualWebPorts.has(port);
 }
@@ -110,11 +152,20 @@ export function canBeWebPort(port: number): boolean {
   return port >= 1 && port <= 65_535 && !otherPorts.has(port) && !httpsPorts.has(port);
 }
 
-/** Returns the port on which a well-known image serves HTTP; undefined for any other image. */
+/**
+ * Returns the port on which a well-known image serves HTTP; undefined for any other image, and for variants with
+ * PHP-FPM, which need a web server in front of them.
+ */
 export function getImageWebPort(image: string | undefined): number | undefined {
-  const parts = (image ?? "").replace(/@.*$/, "").split("/");
-  const last = (parts.pop() ?? "").replace(/:.*$/, "").toLowerCase();
-  const owned = `${parts.pop() ?? ""}/${last}`;
+  const { owner, last, tag } = parseImageName(image);
+  if (/(?:^|-)fpm(?:-|$)/.test(tag)) return undefined;
+  const owned = `${owner}/${last}`;
   if (Object.hasOwn(fullNames, owned)) return fullNames[owned];
   return Object.hasOwn(imagePorts, last) ? imagePorts[last] : undefined;
+}
+
+function parseImageName(image = ""): { owner: string; last: string; tag: string } {
+  const parts = image.replace(/@.*$/, "").split("/");
+  const [last = "", tag = ""] = (parts.pop() ?? "").toLowerCase().split(":");
+  return { owner: parts.pop() ?? "", last, tag };
 }

@@ -366,6 +366,43 @@ test.each([
   expect(app(body).result.findings).toContainEqual(expect.objectContaining({ line: 4, message }));
 });
 
+test.each([
+  ["logstash:7.16.1", "5000:5000", ""],
+  ["clickhouse/clickhouse-server:25", "8123:8123", ""],
+  ["elasticsearch:7.16.1", "9200:9200", "healthcheck: { test: curl -f localhost:9200 }"],
+  ["qmcgaw/gluetun", "8080:8080", ""],
+  ["example/dns:1", "5054:5054/tcp", 'expose: ["5054"]\n    environment: { PORT: 5054 }'],
+])(
+  "%s, whose port is not that of a web app, keeps its port %s of the machine, and gets a domain only on request",
+  (image, port, rest) => {
+    const datagrams = image.startsWith("example") ? ', "5054:5054/udp"' : "";
+    const text = `services:\n  app:\n    image: ${image}\n    ports: ["${port}"${datagrams}]\n    ${rest}\n`;
+    const { spec } = importTexts({ "compose.yaml": text }).apps[0]?.manifest ?? {};
+    const number = Number.parseInt(port, 10);
+    expect(spec).not.toHaveProperty("port");
+    expect(spec?.ports).toContainEqual({ host: number, container: number });
+    const requested = importTexts(
+      { "compose.yaml": text },
+      { publicPorts: new Map([["app", number]]) },
+    );
+    expect(requested.apps[0]?.manifest.spec.port).toBe(number);
+  },
+);
+
+test("an image with PHP-FPM, which does not speak HTTP, has no known web port", () => {
+  const text = (image: string) =>
+    `services: { app: { image: "${image}", expose: ["80"], labels: { traefik.enable: "true" } } }`;
+  const findings = (image: string) =>
+    importTexts({ "compose.yaml": text(image) }).findings.map(({ message }) => message);
+  const usual = "is the port of the app, because of the usual port of";
+  expect(findings("matomo:5").join()).toContain(usual);
+  expect(findings("matomo:5-fpm-alpine").join()).not.toContain(usual);
+  expect(
+    importTexts({ "compose.yaml": 'services: { site: { image: "wordpress:php8.3-fpm" } }' })
+      .likelyPublic,
+  ).toBeUndefined();
+});
+
 test("--public gives a service a domain, and the list of what is public gives the reason for each entry", () => {
   const body = 'ports: ["127.0.0.1:3000:3000", "53:53/udp"]';
   const before = app(body).result;
