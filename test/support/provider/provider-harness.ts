@@ -5,7 +5,7 @@ import type {
   ProviderLimits,
 } from "../../../src/assistant/remote/provider-http/port.ts";
 import { ProviderHttpClient } from "../../../src/assistant/remote/provider-http/provider-http-client.ts";
-import { systemClock } from "../../../src/base/clock.ts";
+import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import { CountingClock } from "../counting-clock.ts";
 import { TestProvider, type TestProviderOptions } from "./test-provider.ts";
 
@@ -24,6 +24,8 @@ export interface ProviderHarnessOptions extends TestProviderOptions {
   /** Resolves host names; by default, every name resolves to 127.0.0.1. */
   readonly resolve?: (host: string) => Promise<readonly string[]>;
   readonly ownPorts?: () => ReadonlySet<number>;
+  /** The clock of the client's time limits; by default the real time. */
+  readonly clock?: Clock;
   /** The certificates that clients trust, in addition to that of the provider. */
   readonly trusted?: readonly string[];
 }
@@ -43,7 +45,7 @@ export const createChatBody = (text: string, more: object = {}) => ({
 export class ProviderHarness implements AsyncDisposable {
   readonly provider: TestProvider;
   readonly http: ProviderHttpClient;
-  readonly clock = new CountingClock();
+  readonly clock: CountingClock;
 
   static async start(options: ProviderHarnessOptions = {}): Promise<ProviderHarness> {
     return new ProviderHarness(await TestProvider.start(options), options);
@@ -51,6 +53,7 @@ export class ProviderHarness implements AsyncDisposable {
 
   private constructor(provider: TestProvider, options: ProviderHarnessOptions) {
     this.provider = provider;
+    this.clock = new CountingClock(options.clock);
     this.http = new ProviderHttpClient({
       addresses: new ProviderAddresses({
         ownPorts: options.ownPorts ?? (() => new Set()),

@@ -389,14 +389,17 @@ test.each([
   },
 );
 
+/** Returns the messages for a service that a proxy routes, and that exposes port 80. */
+function messagesFor(image: string): string[] {
+  const service = { image, expose: ["80"], labels: { "traefik.enable": "true" } };
+  const text = JSON.stringify({ services: { app: service } });
+  return importTexts({ "compose.yaml": text }).findings.map(({ message }) => message);
+}
+
 test("an image with PHP-FPM, which does not speak HTTP, has no known web port", () => {
-  const text = (image: string) =>
-    `services: { app: { image: "${image}", expose: ["80"], labels: { traefik.enable: "true" } } }`;
-  const findings = (image: string) =>
-    importTexts({ "compose.yaml": text(image) }).findings.map(({ message }) => message);
   const usual = "is the port of the app, because of the usual port of";
-  expect(findings("matomo:5").join()).toContain(usual);
-  expect(findings("matomo:5-fpm-alpine").join()).not.toContain(usual);
+  expect(messagesFor("matomo:5").join()).toContain(usual);
+  expect(messagesFor("matomo:5-fpm-alpine").join()).not.toContain(usual);
   expect(
     importTexts({ "compose.yaml": 'services: { site: { image: "wordpress:php8.3-fpm" } }' })
       .likelyPublic,

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { createGzip } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { catchAssistantError } from "../../../../support/provider/catch-assistant-error.ts";
 import {
   createChatBody,
@@ -10,6 +10,7 @@ import {
   readText,
 } from "../../../../support/provider/provider-harness.ts";
 import { redirect } from "../../../../support/provider/scripted-response.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const BOMB_BYTES = 256 * 2 ** 20;
 
@@ -164,46 +165,64 @@ describe.each([
   );
 
   it("an answer is no longer awaited if its head does not arrive or never ends", async () => {
-    harness.provider.next({ type: "hang" });
-    expect(await catchAssistantError(harness.open({ limits: { headMs: 30 } }))).toMatchObject({
-      code: "timeout",
-      message: "the provider acme has sent nothing for 0.03 s",
-    });
-    raw("HTTP/1.1 103 Early Hints\r\n\r\n");
-    expect(await catchAssistantError(harness.open({ limits: { headMs: 30 } }))).toMatchObject({
-      code: "timeout",
-    });
-    await harness.untilQuiet();
-    expect(harness.clock.pending).toBe(0);
+    const { patient, clock } = await startPatient(tls);
+    for (const turn of [
+      { type: "hang" },
+      { type: "raw", bytes: "HTTP/1.1 103 Early Hints\r\n\r\n", afterwards: "hang" },
+    ] as const) {
+      patient.provider.next(turn);
+      const before = patient.provider.requests.length;
+      const failing = catchAssistantError(patient.open({ limits: { headMs: 30 } }));
+      await patient.provider.until(({ requests }) => requests.length > before);
+      await clock.advance(30);
+      expect(await failing).toMatchObject({
+        code: "timeout",
+        message: "the provider acme has sent nothing for 0.03 s",
+      });
+    }
+    await patient.untilQuiet();
+    expect(patient.clock.pending).toBe(0);
   });
 
   it("an answer fails when its body stops arriving, after the received data was yielded", async () => {
-    harness.provider.next({
+    const { patient, clock } = await startPatient(tls);
+    patient.provider.next({
       type: "chat",
       text: ["one", "two"],
       afterwards: { after: 1, do: "hang" },
     });
-    const answer = await harness.open({ limits: { silentMs: 30 } });
+    const answer = await patient.open({ limits: { silentMs: 30 } });
     let seen = "";
-    const error = await catchAssistantError(
+    const failing = catchAssistantError(
       (async () => {
         for await (const piece of answer.body()) seen += Buffer.from(piece).toString();
       })(),
     );
+    await expect.poll(() => seen).toContain('"content":"one"');
+    await clock.advance(30);
 
-    expect(error.code).toBe("timeout");
-    expect(seen).toContain('"content":"one"');
-    await harness.untilQuiet();
-    expect(harness.clock.pending).toBe(0);
+    expect((await failing).code).toBe("timeout");
+    await patient.untilQuiet();
+    expect(patient.clock.pending).toBe(0);
   });
 
   it("an answer may arrive slowly, and may be read slowly", async () => {
-    harness.provider.next({ type: "chat", text: ["a", "b", "c", "d"], before: shortWhile });
-    const slow = await harness.text({ limits: { silentMs: 1_000, headMs: 1_000 } });
-    const answer = await harness.open({ limits: { silentMs: 20 } });
-    await shortWhile();
+    const { patient, clock } = await startPatient(tls);
+    let seen = "";
+    const text = ["a", "b", "c", "d"];
+    // Each piece is sent shortly before the limit, which counts from the arrival of the previous one.
+    const before = async (piece: number) => {
+      const previous = piece === 0 ? '"role":"assistant"' : `"content":"${text[piece - 1]}"`;
+      await expect.poll(() => seen).toContain(previous);
+      await clock.advance(900);
+    };
+    patient.provider.next({ type: "chat", text, before });
+    const slow = await patient.open({ limits: { silentMs: 1_000, headMs: 1_000 } });
+    for await (const piece of slow.body()) seen += Buffer.from(piece).toString();
+    const answer = await patient.open({ limits: { silentMs: 20 } });
+    await clock.advance(10_000);
 
-    expect(slow).toContain("[DONE]");
+    expect(seen).toContain("[DONE]");
     expect(await readText(answer)).toContain("[DONE]");
   });
 
@@ -294,6 +313,14 @@ describe.each([
     }
   });
 });
+
+/** Starts a provider, and a client whose time limits only count when the test advances the clock. */
+async function startPatient(tls: boolean) {
+  const clock = new VirtualClock();
+  const patient = await ProviderHarness.start({ tls, clock });
+  onTestFinished(() => patient[Symbol.asyncDispose]());
+  return { patient, clock };
+}
 
 function shortWhile(): Promise<void> {
   return new Promise((resolve) => {
