@@ -106,7 +106,7 @@ test("invalid input on the socket gets a clear error, and the server keeps runni
   expect(await raw(api, `GET / HTTP/1.1\r\nHost: x\r\nX: ${"y".repeat(100_000)}\r\n\r\n`)).toMatch(
     /^HTTP\/1\.1 431 [\s\S]*"error"/,
   );
-  expect(await berth.client.health()).toMatchObject({ status: "ok" });
+  await expect.poll(() => berth.client.health()).toMatchObject({ status: "ok" });
   expect((await berth.client.apps.list()).total).toBe(0);
   expect(berth.output).not.toContain(token);
   expect(berth.output).not.toMatch(/uncaught|unhandled/i);
@@ -165,7 +165,7 @@ test("any invalid file in the specs folder is reported with file, line and colum
   // The corrected file is applied, and the invalid files have deleted nothing.
   await berth.write("unknown.yaml", appFile("bad", { image: SHELL, running: false }));
   await berth.waitForApp("bad", "it is there", () => true);
-  expect(await berth.client.health()).toMatchObject({ status: "ok" });
+  await expect.poll(() => berth.client.health()).toMatchObject({ status: "ok" });
 });
 
 function isError(text: string): boolean {

@@ -67,7 +67,7 @@ test("a second server on the same data directory is refused, and the error names
   expect(second.stderr).toContain("--data-dir");
   expect(second.stderr).not.toMatch(/\n\s+at /);
   expect(second.stdout).toBe("");
-  expect(await berth.client.health()).toMatchObject({ status: "ok" });
+  await expect.poll(() => berth.client.health()).toMatchObject({ status: "ok" });
   // The command line still finds the address and the token of the first server.
   expect((await berth.cli(["get", "apps"])).code).toBe(0);
 
@@ -190,7 +190,7 @@ test("the password is generated once, shown once, and accepted; guessing is slow
   expect(password.length).toBeGreaterThan(15);
   const anybody = createClient({ baseUrl: berth.ready.api });
   await expect(anybody.apps.list()).rejects.toMatchObject({ status: 401 });
-  expect(await anybody.health()).toMatchObject({ status: "ok" });
+  await expect.poll(() => anybody.health()).toMatchObject({ status: "ok" });
   expect((await anybody.templates.list()).total).toBeGreaterThan(11);
 
   const { token, token_type, expires_in } = await anybody.auth.login(password);
@@ -256,10 +256,12 @@ test("the server starts without an engine, reports the missing engine, and start
   await using berth = await BerthProcess.open({
     dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
   });
-  expect(await berth.client.health()).toMatchObject({
-    status: "degraded",
-    runtime: "disconnected",
-  });
+  await expect
+    .poll(() => berth.client.health())
+    .toMatchObject({
+      status: "degraded",
+      runtime: "disconnected",
+    });
   await berth.client.apps.create({ name: "waits", ...web });
   const app = await berth.waitForApp(
     "waits",

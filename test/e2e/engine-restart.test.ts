@@ -15,7 +15,7 @@ test("while the engine is away the state of every app is Unknown; when the engin
   await Promise.all(names.map((name) => client.apps.create({ name, ...web }, { wait: true })));
   await client.apps.stop("stopped", { wait: true });
   const same = await berth.container("same");
-  expect(await client.health()).toMatchObject({ status: "ok", runtime: "connected" });
+  await expect.poll(() => client.health()).toMatchObject({ status: "ok", runtime: "connected" });
 
   await engine.stop();
   await berth.until("the loss is noticed", async () => {
