@@ -92,7 +92,9 @@ describe("calls over D-Bus", () => {
     const error = await raw.errorOf({ ...call, body: [app, "key"] });
     expect(error.name).toBe("dev.assistant.Error.Failed");
     expect(error.text).not.toMatch(/canary|\/|Error|\bat /);
-    expect(harness.logged.slice(before)).toMatchObject([{ level: "error", member: "MemoryGet" }]);
+    expect(harness.logged.slice(before)).toMatchObject([
+      { level: "error", fields: { member: "MemoryGet" } },
+    ]);
   });
 
   test("values that do not match the introspection XML are not sent", async () => {

@@ -2,7 +2,6 @@ import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from "fas
 import { Registry } from "prom-client";
 import { createApiServer } from "../../src/api/api-server.ts";
 import type { Clock } from "../../src/base/clock.ts";
-import type { LogFields, Logger } from "../../src/base/logger.ts";
 import type { ConfigValue } from "../../src/config/config.ts";
 import type { Ingress } from "../../src/controller/ingress/port.ts";
 import { WebhookSender } from "../../src/controller/notifications/webhook-sender.ts";
@@ -14,6 +13,7 @@ import type { StoreOptions } from "../../src/store/sqlite-store.ts";
 import type { Store, TokenScope } from "../../src/store/store.ts";
 import { FakeBuildControl } from "./fake-build-control.ts";
 import { FakeControlPlane } from "./fake-control-plane.ts";
+import { createRecordingLogger, type LogEntry } from "./recording-logger.ts";
 import { openTestStore } from "./test-store.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
@@ -21,28 +21,6 @@ interface FakeIngressState {
   mode: Ingress["mode"];
   state: Ingress["state"];
   api: Ingress["api"];
-}
-
-interface LogEntry {
-  readonly level: string;
-  readonly fields: LogFields;
-  readonly message: string;
-}
-
-/** Creates a logger that records its entries for assertions. */
-function createRecordingLogger(): { logger: Logger; entries: LogEntry[] } {
-  const entries: LogEntry[] = [];
-  const log = (level: string) => (fields: LogFields, message: string) => {
-    entries.push({ level, fields, message });
-  };
-  const logger: Logger = {
-    debug: log("debug"),
-    info: log("info"),
-    warn: log("warn"),
-    error: log("error"),
-    child: () => logger,
-  };
-  return { logger, entries };
 }
 
 export interface TestApi extends AsyncDisposable {
@@ -91,7 +69,8 @@ export async function openTestApi(
     state: () => ({ ready: false, message: "is off" }),
     api: () => undefined,
   };
-  const { logger, entries } = createRecordingLogger();
+  const entries: LogEntry[] = [];
+  const logger = createRecordingLogger(entries);
   const metrics = new Registry();
   const clock = options.clock ?? opened.clock;
   const webhooks = new WebhookSender({

@@ -2,27 +2,22 @@ import { type OpenBus, type OpenBusOptions, openBus } from "../../src/assistant/
 import type { BusMethod, ServedInterface } from "../../src/assistant/bus/port.ts";
 import type { ContextService } from "../../src/assistant/context/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import type { LogFields, Logger } from "../../src/base/logger.ts";
+import { createRecordingLogger, type LogEntry } from "./recording-logger.ts";
 import { TestSessionBus } from "./test-session-bus.ts";
 
 export const DAEMON_NAME = "dev.assistant.Context1";
 export const CONTEXT_PATH = "/dev/assistant/Context1";
 export const CONTEXT = "dev.assistant.Context1";
 
-export interface LogLine extends LogFields {
-  readonly level: string;
-  readonly message: string;
-}
-
 /** A private bus, and a connection of the daemon to it that exports objects of the test. */
 export class BusHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly daemon: OpenBus;
-  readonly logged: readonly LogLine[];
+  readonly logged: readonly LogEntry[];
 
   static async start(options: Partial<OpenBusOptions> = {}): Promise<BusHarness> {
     const bus = await TestSessionBus.start();
-    const logged: LogLine[] = [];
+    const logged: LogEntry[] = [];
     const daemon = await openBus({
       address: bus.address,
       logger: createRecordingLogger(logged),
@@ -32,7 +27,7 @@ export class BusHarness implements AsyncDisposable {
     return new BusHarness(bus, daemon, logged);
   }
 
-  private constructor(bus: TestSessionBus, daemon: OpenBus, logged: readonly LogLine[]) {
+  private constructor(bus: TestSessionBus, daemon: OpenBus, logged: readonly LogEntry[]) {
     this.bus = bus;
     this.daemon = daemon;
     this.logged = logged;
@@ -91,18 +86,4 @@ export function createFakeContextService(methods: Partial<ContextService> = {}):
     },
     ...methods,
   };
-}
-
-export function createRecordingLogger(logged: LogLine[]): Logger {
-  const record = (level: string) => (fields: LogFields, message: string) => {
-    logged.push({ ...fields, level, message });
-  };
-  const logger: Logger = {
-    debug: record("debug"),
-    info: record("info"),
-    warn: record("warn"),
-    error: record("error"),
-    child: () => logger,
-  };
-  return logger;
 }

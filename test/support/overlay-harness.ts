@@ -24,8 +24,9 @@ import type { OverlayUi, SummonOptions } from "../../src/assistant/overlay/ui/po
 import { Consent } from "../../src/assistant/remote/consent.ts";
 import type { AgentHarness } from "./agent-harness.ts";
 import { AgentPassHarness, type ModelAnswer } from "./agent-pass-harness.ts";
-import { createFakeContextService, createRecordingLogger, type LogLine } from "./bus-harness.ts";
+import { createFakeContextService } from "./bus-harness.ts";
 import { FakeLedger } from "./fake-ledger.ts";
+import { createRecordingLogger, type LogEntry } from "./recording-logger.ts";
 import { accepted, forever, ScriptedService } from "./scripted-service.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
@@ -161,7 +162,7 @@ export class OverlayHarness implements AsyncDisposable {
   readonly ui = new ScriptedUi();
   readonly consent = new Consent([]);
   readonly events: OverlayEvent[] = [];
-  readonly logged: LogLine[] = [];
+  readonly logged: LogEntry[] = [];
   readonly passTurns: PassTurn[] = [];
   readonly aliases = new Map<string, readonly string[]>();
   readonly providers = new Map([

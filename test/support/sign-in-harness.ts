@@ -3,8 +3,8 @@ import type { BuiltInProvider, LoginDetail } from "../../src/assistant/remote/po
 import { OAuthSignIns } from "../../src/assistant/remote/sign-in/sign-ins.ts";
 import type { Credential, OAuthSession } from "../../src/assistant/remote/vault/port.ts";
 import { type Clock, systemClock } from "../../src/base/clock.ts";
-import type { LogFields, Logger } from "../../src/base/logger.ts";
 import type { SignInConfig } from "../../src/config/sign-in-config.ts";
+import { createRecordingLogger, type LogEntry } from "./recording-logger.ts";
 
 export interface SignInHarnessOptions {
   readonly openrouter?: SignInConfig["openrouter"];
@@ -20,8 +20,7 @@ const NOWHERE = "http://127.0.0.1:9";
 export class SignInHarness implements AsyncDisposable {
   readonly ends: { readonly provider: BuiltInProvider; readonly detail: LoginDetail }[] = [];
   readonly kept: Credential[] = [];
-  /** The whole log as text. */
-  log = "";
+  readonly #logged: LogEntry[] = [];
   /** Called before a session is stored. */
   beforeKeeping: () => Promise<void> = () => Promise.resolve();
   readonly signIns: OAuthSignIns;
@@ -42,7 +41,7 @@ export class SignInHarness implements AsyncDisposable {
         },
       },
       clock: clock ?? systemClock,
-      logger: this.#logger(),
+      logger: createRecordingLogger(this.#logged),
       ...(requestMs === undefined ? {} : { requestMs }),
       sink: {
         keep: async (_provider, credential) => {
@@ -55,6 +54,11 @@ export class SignInHarness implements AsyncDisposable {
         },
       },
     });
+  }
+
+  /** The whole log as text. */
+  get log(): string {
+    return JSON.stringify(this.#logged);
   }
 
   get details(): readonly LoginDetail[] {
@@ -70,20 +74,6 @@ export class SignInHarness implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.signIns[Symbol.asyncDispose]();
-  }
-
-  #logger(): Logger {
-    const note = (fields: LogFields, message: string) => {
-      this.log += `${message} ${JSON.stringify(fields)}\n`;
-    };
-    const logger: Logger = {
-      debug: note,
-      info: note,
-      warn: note,
-      error: note,
-      child: () => logger,
-    };
-    return logger;
   }
 }
 

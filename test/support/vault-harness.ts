@@ -7,7 +7,7 @@ import {
 } from "../../src/assistant/remote/vault/encrypted-vault.ts";
 import type { CredentialOwner } from "../../src/assistant/remote/vault/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import type { LogFields, Logger } from "../../src/base/logger.ts";
+import { createRecordingLogger, type LogEntry } from "./recording-logger.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 
 export const openrouter: CredentialOwner = { id: "openrouter", origin: "https://openrouter.ai" };
@@ -16,7 +16,7 @@ export const mistral: CredentialOwner = { id: "mistral", origin: "https://api.mi
 /** A vault in a real directory, with its log. */
 export class VaultHarness {
   readonly dir: string;
-  readonly logged: unknown[] = [];
+  readonly logged: LogEntry[] = [];
   readonly #options: Partial<EncryptedVaultOptions>;
   #vault: EncryptedVault | undefined;
 
@@ -39,7 +39,7 @@ export class VaultHarness {
       dir: this.dir,
       environment: {},
       clock: systemClock,
-      logger: this.#logger(),
+      logger: createRecordingLogger(this.logged),
       ...this.#options,
       ...changes,
     });
@@ -65,17 +65,5 @@ export class VaultHarness {
     );
     if (!sealed) throw new Error(`there is no credential of ${providerId}`);
     return sealed;
-  }
-
-  #logger(): Logger {
-    const note = (fields: LogFields, message: string) => void this.logged.push(message, fields);
-    const logger: Logger = {
-      debug: note,
-      info: note,
-      warn: note,
-      error: note,
-      child: () => logger,
-    };
-    return logger;
   }
 }

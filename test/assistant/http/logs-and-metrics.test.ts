@@ -1,27 +1,17 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { LogFields, Logger } from "../../../src/base/logger.ts";
 import {
   type InferenceHttpHarness,
   SHORT_WAIT,
   startInferenceHttp,
 } from "../../support/inference-http-harness.ts";
+import { createRecordingLogger, type LogEntry } from "../../support/recording-logger.ts";
 import { accepted } from "../../support/scripted-service.ts";
 
 let harness: InferenceHttpHarness;
-let lines: { level: string; fields: LogFields; message: string }[];
+let lines: LogEntry[];
 beforeEach(async () => {
   lines = [];
-  const at = (level: string) => (fields: LogFields, message: string) => {
-    lines.push({ level, fields, message });
-  };
-  const logger: Logger = {
-    debug: at("debug"),
-    info: at("info"),
-    warn: at("warn"),
-    error: at("error"),
-    child: () => logger,
-  };
-  harness = await startInferenceHttp({ logger });
+  harness = await startInferenceHttp({ logger: createRecordingLogger(lines) });
 });
 afterEach(() => harness[Symbol.asyncDispose]());
 

@@ -3,32 +3,16 @@ import { describe, expect, it } from "vitest";
 import { tokenizeQuery } from "../../../../../src/assistant/agent/discover/lexical-index.ts";
 import { ToolDiscovery } from "../../../../../src/assistant/agent/discover/tool-discovery.ts";
 import { parseBuiltInManifest } from "../../../../../src/assistant/agent/manifests/parse-manifest.ts";
-import type {
-  AppManifest,
-  ToolRegistry,
-} from "../../../../../src/assistant/agent/tool-manifest.ts";
+import type { ToolRegistry } from "../../../../../src/assistant/agent/tool-manifest.ts";
 import type { ContextEmbedder } from "../../../../../src/assistant/context/port.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
+import { FakeRegistry } from "../../../../support/agent-harness.ts";
 import { corpusApps, corpusQueries } from "../../../../support/discover-corpus.ts";
 import { measureDiscovery } from "../../../../support/measure-discovery.ts";
 import { notesManifest } from "../../../../support/tool-manifests.ts";
 import { relevanceOf } from "../../../../support/tool-relevance.ts";
 import { TrigramEmbedder } from "../../../../support/trigram-embedder.ts";
-
-class Registry implements ToolRegistry {
-  version = 1;
-  list: readonly AppManifest[];
-  constructor(list: readonly AppManifest[]) {
-    this.list = list;
-  }
-  apps() {
-    return this.list;
-  }
-  find(appId: string) {
-    return this.list.find((app) => app.appId === appId);
-  }
-}
 
 const { signal } = new AbortController();
 
@@ -37,7 +21,7 @@ function discovery(
   options: { registry?: ToolRegistry; deadlineMs?: number } = {},
 ): ToolDiscovery {
   return new ToolDiscovery({
-    registry: new Registry(corpusApps()),
+    registry: new FakeRegistry(corpusApps()),
     embedder,
     clock: systemClock,
     logger: silentLogger,
@@ -91,7 +75,7 @@ describe("discover", () => {
     );
     const ranked = await Promise.all(
       [twins, twins.toReversed()].map(async (apps) => {
-        const registry = new Registry(apps.toSorted((a, b) => (a.appId < b.appId ? -1 : 1)));
+        const registry = new FakeRegistry(apps.toSorted((a, b) => (a.appId < b.appId ? -1 : 1)));
         const records = await discovery(undefined, { registry }).discover("create", signal);
         return records.map(({ app_id, name }) => `${app_id} ${name}`);
       }),
@@ -101,10 +85,11 @@ describe("discover", () => {
   });
 
   it("builds its index again when the registry has changed", async () => {
-    const registry = new Registry([]);
+    const registry = new FakeRegistry([]);
     const found = discovery(undefined, { registry });
     expect(await namesOf(found, "note")).toEqual([]);
-    registry.list = corpusApps();
+    registry.set(corpusApps());
+    registry.version -= 1;
     expect(await namesOf(found, "note")).toEqual([]);
     registry.version += 1;
     expect(await namesOf(found, "note")).toContain("notes.create");
