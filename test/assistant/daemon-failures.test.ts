@@ -138,7 +138,7 @@ describe("the engine", () => {
       Promise.all(Array.from({ length: count }, (_, index) => cancel(1 + (index % 4))));
     const quiet = async () => {
       await expect
-        .poll(async () => (await daemon.state()).models[0], { timeout: 20_000 })
+        .poll(async () => (await daemon.state()).models[0])
         .toMatchObject({ active: 0, queued: 0 });
     };
     await round(50);
@@ -148,9 +148,7 @@ describe("the engine", () => {
     for (let done = 0; done < STREAMS; done += 50) await round(50);
     await quiet();
     // The client's own keep-alive connections open and close, so a few descriptors more are allowed.
-    await expect
-      .poll(() => openFiles(daemon.pid), { timeout: 20_000 })
-      .toBeLessThanOrEqual((before[0] ?? 0) + 5);
+    await expect.poll(() => openFiles(daemon.pid)).toBeLessThanOrEqual((before[0] ?? 0) + 5);
     expect(await openFiles(engine)).toBe(before[1]);
   });
 });
@@ -259,7 +257,7 @@ describe("the ledger", () => {
       expect(response.headers.get("x-should-retry")).toBe("false");
       expect((await daemon.state()).ledger.ok).toBe(false);
       await rm(filler);
-      await expect.poll(() => chat().then(() => "ok", String), { timeout: 20_000 }).toBe("ok");
+      await expect.poll(() => chat().then(() => "ok", String)).toBe("ok");
       await daemon.stop();
       const verified = await berth(["ledger", "verify", "--data-dir", join(mount, "data")]);
       expect(verified).toMatchObject({ code: 0, stderr: "" });

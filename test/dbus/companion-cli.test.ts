@@ -171,7 +171,7 @@ describe("parked calls", () => {
 describe("berth search and berth memory", () => {
   it("find the user's data", async () => {
     await expect
-      .poll(async () => (await berth("search", "boiler", "pressure")).stdout, { timeout: 30_000 })
+      .poll(async () => (await berth("search", "boiler", "pressure")).stdout)
       .toMatch(/^The boiler\n {2}file:\/\/.*\/Papers\/heating\.md \(papers\)\n {2}.*1\.5 bar/);
     expect((await berth("search", "boiler", "--scope", "work")).stdout).toBe("");
     expect((await berth("search", "--state")).stdout).toMatch(/: 1 document in 1 passage\n/);

@@ -192,7 +192,7 @@ describe("a desktop client", () => {
   });
 
   it("searches the user's data in the scope that it names", async () => {
-    await expect.poll(() => search("0"), { timeout: 30_000 }).toHaveLength(1);
+    await expect.poll(() => search("0")).toHaveLength(1);
     expect(await search("1", "scopes", "as", "1", "home")).toMatchObject([
       { source: "papers", provenance: "file:papers", snippet: expect.stringContaining("1.5 bar") },
     ]);

@@ -88,7 +88,7 @@ describe("the cancellation of a build on Docker", () => {
         stop.signal,
       );
       const outcome = building.catch((error: unknown) => error);
-      await expect.poll(() => processes(seconds), { timeout: 30_000 }).toHaveLength(1);
+      await expect.poll(() => processes(seconds)).toHaveLength(1);
       if (builder === "classic") expect(await containersOf(seconds)).toHaveLength(1);
       const reason = new Error("no longer wanted");
       stop.abort(reason);
@@ -114,7 +114,7 @@ describe("the cancellation of a build on Docker", () => {
         signal,
       );
       const outcome = building.catch((error: unknown) => error);
-      await expect.poll(() => processes(seconds), { timeout: 30_000 }).toHaveLength(1);
+      await expect.poll(() => processes(seconds)).toHaveLength(1);
       proxy.cut();
       expect(await outcome).toMatchObject({ code: "engine_unreachable" });
       await expect.poll(() => processes(seconds)).toEqual([]);

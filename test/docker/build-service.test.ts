@@ -25,6 +25,7 @@ import { trackInstance } from "../support/engine-runs.ts";
 import { GitHttpServer } from "../support/git-http-server.ts";
 import { SHELL } from "../support/images.ts";
 import { randomInstance } from "../support/random-instance.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 const TOKEN = "planted-token-3b9d07";
 const signal = new AbortController().signal;
@@ -144,7 +145,7 @@ describe("a build on the engine", () => {
     }
     expect(seen.at(-1)).toMatch(/^==> cancelled/);
     expect(service.ensure(app, source)).toMatchObject({ reason: "BuildCancelled", terminal: true });
-    await vi.waitFor(async () => expect(await sleeping("4321")).toBe(0), { timeout: 20_000 });
+    await vi.waitFor(async () => expect(await sleeping("4321")).toBe(0), WAIT_OPTIONS);
   });
 
   test.each(["cancelled", "superseded"] as const)(
@@ -188,14 +189,14 @@ describe("a build on the engine", () => {
     service = newService({ limits: { ...limits, timeoutMs: 3_000 } });
     await push({ Dockerfile: `FROM ${SHELL}\nRUN sleep 4322\n` });
     expect(await built(apply("web"))).toMatchObject({ reason: "BuildTimedOut", terminal: true });
-    await vi.waitFor(async () => expect(await sleeping("4322")).toBe(0), { timeout: 20_000 });
+    await vi.waitFor(async () => expect(await sleeping("4322")).toBe(0), WAIT_OPTIONS);
   });
 
   test("is superseded by a newer build", async () => {
     await push({ Dockerfile: `FROM ${SHELL}\nRUN echo working; sleep 4323\n` });
     const old = apply("web");
     service.ensure(old, await resolved(old));
-    await vi.waitFor(async () => expect(await lines(1)).toContain("working"), { timeout: 20_000 });
+    await vi.waitFor(async () => expect(await lines(1)).toContain("working"), WAIT_OPTIONS);
     await push({ Dockerfile: `FROM ${SHELL}\nRUN true\n` });
     const app = apply("web", undefined, { "berth.dev/deployed-at": "2030-01-01T00:00:00Z" });
     expect(await built(app)).toEqual({ type: "succeeded", id: 2 });
@@ -210,7 +211,7 @@ describe("a build on the engine", () => {
     const app = apply("web");
     const source = await resolved(app);
     service.ensure(app, source);
-    await vi.waitFor(async () => expect(await lines(1)).toContain("working"), { timeout: 20_000 });
+    await vi.waitFor(async () => expect(await lines(1)).toContain("working"), WAIT_OPTIONS);
     await service[Symbol.asyncDispose]();
     expect(store.builds.get(1)?.state).toBe("abandoned");
     await push({ Dockerfile: `FROM ${SHELL}\nRUN true\n` });
@@ -219,7 +220,7 @@ describe("a build on the engine", () => {
     // A newer commit was pushed but not deployed, so the same commit is built again.
     expect(await resolved(app)).toEqual(source);
     service.ensure(app, source);
-    await vi.waitFor(async () => expect(await lines(2)).toContain("working"), { timeout: 20_000 });
+    await vi.waitFor(async () => expect(await lines(2)).toContain("working"), WAIT_OPTIONS);
     expect(await service.cancel(2)).toBe(true);
   });
 
@@ -250,8 +251,8 @@ describe("image collection on the engine", () => {
     }
     const [used, old, newest] = images;
     const kept = [used, newest].map(String).toSorted();
-    await expect.poll(tags, { timeout: 20_000 }).toEqual(kept);
-    await expect.poll(owned, { timeout: 20_000 }).toEqual(kept);
+    await expect.poll(tags).toEqual(kept);
+    await expect.poll(owned).toEqual(kept);
     expect(kept).not.toContain(old);
     expect(await runtime.inspectImage(SHELL, signal)).toBeDefined();
   });
@@ -297,14 +298,11 @@ function push(files: Readonly<Record<string, string>>): Promise<string> {
 }
 
 async function resolved(app: Resource<"App">): Promise<ResolvedSource> {
-  return vi.waitFor(
-    () => {
-      const state = service.source(app);
-      if (state.type !== "resolved") throw new Error(`the source is ${JSON.stringify(state)}`);
-      return { revision: state.revision, image: state.image };
-    },
-    { timeout: 20_000 },
-  );
+  return vi.waitFor(() => {
+    const state = service.source(app);
+    if (state.type !== "resolved") throw new Error(`the source is ${JSON.stringify(state)}`);
+    return { revision: state.revision, image: state.image };
+  }, WAIT_OPTIONS);
 }
 
 async function ended(app: Resource<"App">, source: ResolvedSource): Promise<BuildState> {

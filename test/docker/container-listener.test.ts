@@ -94,7 +94,7 @@ async function open(): Promise<void> {
     mode: "replace",
     spec,
   });
-  await expect.poll(() => doors.getUnavailableReason(), { timeout: 30_000 }).toBeNull();
+  await expect.poll(() => doors.getUnavailableReason()).toBeNull();
 }
 
 /** Returns the output of the client program in a container on the given network. */
@@ -216,8 +216,6 @@ describe("clients that are not containers", () => {
     await open();
     const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
     store.delete("App", "asker", { actor: { name: "test" }, manager: "api" });
-    await expect
-      .poll(() => tryConnect(gateway ?? "", doors.port), { timeout: 30_000 })
-      .toBe("refused");
+    await expect.poll(() => tryConnect(gateway ?? "", doors.port)).toBe("refused");
   });
 });

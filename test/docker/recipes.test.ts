@@ -15,6 +15,7 @@ import { TreeReader } from "../../src/source-tree/tree-reader.ts";
 import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
 import { sweep } from "../support/engine-runs.ts";
 import { randomInstance } from "../support/random-instance.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 /** An image with this machine's Node and Caddy, a shell, and substitutes for package managers and compilers. */
 const BASE = "berth.test/recipe-base:1";
@@ -128,7 +129,7 @@ async function run(Image: string) {
           () => true,
           () => false,
         ),
-      { timeout: 30_000 },
+      WAIT_OPTIONS,
     )
     .toBe(true);
   const body = (path: string) => get(path).then((answer) => answer.text());

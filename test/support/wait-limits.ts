@@ -3,7 +3,7 @@
  * has the same timeout, from `vitest.config.ts`. On a machine that runs other test files concurrently, even
  * immediate events may take seconds.
  */
-export const WAIT_OPTIONS = { timeout: 15_000 } as const;
+export const WAIT_OPTIONS = { timeout: 45_000 } as const;
 
 /** A limit in milliseconds that bounded work does not reach on any machine. Unbounded work exceeds it by minutes. */
 export const UNBOUNDED_AFTER_MS = 30_000;

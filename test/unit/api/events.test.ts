@@ -9,6 +9,7 @@ import {
   readErrorBody,
   type TestApi,
 } from "../../support/api-harness.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 let api: TestApi;
 let base: string;
@@ -130,7 +131,7 @@ describe("the stream of changes", () => {
       // Records ten events at a time, because querying the open streams takes longer than sending one event.
       for (let count = 0; count < 10; count += 1) record("web", `${written++} ${filler}`);
       if (written > 2_000) throw new Error(`still open after ${written} events`);
-      await expect.poll(() => reader.items.length, { interval: 1, timeout: 10_000 }).toBe(written);
+      await expect.poll(() => reader.items.length, { ...WAIT_OPTIONS, interval: 1 }).toBe(written);
     }
     // The buffers of the kernel hold some megabytes; the buffer of Berth itself is bounded.
     expect(JSON.stringify(reader.items).length).toBeLessThan(24 * 1024 * 1024);

@@ -5,6 +5,7 @@ import { BerthError } from "../../../src/base/errors.ts";
 import { createClient } from "../../../src/client/rest/client.ts";
 import type { AppLogLine } from "../../../src/controller/port.ts";
 import { openTestApi, putApp, readErrorBody, type TestApi } from "../../support/api-harness.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -122,7 +123,7 @@ describe("following logs", () => {
           before = produced;
           return isStill;
         },
-        { interval: 300, timeout: 15_000 },
+        { ...WAIT_OPTIONS, interval: 300 },
       )
       .toBe(true);
     expect(produced).toBeLessThan(5_000);

@@ -8,6 +8,7 @@ import {
 } from "../../../../support/fake-openid-provider.ts";
 import { TestProvider } from "../../../../support/provider/test-provider.ts";
 import { SignInHarness } from "../../../../support/sign-in-harness.ts";
+import { WAIT_OPTIONS } from "../../../../support/wait-limits.ts";
 
 /** The time limit for answers, which is long enough for a server on the same machine under load. */
 const IMPATIENT_MS = 800;
@@ -286,7 +287,7 @@ it("a sign-in ends at once when it is cancelled during the exchange", async () =
   provider.instead.set("/token", (response) => void waiting.push(response));
   const back = await provider.authorize(await harness.signIns.begin("huggingface"));
   const page = fetch(back);
-  await vi.waitFor(() => expect(waiting).toHaveLength(1), { timeout: 15_000 });
+  await vi.waitFor(() => expect(waiting).toHaveLength(1), WAIT_OPTIONS);
   harness.signIns.cancel("huggingface");
   expect(harness.details).toEqual(["cancelled"]);
   expect(await (await page).text()).toContain("was cancelled");
