@@ -110,7 +110,7 @@ export class AppAdmission {
         locateClaim(spec, claim),
         `${formatClaim(taken.claim)} belongs to the app "${owner}" already`,
         {
-          hint: `choose another domain or ingress.pathPrefix, or take it from "${owner}" first`,
+          hint: `choose another domain or ingress.pathPrefix, or remove the domain from the spec of "${owner}" first`,
           details: { app: owner, domain: claim.domain },
         },
       );

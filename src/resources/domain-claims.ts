@@ -154,7 +154,7 @@ export function describeLostClaim({ owner, ownerClaim, ...claim }: ConflictingCl
   if (ownerClaim?.redirects)
     return `${text} belongs to the app ${owner}, which is older and redirects all of ${ownerClaim.domain}: choose another domain, or remove the redirect from ${owner}`;
   if (ownerClaim)
-    return `${text} cannot be redirected: ${formatClaim(ownerClaim)} belongs to the app ${owner}, which is older. Redirect another domain, or take it from ${owner}`;
+    return `${text} cannot be redirected: ${formatClaim(ownerClaim)} belongs to the app ${owner}, which is older. Redirect another domain, or remove the domain from the spec of ${owner}`;
   return `${text} belongs to the app ${owner}, which is older: choose another domain or pathPrefix, or delete ${owner}`;
 }
 

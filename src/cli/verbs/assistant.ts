@@ -130,7 +130,7 @@ function addUninstall(assistant: Command, cli: Cli): void {
 function assertLocal(cli: Cli): void {
   if (cli.globals.url !== undefined)
     throw new UsageError(
-      "assistant starts a daemon on this machine; --url names a server elsewhere",
+      "`berth assistant` starts a daemon on this machine, and cannot be used with --url",
     );
 }
 

@@ -43,7 +43,7 @@ export interface ResolvedRun extends RunState {
   readonly resolveInput: ResolveAppInput;
 }
 
-/** A run whose spec resolves to a version, and whose containers have been observed. */
+/** The state of a reconcile that knows the wanted version of the App, and has observed its containers. */
 export interface ObservedRun extends ResolvedRun {
   readonly desired: DesiredApp;
   readonly recovery: EngineRecovery;

@@ -80,7 +80,7 @@ describe("a domain of two Apps", () => {
       "x.test/api belongs to the app a, which is older and redirects all of x.test: choose another domain, or remove the redirect from a",
     );
     expect(messageForB(app("a", 1, below), app("b", 2, redirecting))).toBe(
-      "x.test cannot be redirected: x.test/api belongs to the app a, which is older. Redirect another domain, or take it from a",
+      "x.test cannot be redirected: x.test/api belongs to the app a, which is older. Redirect another domain, or remove the domain from the spec of a",
     );
     expect(
       losers(app("a", 1, { ...below, ingress: { ...below.ingress, ...redirecting.ingress } })),

@@ -367,7 +367,7 @@ describe("an app of a file that conflicts with other apps", () => {
     await harness.scan();
     expect(harness.fileState("a.yaml")).toBe("applied");
     expect(harness.fileState("b.yaml")).toBe(
-      'conflict\n7:3 shop.example.org belongs to the app "one" already (choose another domain or ingress.pathPrefix, or take it from "one" first)',
+      'conflict\n7:3 shop.example.org belongs to the app "one" already (choose another domain or ingress.pathPrefix, or remove the domain from the spec of "one" first)',
     );
     expect(harness.resourceNames).toEqual(["App/one"]);
     expect(harness.eventsOf("SpecConflict")).toHaveLength(1);
