@@ -27,9 +27,8 @@ export interface Listing {
 }
 
 export function createListing<T>(input: ListingInput<T>): Listing {
-  const comparedColumns = [...input.columns, ...(input.wideColumns ?? [])].filter(
-    (column) => column.isVolatile !== true,
-  );
+  const allColumns = [...input.columns, ...(input.wideColumns ?? [])];
+  const comparedColumns = allColumns.filter((column) => column.isVolatile !== true);
   return {
     names: input.rows.map(input.name),
     fingerprints: input.rows.map((row) =>
@@ -37,12 +36,17 @@ export function createListing<T>(input: ListingInput<T>): Listing {
     ),
     document: input.document,
     empty: input.empty,
-    table: (format, width, widthsMin) =>
-      formatTable(
-        input.rows,
-        format === "wide" ? [...input.columns, ...(input.wideColumns ?? [])] : input.columns,
-        { width, ...(widthsMin === undefined ? {} : { columnWidthsMin: widthsMin }) },
-      ),
+    table: (format, width, columnWidthsMin) => {
+      // With -o wide the user has asked for all columns.
+      const columns =
+        format === "wide"
+          ? allColumns.map((column) => ({ ...column, dropOrder: undefined }))
+          : input.columns;
+      return formatTable(input.rows, columns, {
+        width,
+        ...(columnWidthsMin === undefined ? {} : { columnWidthsMin }),
+      });
+    },
   };
 }
 

@@ -7,6 +7,8 @@ export interface Column<T> {
   readonly colour?: (text: string, row: T) => string;
   /** If true, the column may shrink on a narrow terminal, where the widest column shrinks first. */
   readonly canShrink?: boolean;
+  /** The column may be left out if shrinking is not enough; the one with the lowest number is left out first. */
+  readonly dropOrder?: number | undefined;
   readonly isRightAligned?: boolean;
   /** True if the value changes by itself, as an age does. --watch ignores such a value. */
   readonly isVolatile?: boolean;
@@ -31,27 +33,32 @@ export function formatTable<T>(
   columns: readonly Column<T>[],
   options: TableOptions = {},
 ): string {
+  const { width: available, columnWidthsMin } = options;
   const cells = rows.map((row) => columns.map((column) => toSingleLine(column.value(row)) || "-"));
   const widths = columns.map((column, index) =>
     Math.max(
       displayWidth(column.header),
-      options.columnWidthsMin?.[index] ?? 0,
+      columnWidthsMin?.[index] ?? 0,
       ...cells.map((row) => displayWidth(row[index] ?? "")),
     ),
   );
-  if (options.width !== undefined) shrinkColumns(widths, columns, options.width);
-  options.columnWidthsMin?.splice(0, widths.length, ...widths);
+  if (available !== undefined) {
+    for (const index of chooseDropped(widths, columns, available)) widths[index] = 0;
+    shrinkColumns(widths, columns, available);
+  }
+  columnWidthsMin?.splice(0, widths.length, ...widths);
 
   const line = (texts: readonly string[], row: T | undefined) =>
     texts
-      .map((text, index) => {
+      .flatMap((text, index) => {
         const column = columns[index];
         const width = widths[index] ?? 0;
+        if (width === 0) return [];
         const cut = truncateToWidth(text, width);
         const padding = " ".repeat(Math.max(0, width - displayWidth(cut)));
         const coloured =
           row !== undefined && column?.colour !== undefined ? column.colour(cut, row) : cut;
-        return column?.isRightAligned === true ? padding + coloured : coloured + padding;
+        return [column?.isRightAligned === true ? padding + coloured : coloured + padding];
       })
       .join(GAP)
       .trimEnd();
@@ -66,14 +73,40 @@ export function formatTable<T>(
   return lines.map((text) => `${text}\n`).join("");
 }
 
+/** Returns the columns to leave out, so that the others fit when they are shrunk as far as possible. */
+function chooseDropped<T>(
+  widths: readonly number[],
+  columns: readonly Column<T>[],
+  available: number,
+): readonly number[] {
+  const dropped: number[] = [];
+  const least = widths.map((width, index) =>
+    columns[index]?.canShrink === true ? Math.min(width, SHRUNK_WIDTH_MIN) : width,
+  );
+  const candidates = [...columns.entries()]
+    .filter(([, { dropOrder }]) => dropOrder !== undefined)
+    .toSorted(([, a], [, b]) => (a.dropOrder ?? 0) - (b.dropOrder ?? 0));
+  for (const [index] of candidates) {
+    if (getTotal(least) <= available) break;
+    least[index] = 0;
+    dropped.push(index);
+  }
+  return dropped;
+}
+
+/** Returns the width of a line. A column of width 0 is left out. */
+function getTotal(widths: readonly number[]): number {
+  const shown = widths.filter((width) => width > 0);
+  return shown.reduce((sum, width) => sum + width, GAP.length * (shown.length - 1));
+}
+
 function shrinkColumns<T>(
   widths: number[],
   columns: readonly Column<T>[],
   available: number,
 ): void {
-  const total = () => widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1));
   for (;;) {
-    const excess = total() - available;
+    const excess = getTotal(widths) - available;
     if (excess <= 0) return;
     let widest = -1;
     for (const [index, column] of columns.entries()) {

@@ -18,9 +18,14 @@ export function createAppListing(
         colour: (text, app) => getStatusColour(colours, app.status)(text),
       },
       { header: "READY", value: (app) => (app.ready ? "yes" : "no") },
-      { header: "IMAGE", value: (app) => app.image, canShrink: true },
-      { header: "URL", value: (app) => app.url ?? "" },
-      { header: "AGE", value: (app) => formatAge(app.created_at, nowMs), isVolatile: true },
+      { header: "IMAGE", value: (app) => app.image, canShrink: true, dropOrder: 1 },
+      { header: "URL", value: (app) => app.url ?? "", dropOrder: 3 },
+      {
+        header: "AGE",
+        value: (app) => formatAge(app.created_at, nowMs),
+        isVolatile: true,
+        dropOrder: 2,
+      },
     ],
     wideColumns: [
       { header: "DOMAINS", value: (app) => app.domains.join(", "), canShrink: true },

@@ -30,8 +30,12 @@ function createConditionColumns({ colours, nowMs }: ViewOptions): Column<Conditi
       value: (row: ConditionView) => row.status,
       colour: (text: string, row: ConditionView) => getConditionColour(row, colours)(text),
     },
-    { header: "REASON", value: (row: ConditionView) => row.reason },
-    { header: "SINCE", value: (row: ConditionView) => formatAge(row.last_transition_time, nowMs) },
+    { header: "REASON", value: (row: ConditionView) => row.reason, dropOrder: 2 },
+    {
+      header: "SINCE",
+      value: (row: ConditionView) => formatAge(row.last_transition_time, nowMs),
+      dropOrder: 1,
+    },
     { header: "MESSAGE", value: (row: ConditionView) => row.message, canShrink: true },
   ];
 }

@@ -60,7 +60,7 @@ function containersText(app: AppDetails, options: ViewOptions): string {
     app.containers,
     [
       { header: "NAME", value: (row) => row.name, canShrink: true },
-      { header: "ROLE", value: (row) => row.role },
+      { header: "ROLE", value: (row) => row.role, dropOrder: 4 },
       {
         header: "STATE",
         value: (row) =>
@@ -71,9 +71,9 @@ function containersText(app: AppDetails, options: ViewOptions): string {
         header: "HEALTHY",
         value: (row) => (row.healthy === null ? "" : row.healthy ? "yes" : "no"),
       },
-      { header: "GENERATION", value: (row) => String(row.generation) },
-      { header: "ADDRESS", value: (row) => row.address ?? "" },
-      { header: "STARTED", value: (row) => formatAge(row.started_at, options.nowMs) },
+      { header: "GENERATION", value: (row) => String(row.generation), dropOrder: 1 },
+      { header: "ADDRESS", value: (row) => row.address ?? "", dropOrder: 3 },
+      { header: "STARTED", value: (row) => formatAge(row.started_at, options.nowMs), dropOrder: 2 },
     ],
     { width: getInnerWidth(options) },
   );
@@ -89,11 +89,15 @@ function revisionsText(revisions: readonly RevisionView[], options: ViewOptions)
         value: (row) => row.state,
         colour: (text, row) => getStatusColour(options.colours, row.state)(text),
       },
-      { header: "IMAGE", value: (row) => row.image ?? "", canShrink: true },
-      { header: "COMMIT", value: (row) => row.source_revision?.slice(0, 12) ?? "" },
-      { header: "BUILD", value: (row) => (row.build_id === null ? "" : String(row.build_id)) },
-      { header: "AGE", value: (row) => formatAge(row.created_at, options.nowMs) },
-      { header: "BY", value: (row) => row.actor },
+      { header: "IMAGE", value: (row) => row.image ?? "", canShrink: true, dropOrder: 4 },
+      { header: "COMMIT", value: (row) => row.source_revision?.slice(0, 12) ?? "", dropOrder: 1 },
+      {
+        header: "BUILD",
+        value: (row) => (row.build_id === null ? "" : String(row.build_id)),
+        dropOrder: 2,
+      },
+      { header: "AGE", value: (row) => formatAge(row.created_at, options.nowMs), dropOrder: 5 },
+      { header: "BY", value: (row) => row.actor, dropOrder: 3 },
       { header: "MESSAGE", value: (row) => formatShortValue(row.message ?? ""), canShrink: true },
     ],
     { width: getInnerWidth(options) },

@@ -15,10 +15,11 @@ export function createEventColumns(
     { header: "LAST SEEN", value: (event) => formatAge(event.last_time, nowMs), isVolatile: true },
     {
       header: "TYPE",
+      dropOrder: 1,
       value: (event) => event.type,
       colour: (text, event) => (event.type === "Warning" ? colours.yellow(text) : text),
     },
-    { header: "REASON", value: (event) => event.reason },
+    { header: "REASON", value: (event) => event.reason, dropOrder: 2 },
     ...(hasObject ? [{ header: "OBJECT", value: formatEventObject }] : []),
     {
       header: "MESSAGE",

@@ -21,7 +21,7 @@ export function createModelListing(models: readonly ModelView[], colours: Colors
     rows: models,
     columns: [
       { header: "NAME", value: (model) => model.name },
-      { header: "ID", value: formatModelId, canShrink: true },
+      { header: "ID", value: formatModelId, canShrink: true, dropOrder: 4 },
       {
         header: "STATUS",
         value: formatModelStatus,
@@ -32,8 +32,8 @@ export function createModelListing(models: readonly ModelView[], colours: Colors
         header: "SIZE",
         value: (model) => (model.size_bytes === null ? "" : formatBytes(model.size_bytes)),
       },
-      { header: "QUANT", value: (model) => model.quantization ?? "" },
-      { header: "CONTEXT", value: (model) => String(model.context_length ?? "") },
+      { header: "QUANT", value: (model) => model.quantization ?? "", dropOrder: 2 },
+      { header: "CONTEXT", value: (model) => String(model.context_length ?? ""), dropOrder: 1 },
       {
         header: "MEMORY",
         value: (model) =>

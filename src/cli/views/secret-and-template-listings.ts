@@ -7,9 +7,14 @@ export function createSecretListing(secrets: readonly SecretView[], nowMs: numbe
     rows: secrets,
     columns: [
       { header: "NAME", value: (secret) => secret.name },
-      { header: "TYPE", value: (secret) => secret.type },
+      { header: "TYPE", value: (secret) => secret.type, dropOrder: 2 },
       { header: "KEYS", value: (secret) => secret.keys.join(", "), canShrink: true },
-      { header: "AGE", value: (secret) => formatAge(secret.created_at, nowMs), isVolatile: true },
+      {
+        header: "AGE",
+        value: (secret) => formatAge(secret.created_at, nowMs),
+        isVolatile: true,
+        dropOrder: 1,
+      },
     ],
     wideColumns: [
       { header: "GENERATION", value: (secret) => String(secret.generation) },
@@ -26,8 +31,8 @@ export function createTemplateListing(templates: readonly TemplateView[]): Listi
     rows: templates,
     columns: [
       { header: "ID", value: (template) => template.id },
-      { header: "NAME", value: (template) => template.name },
-      { header: "CATEGORY", value: (template) => template.category },
+      { header: "NAME", value: (template) => template.name, dropOrder: 2 },
+      { header: "CATEGORY", value: (template) => template.category, dropOrder: 1 },
       { header: "DESCRIPTION", value: (template) => template.description, canShrink: true },
     ],
     wideColumns: [

@@ -87,6 +87,23 @@ describe("tables", () => {
     expect(tiny).toBe(`${"n".repeat(11)}…   ${"t".repeat(11)}…`);
   });
 
+  it("leave out columns in their order if shrinking is not enough, and keep the others", () => {
+    const many: Column<Row>[] = [
+      { header: "NAME", value: (row) => row.name },
+      { header: "SECOND", value: () => "2", dropOrder: 2 },
+      { header: "FIRST", value: () => "1", dropOrder: 1 },
+      { header: "TEXT", value: (row) => row.text, canShrink: true },
+    ];
+    const row = { name: "name", text: "t".repeat(40) };
+    const headAt = (width: number) => formatTable([row], many, { width }).split("\n")[0];
+    expect(headAt(36)).toMatch(/^NAME {3}SECOND {3}FIRST {3}TEXT$/);
+    expect(headAt(35)).toMatch(/^NAME {3}SECOND {3}TEXT$/);
+    expect(headAt(27)).toMatch(/^NAME {3}TEXT$/);
+    expect(headAt(5)).toMatch(/^NAME {3}TEXT$/);
+    const [, line = ""] = formatTable([row], many, { width: 35 }).split("\n");
+    expect(line).toBe(`name   2        ${"t".repeat(18)}…`);
+  });
+
   it('show "-" for an empty cell', () => {
     expect(formatTable([{ name: "a", text: "" }], columns)).toContain("a      -      x");
   });

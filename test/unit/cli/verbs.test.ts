@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { systemClock } from "../../../src/base/clock.ts";
+import { displayWidth } from "../../../src/cli/output/display-width.ts";
 import { APP_FINALIZER } from "../../../src/resources/resource.ts";
 import {
   appStatus,
@@ -567,6 +568,52 @@ describe("secrets", () => {
 });
 
 describe("verbs that show resources", () => {
+  it.each([80, 40])("fit their tables into %i columns", async (columns) => {
+    const { uid, generation } = putApp(api.store, "hello");
+    api.store.revisions.ensure({
+      app: "hello",
+      generation,
+      specHash: "a",
+      spec: { image: "registry.example.org/team/hello:1.2.3" },
+      image: "registry.example.org/team/hello:1.2.3",
+      imageId: null,
+    });
+    const container = {
+      id: "1",
+      name: "berth-405e509d-hello-1234abcd-0",
+      replica: 0,
+      generation,
+      role: "active",
+      state: "running",
+      healthy: true,
+      exitCode: null,
+      startedAt: "2030-01-01T00:00:00Z",
+      image: "bb:1",
+      imageId: "sha256:1",
+      address: "10.213.104.200:8080",
+    } as const;
+    api.store.setStatus("App", "hello", uid, appStatus(generation, { containers: [container] }));
+    const message = "requests go to 1 container of the new version, and the old one drains";
+    api.store.events.record({
+      kind: "App",
+      name: "hello",
+      type: "Warning",
+      reason: "Switched",
+      message,
+    });
+    for (const verb of ["describe hello", "get apps", "events", "events hello"]) {
+      const lines = (await done(verb, { columns })).split("\n");
+      // The fields above the tables wrap like other text.
+      const first = Math.max(
+        0,
+        lines.findIndex((line) => line.includes("Conditions:")),
+      );
+      expect(lines.slice(first).filter((line) => displayWidth(line) > columns)).toEqual([]);
+    }
+    expect(await done("describe hello")).toContain("GENERATION   ADDRESS               STARTED");
+    expect(await done("get apps -o wide", { columns })).toContain("IMAGE");
+  });
+
   it("describe an app with conditions, containers, revisions and events", async () => {
     putApp(api.store, "hello");
     makeReady("hello");
