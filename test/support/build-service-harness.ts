@@ -16,7 +16,7 @@ import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { Resource } from "../../src/resources/resource.ts";
 import { FakeEngine } from "./fake-engine.ts";
 import { FakeRuntime } from "./fake-runtime.ts";
-import { openTestStore, type TestStore } from "./test-store.ts";
+import { applyResource, openTestStore, type TestStore } from "./test-store.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 import { WAIT_OPTIONS } from "./wait-limits.ts";
 
@@ -131,26 +131,11 @@ export class BuildServiceHarness implements AsyncDisposable {
     spec: AppSpec = { source: { git: { url: REPOSITORY, ref: "main" } } },
     annotations: Record<string, string> = {},
   ): Resource<"App"> {
-    return this.store.apply({
-      kind: "App",
-      name,
-      manager: "api",
-      actor: { name: "test", scope: "admin" },
-      mode: "replace",
-      spec,
-      annotations,
-    }).resource;
+    return applyResource(this.store, "App", name, spec, { annotations });
   }
 
   applySecret(name: string, data: Record<string, string>, type?: "registry"): void {
-    this.store.apply({
-      kind: "Secret",
-      name,
-      manager: "api",
-      actor: { name: "test", scope: "admin" },
-      mode: "replace",
-      spec: { data, ...(type ? { type } : {}) },
-    });
+    applyResource(this.store, "Secret", name, { data, ...(type ? { type } : {}) });
   }
 
   /** Waits until the source is resolved. */

@@ -17,6 +17,7 @@ import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeRuntime } from "./fake-runtime.ts";
 import { freePorts } from "./free-port.ts";
+import { applyResource } from "./test-store.ts";
 
 const WAIT = { timeout: 20_000, interval: 20 };
 
@@ -125,25 +126,11 @@ export class CaddyHarness implements AsyncDisposable {
   }
 
   apply(app: string, spec: Partial<AppSpec> = {}): void {
-    this.store.apply({
-      kind: "App",
-      name: app,
-      manager: "api",
-      actor: { name: "test" },
-      mode: "replace",
-      spec: { image: "web:1", port: 8080, ...spec },
-    });
+    applyResource(this.store, "App", app, { image: "web:1", port: 8080, ...spec });
   }
 
   applySecret(name: string, data: Record<string, string>): void {
-    this.store.apply({
-      kind: "Secret",
-      name,
-      manager: "api",
-      actor: { name: "test" },
-      mode: "replace",
-      spec: { data },
-    });
+    applyResource(this.store, "Secret", name, { data });
   }
 
   delete(app: string): void {

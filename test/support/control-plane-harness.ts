@@ -26,6 +26,7 @@ import { FakeEngine, type FakeImage } from "./fake-engine.ts";
 import { FakeIngress } from "./fake-ingress.ts";
 import { FakeAssistant, FakeModelEnvironment, FakeModelFiles, FakeSources } from "./fake-models.ts";
 import { type FakeFaults, FakeRuntime } from "./fake-runtime.ts";
+import { applyResource } from "./test-store.ts";
 import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
 
 /**
@@ -196,15 +197,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     spec: ModelSpec,
     annotations: Readonly<Record<string, string | null>> = {},
   ): void {
-    this.store.apply({
-      kind: "Model",
-      name,
-      manager: "api",
-      actor: { name: "test" },
-      mode: "merge",
-      spec,
-      annotations,
-    });
+    applyResource(this.store, "Model", name, spec, { mode: "merge", annotations });
   }
 
   model(name: string) {
@@ -231,29 +224,17 @@ export class ControlPlaneHarness implements AsyncDisposable {
     this.store.apply({ kind: "App", name, manager: "api", actor, mode: "merge", ...patch });
   }
 
+  /** Changes annotations of an App; null removes one. */
+  annotate(name: string, annotations: Readonly<Record<string, string | null>>): void {
+    applyResource(this.store, "App", name, {}, { mode: "merge", annotations });
+  }
+
   restart(name: string): void {
-    this.store.apply({
-      kind: "App",
-      name,
-      manager: "api",
-      actor: { name: "test" },
-      mode: "merge",
-      spec: {},
-      annotations: { [RESTARTED_AT_ANNOTATION]: timestamp(this.clock.now()) },
-    });
+    this.annotate(name, { [RESTARTED_AT_ANNOTATION]: timestamp(this.clock.now()) });
   }
 
   retry(name: string): void {
-    const value = new Date(this.clock.now()).toISOString();
-    this.store.apply({
-      kind: "App",
-      name,
-      manager: "api",
-      actor: { name: "test" },
-      mode: "merge",
-      spec: {},
-      annotations: { [RETRIED_AT_ANNOTATION]: value },
-    });
+    this.annotate(name, { [RETRIED_AT_ANNOTATION]: timestamp(this.clock.now()) });
   }
 
   app(name: string) {

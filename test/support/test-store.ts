@@ -1,8 +1,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Kind } from "../../src/resources/kinds.ts";
+import type { Resource } from "../../src/resources/resource.ts";
 import { openStore, type StoreOptions } from "../../src/store/sqlite-store.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { ApplyIntent, Store } from "../../src/store/store.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
 /** A store in its own data directory, with a clock that the test advances. Its disposal removes the directory. */
@@ -39,4 +41,17 @@ export function openTestStore(
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+/** Writes a resource as a client of the API does. `more` replaces parts of the write. */
+export function applyResource<K extends Kind>(
+  store: Store,
+  kind: K,
+  name: string,
+  spec: ApplyIntent<K>["spec"],
+  more: Partial<ApplyIntent<K>> = {},
+): Resource<K> {
+  const actor = { name: "test", scope: "admin" } as const;
+  const intent = { kind, name, manager: "api", actor, mode: "replace", spec } as const;
+  return store.apply<K>({ ...intent, ...more }).resource;
 }

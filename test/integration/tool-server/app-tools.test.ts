@@ -7,6 +7,7 @@ import {
 } from "../../../src/base/berth-tool-manifest.ts";
 import type { AppSpec } from "../../../src/resources/app-spec.ts";
 import type { Manifest } from "../../../src/resources/kinds.ts";
+import { applyResource } from "../../support/test-store.ts";
 import { ToolHarness } from "../../support/tool-harness.ts";
 
 /** An app that writes log lines for which the tests search in the results of tools. */
@@ -68,13 +69,8 @@ async function given(name: string, its: AppSpec = { image: "web:1", port: 80 }):
 
 /** Adds the Secret to which the app's spec refers. */
 function giveSecret(): void {
-  harness.controlPlane.store.apply({
-    kind: "Secret",
-    name: "web-token",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "replace",
-    spec: { data: { token: "s3cr3t-value" } },
+  applyResource(harness.controlPlane.store, "Secret", "web-token", {
+    data: { token: "s3cr3t-value" },
   });
 }
 
@@ -317,15 +313,7 @@ describe("undo", () => {
     giveSecret();
     await given("web", spec);
     const { store, engine } = harness.controlPlane;
-    store.apply({
-      kind: "App",
-      name: "web",
-      manager: "api",
-      actor: { name: "test" },
-      mode: "merge",
-      spec: {},
-      labels: { team: "a" },
-    });
+    applyResource(store, "App", "web", {}, { mode: "merge", labels: { team: "a" } });
     const volumes = [...engine.volumes.keys()];
     expect(volumes).toHaveLength(1);
     const before = specOf("web");

@@ -9,6 +9,7 @@ import { GitHttpServer } from "../../../support/git-http-server.ts";
 import { SpecsGitHarness } from "../../../support/specs-git-harness.ts";
 import { appText } from "../../../support/specs-harness.ts";
 import { temporaryFolder } from "../../../support/temporary-folder.ts";
+import { applyResource } from "../../../support/test-store.ts";
 
 const PROGRAM = await bundleProgram("test/support/specs-git-process.ts");
 
@@ -29,14 +30,7 @@ it("the folder follows a private repository over HTTP with a token, even after o
     credential: "git",
   });
   const secret = (token: string) =>
-    harness.store.apply({
-      kind: "Secret",
-      name: "git",
-      manager: "api",
-      actor: { name: "test" },
-      mode: "replace",
-      spec: { data: { token } },
-    });
+    applyResource(harness.store, "Secret", "git", { data: { token } });
   secret("wrong");
   const denied = await harness.sync();
   expect(denied.state).toBe("failing");

@@ -16,7 +16,7 @@ import {
   type ModelPhase,
 } from "../../../../src/resources/model-status.ts";
 import { appResource } from "../../../support/app-resource.ts";
-import { openTestStore, type TestStore } from "../../../support/test-store.ts";
+import { applyResource, openTestStore, type TestStore } from "../../../support/test-store.ts";
 
 function desired(spec: AppSpec, modelsPort?: number) {
   return buildDesiredApp({
@@ -140,13 +140,9 @@ beforeEach(() => {
 afterEach(() => testStore[Symbol.asyncDispose]());
 
 function putModel(name: string, running: boolean | undefined): void {
-  testStore.store.apply({
-    kind: "Model",
-    name,
-    manager: "api",
-    actor: { name: "test" },
-    mode: "replace",
-    spec: { source: "org/name", ...(running === undefined ? {} : { running }) },
+  applyResource(testStore.store, "Model", name, {
+    source: "org/name",
+    ...(running === undefined ? {} : { running }),
   });
 }
 

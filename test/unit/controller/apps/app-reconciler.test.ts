@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
+import { applyResource } from "../../../support/test-store.ts";
 
 const web: AppSpec = { image: "web:1", port: 80 };
 
@@ -300,13 +301,9 @@ describe("failures", () => {
     harness.apply("web", { image: "registry.test/web:1", port: 80 });
     await harness.waitForPhase("web", "failed");
     expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "RegistryDenied" });
-    harness.store.apply({
-      kind: "Secret",
-      name: "registry",
-      manager: "api",
-      actor: { name: "test" },
-      mode: "replace",
-      spec: { type: "registry", data: { server: "registry.test", ...auth } },
+    applyResource(harness.store, "Secret", "registry", {
+      type: "registry",
+      data: { server: "registry.test", ...auth },
     });
     await harness.waitUntilReady("web");
   });
@@ -319,24 +316,10 @@ describe("failures", () => {
       status: "False",
       reason: "SecretNotFound",
     });
-    harness.store.apply({
-      kind: "Secret",
-      name: "hello-token",
-      manager: "api",
-      actor: { name: "test" },
-      mode: "replace",
-      spec: { data: { value: "s3cret" } },
-    });
+    applyResource(harness.store, "Secret", "hello-token", { data: { value: "s3cret" } });
     await harness.waitUntilReady("web");
     expect(harness.listContainers("web")[0]?.spec.env).toContain("TOKEN=s3cret");
-    harness.store.apply({
-      kind: "Secret",
-      name: "hello-token",
-      manager: "api",
-      actor: { name: "test" },
-      mode: "replace",
-      spec: { data: { value: "rotated" } },
-    });
+    applyResource(harness.store, "Secret", "hello-token", { data: { value: "rotated" } });
     await harness.clock.advance(5_000);
     await harness.waitUntilReady("web");
     expect(harness.listContainers("web")[0]?.spec.env).toContain("TOKEN=rotated");

@@ -15,18 +15,6 @@ const failure = {
   terminal: true,
 };
 
-function annotate(harness: ControlPlaneHarness, annotations: Record<string, string | null>): void {
-  harness.store.apply({
-    kind: "App",
-    name: "web",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "merge",
-    spec: {},
-    annotations,
-  });
-}
-
 /** Makes the source resolve to another commit, and reports the change. */
 function push(harness: ControlPlaneHarness, head: string): void {
   harness.builds.head = head;
@@ -135,7 +123,7 @@ test("the last good version keeps running while its source cannot be resolved", 
   await deployed(harness);
   const denied = { type: "failed", reason: "GitDenied", message: "wants a token", terminal: true };
   harness.builds.head = { ...denied, type: "failed" };
-  annotate(harness, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
+  harness.annotate("web", { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
   await harness.clock.until(
     () => harness.condition("web", "Ready")?.reason === "GitDenied",
     60_000,
@@ -165,7 +153,7 @@ test("each commit becomes a revision, and the user can pin an earlier commit", a
   expect(harness.store.revisions.list("web").map(({ image }) => image)).toEqual(
     ["commit2", "commit1"].map((it) => harness.builds.getImage("web", it)),
   );
-  annotate(harness, { [SOURCE_REVISION_ANNOTATION]: "commit1" });
+  harness.annotate("web", { [SOURCE_REVISION_ANNOTATION]: "commit1" });
   await harness.clock.until(
     () => harness.listServedImages("web")[0] === harness.builds.getImage("web", "commit1"),
     60_000,
@@ -219,7 +207,7 @@ test("while another source is being resolved, the status reports the resolution 
     "it went back",
   );
   harness.builds.head = { type: "resolving", message: "asking git.example.org for the branch" };
-  annotate(harness, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
+  harness.annotate("web", { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
   await harness.clock.until(
     () =>
       harness.app("web")?.status?.observedGeneration === harness.app("web")?.metadata.generation,
@@ -245,7 +233,7 @@ test("a deploy after a cancelled build starts a new build, as the cancellation m
   );
   harness.builds.scripts.clear();
   const { annotations } = createRedeployPatch(harness.clock.now());
-  annotate(harness, annotations ?? {});
+  harness.annotate("web", annotations ?? {});
   await harness.waitUntilReady("web");
   expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit2")]);
 });

@@ -7,6 +7,7 @@ import {
 import { BerthError } from "../../../../src/base/errors.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 import type { FakeFaults } from "../../../support/fake-runtime.ts";
+import { applyResource } from "../../../support/test-store.ts";
 
 const web = { image: "web:latest", port: 80 } as const;
 
@@ -205,13 +206,8 @@ test("a rollback returns to the image of the revision, and keeps it until the ne
   );
   expect(target?.number).toBe(1);
   if (!target) return;
-  harness.store.apply({
-    kind: "App",
-    name: "web",
-    manager: "api",
-    actor: { name: "test" },
+  applyResource(harness.store, "App", "web", createRollbackPatch(app.spec, target.spec), {
     mode: "merge",
-    spec: createRollbackPatch(app.spec, target.spec),
     annotations: createImageHold(app, target),
   });
   await harness.waitUntilReady("web");

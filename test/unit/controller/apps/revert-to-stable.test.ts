@@ -1,36 +1,15 @@
 import { expect, test } from "vitest";
 import { BerthError } from "../../../../src/base/errors.ts";
 import type { AppSpec } from "../../../../src/resources/app-spec.ts";
-import {
-  RESTARTED_AT_ANNOTATION,
-  RETRIED_AT_ANNOTATION,
-} from "../../../../src/resources/resource.ts";
+import { RETRIED_AT_ANNOTATION } from "../../../../src/resources/resource.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
+import { applyResource } from "../../../support/test-store.ts";
 
 const web: AppSpec = { image: "web:1", port: 80 };
 const bad = { exits: { afterMs: 10, code: 1 } } as const;
 
-function restart(harness: ControlPlaneHarness): void {
-  harness.store.apply({
-    kind: "App",
-    name: "web",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "merge",
-    spec: {},
-    annotations: { [RESTARTED_AT_ANNOTATION]: String(harness.clock.now()) },
-  });
-}
-
 function setSecret(harness: ControlPlaneHarness, name: string, data: Record<string, string>): void {
-  harness.store.apply({
-    kind: "Secret",
-    name,
-    manager: "api",
-    actor: { name: "test" },
-    mode: "replace",
-    spec: { data },
-  });
+  applyResource(harness.store, "Secret", name, { data });
 }
 
 const imagesOf = (harness: ControlPlaneHarness) =>
@@ -64,7 +43,7 @@ test("a good version whose restart fails is not replaced by an older version", a
   await harness.waitUntilReady("web");
   await harness.clock.advance(15_000);
   harness.engine.setBehaviour("web:2", bad);
-  restart(harness);
+  harness.restart("web");
   await harness.waitForPhase("web", "failed");
   expect(imagesOf(harness)).toEqual(["web:2"]);
   expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "CrashLoop" });
@@ -119,7 +98,7 @@ test("a restart after a revert restarts the earlier version, and does not retry 
   await using harness = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
   await reverted(harness, { ...web, image: "bad:1" });
   const [held] = harness.listContainers("web");
-  restart(harness);
+  harness.restart("web");
   await harness.clock.advance(60_000);
   expect(imagesOf(harness)).toEqual(["web:1"]);
   expect(harness.listContainers("web")[0]?.id).not.toBe(held?.id);
@@ -133,13 +112,9 @@ test("new registry credentials do not retry a version that was pulled and then c
   await using harness = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
   await reverted(harness, { ...web, image: "bad:1" });
   harness.runtime.resetCalls();
-  harness.store.apply({
-    kind: "Secret",
-    name: "registry",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "replace",
-    spec: { type: "registry", data: { server: "r.test", username: "a", password: "b" } },
+  applyResource(harness.store, "Secret", "registry", {
+    type: "registry",
+    data: { server: "r.test", username: "a", password: "b" },
   });
   await harness.clock.advance(60_000);
   expect(harness.runtime.calls.writes).toBe(0);
@@ -181,15 +156,7 @@ test("the removal of the retry annotation by a spec file does not trigger a retr
   await harness.clock.advance(60_000);
   expect(harness.condition("web", "Ready")?.reason).toBe("Reverted");
   harness.runtime.resetCalls();
-  harness.store.apply({
-    kind: "App",
-    name: "web",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "merge",
-    spec: {},
-    annotations: { [RETRIED_AT_ANNOTATION]: null },
-  });
+  harness.annotate("web", { [RETRIED_AT_ANNOTATION]: null });
   await harness.clock.advance(60_000);
   expect(harness.runtime.calls.writes).toBe(0);
 });

@@ -32,18 +32,6 @@ async function serving(spec: AppSpec = web): Promise<ControlPlaneHarness> {
   return harness;
 }
 
-function annotate(harness: ControlPlaneHarness, annotations: Record<string, string | null>): void {
-  harness.store.apply({
-    kind: "App",
-    name: "web",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "merge",
-    spec: {},
-    annotations,
-  });
-}
-
 test("a failed app leaves no route to an address that another app gets later", async () => {
   await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
   harness.apply("web", { image: "crash:1", port: 80, restart: { attempts: 2, backoff: "1s" } });
@@ -145,7 +133,7 @@ test("a deploy after a failed first build starts another build", async () => {
   harness.apply("web", source);
   await harness.waitForPhase("web", "failed");
   harness.builds.head = "commit2";
-  annotate(harness, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
+  harness.annotate("web", { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
   await harness.waitUntilReady("web");
   expect(harness.isReady("web")).toBe(true);
 });
@@ -165,7 +153,7 @@ test("a second deploy shortly after the first does not revert to the version bef
   await harness.waitUntilReady("web");
   await harness.clock.advance(3_000);
   harness.builds.head = { type: "resolving", message: "looks at main" };
-  annotate(harness, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
+  harness.annotate("web", { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
   const seen = new Set<string>();
   await harness.clock
     .until(

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { assessApp } from "../../../../src/api/wait-for-app.ts";
 import type { AppSpec } from "../../../../src/resources/app-spec.ts";
-import { RESTARTED_AT_ANNOTATION } from "../../../../src/resources/resource.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 import type { FakeImage } from "../../../support/fake-engine.ts";
 
@@ -60,18 +59,6 @@ const findImage = (harness: ControlPlaneHarness, image: string) => {
   if (!container) throw new Error(`there is no container of ${image}`);
   return container;
 };
-
-function restart(harness: ControlPlaneHarness): void {
-  harness.store.apply({
-    kind: "App",
-    name: "web",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "merge",
-    spec: {},
-    annotations: { [RESTARTED_AT_ANNOTATION]: String(harness.clock.now()) },
-  });
-}
 
 describe("after the switch to a new version", () => {
   test("both versions run for five seconds, and then the new one is Ready", async () => {
@@ -357,7 +344,7 @@ describe("there is no observation window", () => {
   test("for a restart", async () => {
     await using harness = await serving();
     const [before] = harness.listContainers("web");
-    restart(harness);
+    harness.restart("web");
     await harness.clock.until(
       () => harness.listContainers("web").some(({ id }) => id !== before?.id),
       1_000,
@@ -379,7 +366,7 @@ describe("there is no observation window", () => {
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
     const first = findImage(harness, "web:2").id;
-    restart(harness);
+    harness.restart("web");
     const isOther = () =>
       harness.listContainers("web").some(({ id, spec }) => spec.image === "web:2" && id !== first);
     await harness.clock.until(isOther, 2_000, "there is another container");

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
+import { applyResource } from "../../../support/test-store.ts";
 
 const value = "hunter2-and-more";
 
@@ -8,14 +9,7 @@ function withSecret(
   image: string,
   healthCheck: { command?: string[] } = {},
 ): void {
-  harness.store.apply({
-    kind: "Secret",
-    name: "token",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "replace",
-    spec: { data: { value } },
-  });
+  applyResource(harness.store, "Secret", "token", { data: { value } });
   harness.apply("web", {
     image,
     port: 80,

@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { RESTARTED_AT_ANNOTATION } from "../../../../src/resources/resource.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 /** Berth never gives up a version that has been stable, because its later failures have outside causes that may end. */
@@ -66,15 +65,7 @@ test("a restart that the user requests during an outage restarts the same versio
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await stable(harness);
   setBehaviour(harness, dies);
-  harness.store.apply({
-    kind: "App",
-    name: "web",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "merge",
-    spec: {},
-    annotations: { [RESTARTED_AT_ANNOTATION]: new Date(harness.clock.now()).toISOString() },
-  });
+  harness.restart("web");
   await harness.clock.advance(60 * 60_000);
   expect(harness.isReady("web")).toBe(false);
   setBehaviour(harness, {});

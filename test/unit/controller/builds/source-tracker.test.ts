@@ -9,7 +9,7 @@ import {
   type Resource,
   SOURCE_REVISION_ANNOTATION,
 } from "../../../../src/resources/resource.ts";
-import { openTestStore, type TestStore } from "../../../support/test-store.ts";
+import { applyResource, openTestStore, type TestStore } from "../../../support/test-store.ts";
 
 const FIRST = "1".repeat(40);
 const SECOND = "2".repeat(40);
@@ -329,26 +329,11 @@ function apply(
   spec: AppSpec,
   annotations: Record<string, string> = {},
 ): Resource<"App"> {
-  return held.store.apply({
-    kind: "App",
-    name,
-    manager: "api",
-    actor: { name: "test", scope: "admin" },
-    mode: "replace",
-    spec,
-    annotations,
-  }).resource;
+  return applyResource(held.store, "App", name, spec, { annotations });
 }
 
 function secret(name: string, data: Record<string, string>): void {
-  held.store.apply({
-    kind: "Secret",
-    name,
-    manager: "api",
-    actor: { name: "test", scope: "admin" },
-    mode: "replace",
-    spec: { data },
-  });
+  applyResource(held.store, "Secret", name, { data });
 }
 
 async function resolved(name: string, spec: AppSpec): Promise<Resource<"App">> {

@@ -7,7 +7,7 @@ import {
   type ContainerListenerReconcilerOptions,
 } from "../../../../src/controller/models/container-listener-reconciler.ts";
 import type { EngineLocation } from "../../../../src/controller/runtime/port.ts";
-import { openTestStore, type TestStore } from "../../../support/test-store.ts";
+import { applyResource, openTestStore, type TestStore } from "../../../support/test-store.ts";
 
 /** Fakes of an engine with one network and of an assistant. */
 class Site {
@@ -55,14 +55,7 @@ class Site {
   }
 
   put(name: string, spec: { models?: string[]; running?: boolean }): void {
-    this.store.apply({
-      kind: "App",
-      name,
-      manager: "api",
-      actor: { name: "test" },
-      mode: "replace",
-      spec: { image: "web:1", ...spec },
-    });
+    applyResource(this.store, "App", name, { image: "web:1", ...spec });
   }
 
   delete(name: string): void {

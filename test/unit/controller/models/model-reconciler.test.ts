@@ -7,6 +7,7 @@ import {
 } from "../../../../src/resources/resource.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 import { createResolvedModel } from "../../../support/fake-models.ts";
+import { applyResource } from "../../../support/test-store.ts";
 
 const small = { commit: "c1".repeat(20), bytes: 1_000, memoryBytes: 400, quantization: "Q4_K_M" };
 const large = { commit: "d2".repeat(20), bytes: 5_000, memoryBytes: 700 };
@@ -225,14 +226,7 @@ describe("failures of the steps of a Model", () => {
       "it is refused",
     );
     expect(count("resolve")).toBe(0);
-    harness.store.apply({
-      kind: "Secret",
-      name: "hub",
-      manager: "api",
-      actor: { name: "test" },
-      mode: "replace",
-      spec: { data: { token: "hf_x" } },
-    });
+    applyResource(harness.store, "Secret", "hub", { data: { token: "hf_x" } });
     await harness.waitForModelPhase("small", "ready");
     expect(harness.models.calls).toContain("resolve org/small hf_x");
   });

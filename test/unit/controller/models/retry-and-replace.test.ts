@@ -3,6 +3,7 @@ import { BerthError } from "../../../../src/base/errors.ts";
 import { MODEL_FINALIZER, RETRIED_AT_ANNOTATION } from "../../../../src/resources/resource.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 import { createResolvedModel } from "../../../support/fake-models.ts";
+import { applyResource } from "../../../support/test-store.ts";
 
 const small = { commit: "c1".repeat(20), bytes: 1_000, memoryBytes: 400, quantization: "Q4_K_M" };
 const large = { commit: "d2".repeat(20), bytes: 5_000, memoryBytes: 700 };
@@ -29,14 +30,7 @@ const untilUnreachable = (name: string) =>
     "it says so",
   );
 const setSecret = (token: string) =>
-  harness.store.apply({
-    kind: "Secret",
-    name: "hub",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "replace",
-    spec: { data: { token } },
-  });
+  applyResource(harness.store, "Secret", "hub", { data: { token } });
 
 describe("the retry delay of a model ends", () => {
   test("when the spec changes", async () => {

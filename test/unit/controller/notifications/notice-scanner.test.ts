@@ -2,7 +2,6 @@ import { expect, it, onTestFinished } from "vitest";
 import { silentLogger } from "../../../../src/base/logger.ts";
 import { WebhookSender } from "../../../../src/controller/notifications/webhook-sender.ts";
 import type { AppSpec } from "../../../../src/resources/app-spec.ts";
-import { RESTARTED_AT_ANNOTATION } from "../../../../src/resources/resource.ts";
 import type { WebhookEvent } from "../../../../src/resources/webhook-events.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
@@ -173,15 +172,7 @@ it("the notice scanner reports nothing for an app that is stopped, scaled or res
   harness.apply("web", { ...web, replicas: 3 });
   await harness.waitUntilReady("web");
   await harness.clock.advance(15_000);
-  harness.store.apply({
-    kind: "App",
-    name: "web",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "merge",
-    spec: {},
-    annotations: { [RESTARTED_AT_ANNOTATION]: "now" },
-  });
+  harness.restart("web");
   await harness.waitUntilReady("web");
   harness.apply("web", { ...web, running: false });
   await harness.waitForPhase("web", "stopped");
@@ -217,15 +208,7 @@ it("the notice scanner does not report lost health while an app starts again bec
   harness.apply("web", web);
   await harness.waitUntilReady("web");
   await harness.clock.advance(15_000);
-  harness.store.apply({
-    kind: "App",
-    name: "web",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "merge",
-    spec: {},
-    annotations: { [RESTARTED_AT_ANNOTATION]: String(harness.clock.now()) },
-  });
+  harness.restart("web");
   await harness.clock.until(() => !harness.isReady("web"), 10_000, "the restart begins");
   await harness.waitUntilReady("web");
   expect(told.summaries(hook)).toEqual([]);

@@ -9,6 +9,7 @@ import {
   SpecsGitHarness,
 } from "../../../support/specs-git-harness.ts";
 import { appText } from "../../../support/specs-harness.ts";
+import { applyResource } from "../../../support/test-store.ts";
 import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 
 function open(config: ConstructorParameters<typeof SpecsGitHarness>[1] = {}) {
@@ -339,14 +340,7 @@ it("the specs follower uses the credential of the Secret, and names a missing Se
   expect((await harness.sync()).message).toBe(
     "there is no Secret git-token; create the Secret with: berth secrets set git-token token=-",
   );
-  harness.store.apply({
-    kind: "Secret",
-    name: "git-token",
-    manager: "api",
-    actor: { name: "test" },
-    mode: "replace",
-    spec: { data: { token: "t0ps3cret" } },
-  });
+  applyResource(harness.store, "Secret", "git-token", { data: { token: "t0ps3cret" } });
   expect((await harness.sync()).state).toBe("following");
   expect(git.remotes.at(-1)?.credential).toMatchObject({ type: "token", token: "t0ps3cret" });
 });
