@@ -155,7 +155,8 @@ function watch(koffi: Koffi, fd: number, onEvent: () => void): SocketWatch {
   };
   // The declared type of the callback lacks its first parameter, the status, which this code needs.
   const onPoll = (...[status]: readonly unknown[]) => {
-    // libuv stops the handle on a socket error; the next call on the socket returns that error.
+    // libuv stops the handle on a socket error, so nothing is watched any more; the next call on the socket returns
+    // that error.
     if (typeof status === "number" && status < 0) {
       watched = { readable: false, writable: false };
     }

@@ -1,7 +1,6 @@
 import type { Client } from "../client/rest/client.ts";
 import type { UndoRecords } from "./undo-records.ts";
 
-/** The context of a tool call. */
 export interface ToolContext {
   /** The client of the REST API, which authenticates with the assistant's own token. */
   readonly client: Client;

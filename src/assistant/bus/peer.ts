@@ -4,7 +4,7 @@ import { type RateLimit, TokenBucket } from "../../base/token-bucket.ts";
 import type { Caller } from "../caller.ts";
 import { BusReplyError } from "./bus-reply-error.ts";
 
-/** Limits for one connection. */
+/** Limits for the method calls of one bus connection. */
 export interface PeerLimits {
   readonly calls: RateLimit;
   /** The maximum number of calls of the connection that may run at the same time. */

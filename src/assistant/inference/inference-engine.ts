@@ -93,13 +93,13 @@ export interface LoadedModel extends AsyncDisposable {
   readonly contextTokens: number;
   readonly sequences: number;
   readonly memoryBytes: number;
-  /** Threads in use, after calibration. */
+  /** The number of threads that the model uses after calibration. */
   readonly threads: number;
   /**
    * Generates and yields events as they happen. If the caller stops pulling, the generation soon pauses until the
-   * caller pulls again. The pause delays no other generation. An abort, or ending the loop, frees the sequence within
-   * one step. Rejects with `context_length_exceeded` (with both counts), `invalid_request`, or `engine_failed` if the
-   * model's process exited.
+   * caller pulls again. The pause delays no other generation. An abort, or ending the loop, frees the KV-cache sequence
+   * within one decoding step. Rejects with `context_length_exceeded` (with both counts), `invalid_request`, or
+   * `engine_failed` if the model's process exited.
    */
   generate(job: GenerateJob, signal: AbortSignal): AsyncIterable<GenerateEvent>;
   /**
@@ -113,7 +113,7 @@ export interface LoadedModel extends AsyncDisposable {
   ): Promise<EmbeddingResult>;
   /** Returns the tokens of a prompt without generating. */
   encode(prompt: Prompt, signal: AbortSignal): Promise<readonly Token[]>;
-  /** The current load, for metrics and the control socket. */
+  /** The current numbers of active and queued jobs, for metrics and the control socket. */
   readonly load: ModelLoad;
   /** Resolves when the model has ended by itself because its process crashed; never rejects. */
   readonly ended: Promise<ModelEnd>;
@@ -149,9 +149,9 @@ export type GenerateEvent =
     };
 
 export interface ModelLoad {
-  /** Jobs that have a sequence. */
+  /** The number of generations that hold a KV-cache sequence. */
   readonly active: number;
-  /** Jobs that wait for a sequence. */
+  /** The number of generations and embedding jobs that wait. */
   readonly queued: number;
 }
 

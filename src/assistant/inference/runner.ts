@@ -4,11 +4,13 @@
  * which never runs two methods that touch sequences at the same time.
  */
 export interface Runner extends AsyncDisposable {
-  /** Number of sequences that hold state; their ids start at 0. */
+  /** Number of KV-cache sequences; their ids start at 0. */
   readonly sequences: number;
-  /** Tokens that one sequence can hold, prompt and answer together. */
+  /** The number of tokens that one sequence can hold, prompt and answer together. */
   readonly contextTokens: number;
-  /** Tokens that one call of `prefill` may have. Between two calls the other sequences get a step. */
+  /**
+   * The maximum number of tokens of one `prefill` call. Between two such calls the other sequences get a decoding step.
+   */
   readonly prefillTokensMax: number;
 
   /**

@@ -88,7 +88,7 @@ class ThreadedLedger implements OpenLedger {
    */
   #mustRecordFull = false;
   #lastError: LedgerState["lastError"];
-  /** The number of failures since the ledger was last open. */
+  /** The number of consecutive failures, which determines the back-off; 0 while the ledger is open. */
   #failures = 0;
   #retryAtMs = 0;
   #cancelRetry: (() => void) | undefined;

@@ -45,7 +45,7 @@ export interface Receipt {
   readonly leaf: string;
 }
 
-/** The names of all entries. */
+/** The names of all kinds of ledger entries. */
 export const entryNames = [
   "inference.generate",
   "inference.embed",

@@ -169,7 +169,7 @@ export class WriterRuntime {
     try {
       writer?.close();
     } catch {
-      // The ledger is opened again and checked before it is used.
+      // The error is ignored, because the ledger is opened again and checked before it is used.
     }
   }
 }

@@ -147,8 +147,8 @@ export class Overlay implements OverlayService, AsyncDisposable {
   }
 
   /**
-   * Throws `limits_exceeded` if there is no capacity for another query. Some of it is reserved for connections
-   * without a query.
+   * Throws `limits_exceeded` if there is no capacity for another query. Some of it is reserved for connections that run
+   * no query.
    */
   #checkCapacity(connection: string): void {
     const { running, waiting, reservedForNew: reserved } = this.#limits;

@@ -102,7 +102,10 @@ export interface SourceMeta {
  */
 export type OverlaySpec = ConfirmationRequest & { readonly question: number };
 
-/** A tool call, described by the spec of Agent1, or data that would leave the machine. */
+/**
+ * The subject of a question to the user: a tool call, in the JSON format of Agent1's confirmations, or data that would
+ * leave the machine.
+ */
 export type ConfirmationRequest = (ConfirmationSpec & { readonly kind: "call" }) | ConsentRequest;
 
 export interface ConsentRequest {

@@ -159,8 +159,8 @@ export interface Protection {
   /** The location of the master key that encrypts the credentials. */
   readonly source: "systemd-credential" | "secret-service" | "file";
   /**
-   * The state `locked` means that the source does not provide the key now, so credentials can neither be read nor
-   * stored.
+   * The state `locked` means that the credential, keyring or file does not provide the master key now, so the
+   * providers' credentials can neither be read nor stored.
    */
   readonly state: "ready" | "locked";
   /** The reason why the credentials are locked, and what the user can do about it. */

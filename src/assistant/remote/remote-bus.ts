@@ -14,7 +14,7 @@ export interface RemoteBusOptions {
   readonly daemon: string;
 }
 
-/** Exports the egress broker on the bus. Returns a function that removes it. */
+/** Exports the remote service on the session bus as `dev.assistant.Remote1`. Returns a function that removes it. */
 export function serveRemote(options: RemoteBusOptions): () => void {
   const { bus, service } = options;
   const remove = bus.serve(PATH, remoteInterface(options));

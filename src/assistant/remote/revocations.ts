@@ -12,8 +12,8 @@ export class Revocations {
   readonly #watchers = new Map<string, Set<(error: Revoked) => void>>();
 
   /**
-   * Registers a callback that is called as soon as there is a revocation. The callback receives the error for the
-   * request. Returns a function that unsubscribes.
+   * Registers a callback for the revocation of the provider `id` or of its credential; the callback receives the error
+   * with which the request must end. Returns a function that unsubscribes.
    */
   onRevoked(id: string, callback: (error: Revoked) => void): () => void {
     const watchers = this.#watchers.get(id) ?? new Set();

@@ -29,7 +29,7 @@ function getHint(error: unknown): string | undefined {
   if (!(error instanceof ApiError)) return undefined;
   switch (error.code) {
     case "not_found":
-      // A message that already lists the existing names needs no hint that lists kinds.
+      // A message that already lists existing names needs no hint about `berth get`.
       return /did you mean|`berth |The newest is/i.test(getMessage(error))
         ? undefined
         : "`berth get KIND` lists the existing names; kinds: apps, models, templates, secrets";

@@ -33,7 +33,6 @@ export type ModelWriteResult =
     }
   | { readonly dryRun: true; readonly report: ModelDryRunReport };
 
-/** The result of stopping models. */
 export type ModelStopResult =
   | {
       readonly dryRun: false;

@@ -148,7 +148,7 @@ export class PendingConfirmations {
     }
   }
 
-  /** Carries out an answer to a confirmation. Returns undefined if no such call is parked. */
+  /** Carries out an answer to a confirmation. Returns undefined if no call with this id waits for a confirmation. */
   async answer(callId: number, approve: boolean, by: Caller): Promise<CallResult | undefined> {
     const parked = this.#parked.get(callId);
     if (!parked) return undefined;

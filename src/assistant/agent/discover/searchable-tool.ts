@@ -16,7 +16,7 @@ export interface SearchableTool {
   readonly appName: string;
 }
 
-/** Arguments nested deeper than this are ignored. */
+/** Arguments nested deeper than this are not searchable. */
 const DEPTH_MAX = 3;
 const PROPERTIES_MAX = 100;
 

@@ -74,7 +74,7 @@ export class ManifestFolderWatcher implements AsyncDisposable {
     const hint = (name: string | undefined) => {
       if (isCurrent()) this.#callbacks.onChange(name);
     };
-    // Raw events come from the system directly, before chokidar has inspected the file.
+    // Raw events report a change immediately, before chokidar has inspected the file.
     watcher.on("raw", (_event, name: unknown) => {
       if (typeof name !== "string") hint(undefined);
       else if (isManifestName(basename(name))) hint(basename(name));
@@ -87,7 +87,7 @@ export class ManifestFolderWatcher implements AsyncDisposable {
       }
       hint(isManifestName(basename(path)) ? basename(path) : undefined);
     });
-    // The folder may have changed while the watches were being set up.
+    // The folder may have changed while the watches were being set up, so a change is reported when they are ready.
     watcher.on("ready", () => hint(undefined));
     watcher.on("error", (error) => {
       if (isCurrent()) this.#callbacks.onError(error);
@@ -118,7 +118,8 @@ export class ManifestFolderWatcher implements AsyncDisposable {
         if (!this.#isClosed) this.#callbacks.onError(error);
       });
       this.#parent = { path, identity, watcher };
-      // The next folder on the path may have appeared after the check and before the watch.
+      // If the next folder on the path appeared after the check and before the watch, no event reports it, so it is
+      // reported now.
       if (readIdentity(entry) !== undefined) this.#callbacks.onChange(undefined);
     } catch (error) {
       this.#callbacks.onError(error);

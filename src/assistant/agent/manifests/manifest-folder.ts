@@ -100,7 +100,7 @@ export class ManifestFolder {
   }
 
   /**
-   * Returns `next`, the new state of the file, but with the last valid manifest, which is in `known`; undefined if that
+   * Returns `next`, the new state of the file, with the last valid manifest from `known`. Returns undefined if that
    * manifest may no longer stay in use.
    */
   #hold(

@@ -66,7 +66,7 @@ export function compileInputSchema(schema: JsonObject): ValidateFunction {
   try {
     return ajv.compile(plain);
   } finally {
-    // Ajv keeps every compiled schema in its cache until the schema is removed.
+    // The schema is removed, because Ajv would keep it in its cache.
     ajv.removeSchema(plain);
   }
 }

@@ -152,7 +152,8 @@ export class AppConnector {
     try {
       return await Promise.race([arriving, activating.then(() => arriving)]);
     } catch (error) {
-      // The socket may have appeared at the moment when the activation failed.
+      // If the socket appeared at the moment when the activation failed, its connection is closed, because this call
+      // fails.
       void arriving.then((socket) => socket.destroy()).catch(() => {});
       throw error;
     } finally {

@@ -42,7 +42,7 @@ export async function performHandshake(options: HandshakeOptions): Promise<Hands
 
 type HandshakeAttempt =
   | { readonly established: HandshakeResult; readonly failure?: never }
-  /** The app may speak an older revision of MCP. */
+  /** The attempt failed, but may succeed with an older revision of MCP. */
   | { readonly established?: never; readonly failure: ToolAppError };
 
 async function attemptHandshake(

@@ -21,7 +21,7 @@ export async function listTools(
   for (let pages = 0; pages < limits.pagesMax; pages += 1) {
     const { tools, nextCursor } = await fetchPage(cursor);
     for (const { name, description, inputSchema } of tools) {
-      // If two tools had the same name, it would be undefined which of them a call reaches.
+      // A list that contains a name twice is refused, because it would be undefined which tool a call reaches.
       if (found.has(name)) throw new ToolAppError("bad_result", `${appId} lists a tool twice`);
       if (found.size >= limits.toolsMax) {
         throw new ToolAppError("bad_result", `${appId} has more than ${limits.toolsMax} tools`);

@@ -89,7 +89,7 @@ export class EmbeddingIndex {
     });
   }
 
-  /** Sets the embedder if it was `awaited` so far. */
+  /** Sets the embedder, which was `awaited` so far, and loads its vectors. */
   setEmbedder(embedder: VectorSpaceState): void {
     this.#embedder = embedder;
     // A queued load needs no restart, because it reads the new embedder when it begins.

@@ -27,7 +27,10 @@ export interface ContainerListener {
 /** The host name that the requests of a connection must use. */
 export interface ListenerHost {
   readonly host: string;
-  /** True if the client connected to the endpoint's own address. Such a client may also use the names of loopback. */
+  /**
+   * True if the client connected to the endpoint's own address, not to a container listener. Such a client may also use
+   * `localhost` and the other loopback names as the host.
+   */
   readonly isOwn: boolean;
 }
 
@@ -175,7 +178,7 @@ export class ContainerListeners implements AsyncDisposable {
   }
 }
 
-/** A listening socket that accepts only certain clients. */
+/** A listening socket that accepts connections only from the given client networks. */
 class BoundListener {
   readonly server: Server;
   readonly #connections = new Set<Socket>();

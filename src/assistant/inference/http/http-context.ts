@@ -54,7 +54,7 @@ export interface InferenceHttpOptions {
   readonly limits?: Partial<InferenceHttpLimits>;
 }
 
-/** The dependencies of every route. */
+/** The dependencies that all routes share. */
 export interface InferenceHttpContext {
   readonly service: InferenceService;
   readonly routes?: ModelRoutes;

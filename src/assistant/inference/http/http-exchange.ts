@@ -48,7 +48,7 @@ export class HttpExchange {
     );
   }
 
-  /** Records the facts that an event contains. */
+  /** Adds the event's model, ledger number, token counts or time of the first token to `facts`. */
   recordEvent(event: AnswerEvent, nowMs: number): void {
     const { facts } = this;
     if (event.type === "accepted") {

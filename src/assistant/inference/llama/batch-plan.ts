@@ -1,10 +1,10 @@
-/** The duration of a step as one batch, by number of streams (`width`), narrowest first. */
+/** The duration of a decoding step as one batch, by number of streams (`width`), narrowest first. */
 export type BatchCosts = readonly (readonly [width: number, ms: number])[];
 
 /**
- * Splits steps into batches. A batch should cost less than its tokens one by one, but on processors it
- * often does not: with 8-bit weights a batch of two tokens took four times as long as one token, and only
- * batches of eight or more saved time. So the costs are measured, and the cheapest split is used.
+ * Splits decoding steps into batches. A batch should cost less than its tokens one by one, but on processors it often
+ * does not: with 8-bit weights a batch of two tokens took four times as long as one token, and only batches of eight or
+ * more saved time. So the costs are measured, and the cheapest split is used.
  */
 export class BatchPlan {
   #costs: BatchCosts = [];

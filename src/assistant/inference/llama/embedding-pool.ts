@@ -8,7 +8,7 @@ export interface EmbeddingPoolOptions {
   readonly tokensMax: number;
   /** The number of texts that are computed concurrently, each in its own context. */
   readonly concurrency: number;
-  /** Returns the threads for one text; called when a context is created. */
+  /** Returns the number of threads for one text; called when a context is created. */
   readonly threads: () => number;
   /** True if a text must be computed as one batch, as in models made for embedding. */
   readonly wholeTexts: boolean;

@@ -145,10 +145,12 @@ export class LlamaRunner implements Runner {
   }
 
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
-    // Contexts that compute concurrently share the cores.
+    // This sets the number of threads for all contexts together, because contexts that compute concurrently share the
+    // cores.
     this.#options.threads.prepare("embed");
     const embedding = this.#embeddings.embed(texts, signal);
-    // After an abort, the computation of the current text still uses its context until it has ended.
+    // After an abort, the computation of the current text still uses its context until it has ended, so the computation
+    // must be awaited before the contexts are disposed of.
     this.#lastEmbedding = embedding.catch(() => {});
     return embedding;
   }
@@ -158,7 +160,7 @@ export class LlamaRunner implements Runner {
     this.#batchPlan.adopt(costs);
   }
 
-  /** Measures a step of `width` streams as one batch, in milliseconds. */
+  /** Measures how long a decoding step of `width` streams takes as one batch, in milliseconds. */
   async measureStep(width: number): Promise<number> {
     const sequences = Array.from({ length: width }, (_, number) => this.#getSequence(number));
     this.#options.threads.prepare("decode");
@@ -230,7 +232,7 @@ async function openGenerationContext(
 ): Promise<GenerationContext> {
   const context = await model.createContext({
     sequences,
-    // The library never uses the last position of a context.
+    // The context has one position more than requested, because the library never uses the last position.
     contextSize: contextTokens + 1,
     batchSize: Math.max(BATCH_TOKENS, sequences),
     flashAttention: "auto",

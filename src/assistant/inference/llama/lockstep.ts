@@ -38,7 +38,7 @@ export class Lockstep {
     return { count: this.#count, last: this.#last };
   }
 
-  /** Announces how many tokens the next step submits, and the widths of its consecutive batches. */
+  /** Announces how many tokens the next decoding step submits, and the widths of its consecutive batches. */
   expect(items: number, widths: readonly number[] = [items]): void {
     this.#expected = items;
     this.#widths = widths;

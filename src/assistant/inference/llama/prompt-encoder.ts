@@ -24,7 +24,7 @@ export class PromptEncoder {
   constructor(options: PromptEncoderOptions) {
     this.#model = options.model;
     this.#vocabulary = options.vocabulary;
-    // The longest tokens come first in the pattern, as in llama.cpp.
+    // The longest tokens come first in the pattern, so that the longest one matches, as in llama.cpp.
     const controlTokens = [...this.#vocabulary.controlTokens.keys()].toSorted(
       (one, other) => other.length - one.length,
     );

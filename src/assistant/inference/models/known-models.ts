@@ -117,7 +117,10 @@ export class KnownModels {
     this.#registered.delete(id);
   }
 
-  /** Returns the registered models in the order of registration, then the models of the folder, ordered by name. */
+  /**
+   * Returns the registered models in the order of registration, then the models found in the model folder, ordered by
+   * id.
+   */
   async list(): Promise<readonly KnownModel[]> {
     const ofFolder = (await this.#listFolder())
       .filter(({ id }) => !this.#registered.has(id))

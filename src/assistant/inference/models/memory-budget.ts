@@ -24,9 +24,9 @@ export class MemoryBudget {
   }
 
   /**
-   * Evicts models in the order of `chooseEviction` until enough memory is free; waits for models in use,
-   * but not longer than a minute. Resolves to the free bytes, which may be fewer than wanted: the engine
-   * can choose a smaller context. Rejects if the newcomer's load is aborted.
+   * Evicts models in the order of `chooseEviction` until enough memory is free; waits for models in use, but not longer
+   * than a minute. Resolves to the free bytes, which may be fewer than wanted: the engine can choose a smaller context.
+   * Rejects if the load of the new model is aborted.
    */
   async evictFor(need: MemoryNeed, newcomer: Resident): Promise<number> {
     using limit = createTimeLimit(newcomer.loadAbort.signal, EVICTION_WAIT_MS);

@@ -12,7 +12,7 @@ const PARTS_MAX = 512;
 export interface ModelFileStat {
   /** The latest change of the model's files, in epoch milliseconds; 0 if they cannot be read. */
   readonly modifiedMs: number;
-  /** The size of all files; undefined if they cannot be read. */
+  /** The size of all files of the model; undefined if the files cannot be read. */
   readonly sizeBytes: number | undefined;
 }
 

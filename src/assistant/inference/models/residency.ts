@@ -293,7 +293,7 @@ export class Residency implements AsyncDisposable {
     return resident.unloaded;
   }
 
-  /** Handles the unexpected end of a model. The model itself has failed its requests. */
+  /** Handles the unexpected end of a model. The model itself has rejected the requests in progress. */
   #onCrash(resident: Resident, reason: string): void {
     if (resident.state !== "resident") return;
     const { clock, logger } = this.#options;

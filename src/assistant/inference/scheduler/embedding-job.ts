@@ -3,7 +3,10 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { RequestPriority } from "../inference-engine.ts";
 import { type EmbeddingResult, type Runner, TextTooLongError } from "../runner.ts";
 
-/** The range for the duration of one piece. While a piece is computed, generations wait for their next step. */
+/**
+ * The range for the duration of one piece of an embedding job. While a piece is computed, generations wait for their
+ * next decoding step.
+ */
 const PIECE_SHORT_MS = 25;
 const PIECE_LONG_MS = 100;
 const COST_MIN = 256;
@@ -59,7 +62,10 @@ export class EmbeddingJob {
     return this.#vectors.length > 0;
   }
 
-  /** An estimate of the tokens left; in most models a token is four characters of English. */
+  /**
+   * An estimate of the number of tokens that are not embedded yet; in most models a token is four characters of
+   * English.
+   */
   get remainingTokens(): number {
     return Math.ceil(this.#remainingCost / 4);
   }

@@ -18,7 +18,7 @@ export type GenerationSlot = SequenceSlot<Generation>;
  * change to over. The scheduler changes the states; this class holds the request and the answer.
  */
 export class Generation {
-  /** The order of arrival. */
+  /** A number that grows in the order of arrival. */
   readonly order: number;
   readonly prompt: Prompt;
   readonly priority: RequestPriority;
@@ -26,7 +26,7 @@ export class Generation {
   readonly events: EventQueue;
   /** The sequence that the generation owns; undefined if it has none. */
   slot: GenerationSlot | undefined;
-  /** The stream. It exists from the first step to the end, even while the generation has no sequence. */
+  /** The token stream. It exists from the first decoding step to the end, even while the generation has no sequence. */
   stream: TokenStream | undefined;
   isOver = false;
   /** How often interactive jobs overtook this one; see WaitingQueue. */
@@ -35,7 +35,7 @@ export class Generation {
   protectedTokens = 0;
   /** True while the stream is suspended because the sequence was taken away. */
   isSuspended = false;
-  /** The number of the last step in which the generation took part; 0 if it took part in none. */
+  /** The number of the last decoding step in which the generation took part; 0 if it took part in none. */
   steppedAt = 0;
   /** The time when the event queue became full, by the clock; undefined if it is not full. */
   eventsFullSince: number | undefined;
@@ -98,7 +98,7 @@ export class Generation {
     this.#cachedTokens ??= keptTokens;
   }
 
-  /** How many tokens must be evaluated before the next step. */
+  /** The number of tokens that must be evaluated before the next decoding step. */
   get unreadTokens(): number {
     return this.#tokens.length - 1 - (this.slot?.length ?? 0);
   }
@@ -111,7 +111,7 @@ export class Generation {
     this.events.push({ type: "started", promptTokens: this.#promptTokens, cachedTokens });
   }
 
-  /** Emits the outcome of a step. Returns true if the answer has ended. */
+  /** Emits the outcome of a decoding step. Returns true if the answer has ended. */
   accept(outcome: Exclude<StepOutcome, { kind: "failed" }>): boolean {
     if (outcome.kind === "token") this.#tokens.push(outcome.token);
     const logprob = outcome.kind === "token" ? outcome.logprob : undefined;

@@ -280,7 +280,7 @@ export class Scheduler implements AsyncDisposable {
     this.#onWake();
   }
 
-  /** Resolves at the next `#wake`, or at once if `#wake` was called since the loop began its current pass. */
+  /** Resolves at the next `#wake`, or at once if `#wake` was called after the loop last began to look for work. */
   #waitForWake(): Promise<void> {
     if (this.#isWoken) return Promise.resolve();
     return new Promise((resolve) => {

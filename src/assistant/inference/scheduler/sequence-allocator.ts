@@ -71,13 +71,13 @@ export class SequenceAllocator {
       const change = this.#findPreemption();
       if (!change) return;
       const freed = await this.#evict(change.victim);
-      // The freed sequence does not go to an aged generation, which gets the next sequence that becomes free without an
-      // eviction.
+      // The sequence goes to the generation for which it was freed. An aged generation gets the next sequence that
+      // becomes free without an eviction.
       if (freed && !change.next.isOver) await this.#assign(change.next, freed);
     }
   }
 
-  /** Starts or resumes the stream if all tokens but the last have been evaluated. */
+  /** Starts or resumes the generation's token stream if all of its tokens but the last have been evaluated. */
   startStream(generation: Generation): void {
     const { slot, stream } = generation;
     if (!slot || generation.isOver || generation.unreadTokens > 0) return;

@@ -31,7 +31,7 @@ export class SequenceSlot<Owner = unknown> {
 
   /**
    * Counts the leading tokens of `prompt` that the sequence holds. The prompt's last token is never counted, because a
-   * step evaluates it.
+   * decoding step evaluates it.
    */
   countCommonPrefix(prompt: readonly Token[]): number {
     const most = Math.min(this.#tokens.length, prompt.length - 1);

@@ -3,16 +3,19 @@ import type { EmbeddingJob } from "./embedding-job.ts";
 import type { Generation, GenerationSlot } from "./generation.ts";
 
 /**
- * Ageing: while there is interactive work, one background stream (in rotation) joins every n-th step, and every n-th
- * call may be a background piece. An additional stream costs at most as much as one more step, which is 3 % if one step
- * in 32 has such a stream. Six additional streams in the same step cost 12 %.
+ * Ageing: while there is interactive work, one background stream (in rotation) joins every n-th decoding step, and
+ * every n-th runner call may be a background piece. An additional stream costs at most as much as one more step, which
+ * is 3 % if one step in 32 has such a stream. Six additional streams in the same step cost 12 %.
  */
 export const BACKGROUND_EVERY = 32;
 
 /** An aged prefill piece should take no longer than a step of eight streams, so it has eight tokens. */
 const AGED_PREFILL_TOKENS = 8;
 
-/** Every n-th piece belongs to the oldest job; all others belong to the job with the least work left. */
+/**
+ * Every n-th prefill or embedding piece belongs to the oldest job; all others belong to the job with the least work
+ * left.
+ */
 const OLDEST_EVERY = 4;
 
 /** One call of the runner. */
@@ -25,7 +28,7 @@ export type RunnerCall =
 type WorkPiece = Generation | EmbeddingJob;
 
 /**
- * Chooses the next runner call. Interactive work comes before background work; steps alternate with pieces
+ * Chooses the next runner call. Interactive work comes before background work; decoding steps alternate with pieces
  * (prefill, embeddings), so that an answer in progress waits for one piece at most.
  */
 export class StepPolicy {
@@ -119,7 +122,7 @@ export class StepPolicy {
   }
 }
 
-/** Counts the consecutive calls that left background work out. */
+/** Counts the consecutive runner calls that left background work out. */
 class AgeCounter {
   #leftOutCount = 0;
 
@@ -144,7 +147,7 @@ function getArrival(piece: WorkPiece): number {
   return piece.order;
 }
 
-/** Returns the stream whose last step is the longest ago. `streams` must not be empty. */
+/** Returns the stream whose last decoding step is the longest ago. `streams` must not be empty. */
 function findLongestLeftOut(streams: readonly Generation[]): Generation {
   return streams.reduce((one, other) => (other.steppedAt < one.steppedAt ? other : one));
 }

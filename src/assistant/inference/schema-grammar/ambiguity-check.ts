@@ -176,7 +176,7 @@ function isRecursive(rules: ReadonlyMap<string, Expression>): boolean {
   const visitInside = (expression: Expression, inside: string): boolean => {
     switch (expression.kind) {
       case "rule":
-        // A rule for a list of members refers to itself at its end.
+        // A reference of the rule to itself is at its end, as in a rule for a list of members, and needs no stack.
         return expression.name !== inside && visit(expression.name);
       case "repeat":
         return visitInside(expression.item, inside);

@@ -14,7 +14,8 @@ interface FirstSet {
 
 /**
  * Refuses grammars that llama.cpp would need too long to parse: it expands repetitions, and it follows every path
- * through the beginnings of rules. Left recursion, with which llama.cpp would hang, is a bug of this compiler.
+ * through the beginnings of rules. Throws Error for left recursion, with which llama.cpp would hang; only a bug in the
+ * schema compiler can produce it.
  */
 export function checkCost(rules: ReadonlyMap<string, Expression>, root: Expression): void {
   let elements = countElements(root);
@@ -113,7 +114,7 @@ function computeFirstSet(expression: Expression, isNullable: (name: string) => b
   }
 }
 
-/** Counts the elements after the expansion of repetitions. */
+/** Counts the elements that llama.cpp's parser creates for an expression when it expands repetitions. */
 function countElements(expression: Expression): number {
   switch (expression.kind) {
     case "literal":

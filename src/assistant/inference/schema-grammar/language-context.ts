@@ -3,7 +3,7 @@ import type { SchemaConjunction } from "./normal-form.ts";
 import type { NormalizerContext } from "./normalizer-context.ts";
 import type { RuleTable } from "./rule-table.ts";
 
-/** The parts of SchemaLanguage that the languages of objects and arrays use. */
+/** The parts of SchemaLanguage that the compilers of objects and arrays use. */
 export interface LanguageContext {
   readonly normalizer: NormalizerContext;
   readonly table: RuleTable;

@@ -145,7 +145,7 @@ export function markNegative(alternative: Alternative): Alternative {
     : { ...alternative, facets: alternative.facets.map(markFacetNegative) };
 }
 
-/** Copies the facet with a new id, because the positive facet may occur too. */
+/** Copies the facet with a new id, because an alternative may contain the positive facet too. */
 function markFacetNegative<Facet extends { readonly id: number; readonly negative: boolean }>(
   facet: Facet,
 ): Facet {

@@ -13,7 +13,7 @@ export interface NormalizerContext {
   negate(schemas: SchemaConjunction): SchemaConjunction;
   /** Returns the alternatives for values of all `schemas`. */
   normalize(schemas: SchemaConjunction): readonly Alternative[];
-  /** Returns the alternatives that both lists allow. */
+  /** Returns the alternatives for the values that both lists allow. */
   intersect(left: readonly Alternative[], right: readonly Alternative[]): readonly Alternative[];
   intersectPair(one: Alternative, other: Alternative): Alternative | undefined;
   /** Removes duplicates. */

@@ -106,7 +106,7 @@ export class SchemaDocument {
 
   #readId(raw: unknown): string | undefined {
     if (!isObject(raw)) return undefined;
-    // Up to draft 7, other keywords in the object of a `$ref` were ignored.
+    // Up to draft 7, the other keywords in the object of a `$ref` are ignored.
     if (this.#isBeforeDraft2019 && getOwn(raw, "$ref") !== undefined) return undefined;
     const id = getOwn(raw, this.#isDraft4 ? "id" : "$id");
     return typeof id === "string" ? id : undefined;

@@ -9,7 +9,7 @@ import type { NormalizerContext } from "./normalizer-context.ts";
 import { compileObject } from "./object-language.ts";
 import type { RuleTable } from "./rule-table.ts";
 
-/** Builds the rules of schemas. Equal alternatives share one rule. */
+/** Builds the grammar rules of schemas. Equal alternatives share one rule. */
 export class SchemaLanguage implements LanguageContext {
   readonly normalizer: NormalizerContext;
   readonly table: RuleTable;

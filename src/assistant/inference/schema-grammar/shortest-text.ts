@@ -64,7 +64,7 @@ export function findShortestText(rules: ReadonlyMap<string, Expression>, root: E
   return buildText(root);
 }
 
-/** Prefers a letter or a digit if the class has one. */
+/** Returns a character of the class: a letter or a digit if the class has one. */
 function pickCharacter(ranges: readonly (readonly [number, number])[]): string {
   for (const wanted of [0x61, 0x41, 0x30, 0x31]) {
     if (ranges.some(([from, to]) => from <= wanted && wanted <= to)) {

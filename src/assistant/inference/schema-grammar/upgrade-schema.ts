@@ -20,7 +20,7 @@ const droppedKeywords = new Set(["$schema", "$id", "id", "$anchor", "$defs", "de
 
 class SchemaUpgrader {
   readonly #document: SchemaDocument;
-  /** The schemas to which references refer; `definitions` writes them. */
+  /** The schemas that references point to; `definitions` writes them. */
   readonly #referenced = new Map<number, SchemaNode>();
 
   constructor(document: SchemaDocument) {
@@ -65,7 +65,7 @@ class SchemaUpgrader {
     if (keyword === "items" && Array.isArray(value)) {
       return [["prefixItems", value.map((_, index) => this.#rewriteChild(node, keyword, index))]];
     }
-    // Ajv accepts OpenAPI's `nullable` only together with `type`.
+    // The keyword is dropped if there is no `type`, because Ajv accepts OpenAPI's `nullable` only together with `type`.
     if (keyword === "nullable") return getOwn(raw, "type") === undefined ? [] : [[keyword, value]];
     // In draft 4, exclusiveMinimum and exclusiveMaximum are booleans that refer to minimum and maximum.
     if (typeof value === "boolean" && /^exclusiveM(in|ax)imum$/.test(keyword)) return [];

@@ -20,7 +20,7 @@ export interface AnswerPlan {
   readonly check?:
     | ((content: string, calls: readonly ToolCall[]) => Promise<string | undefined>)
     | undefined;
-  /** Creates a parser; each choice needs its own. */
+  /** Creates a parser for the model's text; each choice needs its own. */
   reader(): AnswerStreamParser;
 }
 

@@ -74,7 +74,7 @@ function invalidOutputError(problem: string, { stop }: GenerateRequest): Assista
   );
 }
 
-/** Runs the engine once and parses its text with the plan's reader. */
+/** Runs the engine once and parses its text with a new parser of the plan. */
 async function* runAttempt(
   { request, plan, model, choice, random, signal }: ChoiceOptions,
   tried: number,

@@ -43,7 +43,7 @@ export function completeSampling(
     logitBias: params.logitBias ?? {},
     logprobs: params.logprobs,
     grammar: options.grammar?.gbnf,
-    // If the grammar's shortest text is empty, the model may write any text.
+    // The stub engine answers with this text; if the text would be empty, the stub is free to answer anything.
     grammarExample: options.grammar?.example || undefined,
     showControlTokens: options.showControlTokens,
   };

@@ -113,7 +113,7 @@ class StubStream implements TokenStream {
     return this.#sequence;
   }
 
-  /** The token that the next step evaluates. */
+  /** The token that the next decoding step evaluates. */
   get last(): Token {
     return this.#last;
   }

@@ -74,7 +74,8 @@ export class UpstreamHttpClient implements Disposable {
     for (let tried = 0; ; tried++) {
       const outcome = await this.#send(call, signal);
       if (outcome.kind === "answer") return outcome.answer;
-      // The server was just closing this reused connection, so it has read nothing of the request.
+      // The server was just closing this reused connection, so it has read nothing of the request: the request is sent
+      // again.
       if (tried === 0 && outcome.wasKept && isConnectionLost(outcome.error)) continue;
       throw toAssistantError(outcome.error, this.#url);
     }

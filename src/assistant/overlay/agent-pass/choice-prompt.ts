@@ -3,7 +3,7 @@ import { describeArguments } from "./describe-arguments.ts";
 import { escapeLine, escapeText, truncateText } from "./escape-text.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** A completed step of the turn, as it is shown to the model. */
+/** One choice that the model has made in this turn, and its outcome, as they are shown to the model. */
 export interface PastStep {
   /** The model's choice as JSON; undefined if its output was not a valid choice. */
   readonly choice: string | undefined;

@@ -1,7 +1,10 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** After this number of refusals, a step runs without any schemas. A refusal costs only the time of the compilation. */
+/**
+ * After the engine has refused this many guides, the model call runs without any schemas. A refusal costs only the time
+ * of the compilation.
+ */
 const REFUSALS_MAX = 6;
 /** Number of declarations whose result is cached; the oldest results are dropped. */
 const KNOWN_MAX = 1_024;

@@ -32,7 +32,7 @@ export function truncateBytes(text: string, bytesMax: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= bytesMax) return text;
   let end = bytesMax - Buffer.byteLength(ELLIPSIS);
-  // A continuation byte of UTF-8 is 10xxxxxx.
+  // The cut must not be before a continuation byte of UTF-8 (10xxxxxx).
   while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return `${bytes.toString("utf8", 0, end)}${ELLIPSIS}`;
 }

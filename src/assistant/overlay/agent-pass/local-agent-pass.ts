@@ -17,7 +17,7 @@ import { type Choice, ToolChooser } from "./tool-chooser.ts";
 export interface PassLimits {
   /** The maximum number of steps per turn. Each step is one request to the model. */
   readonly steps: number;
-  /** The pass ends after this number of failed calls or invalid choices in a row. */
+  /** The model chooses no more tools in a turn after this number of failed calls or invalid choices in a row. */
   readonly failuresInARow: number;
   readonly tools: number;
   /** Largest size of one result, in bytes of UTF-8. */
@@ -64,7 +64,7 @@ const agentAuthoredCodes: ReadonlySet<CallDetail["code"]> = new Set([
   "paused",
 ]);
 
-/** The progress of one turn's pass. */
+/** The state of one turn's tool calls so far. */
 interface PassProgress {
   readonly chain: ProvenanceChain;
   readonly past: PastStep[];
@@ -155,7 +155,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** Runs one call that the model chose. Returns true if the pass must end. */
+  /** Runs one call that the model chose. Returns true if the model must not choose another call in this turn. */
   async #call(
     { candidate, args }: Choice & { readonly kind: "call" },
     turn: PassTurn,

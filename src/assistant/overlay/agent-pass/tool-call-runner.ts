@@ -39,7 +39,7 @@ export class ToolCallRunner {
 
   constructor(options: {
     readonly agent: AgentService;
-    /** Runs the withdrawals of calls, for which the turn does not wait. */
+    /** Runs the withdrawals of calls, because the turn does not wait for them. */
     readonly tasks: TaskGroup;
     readonly logger: Logger;
   }) {

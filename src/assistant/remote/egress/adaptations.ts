@@ -5,7 +5,7 @@ type Body = Readonly<Record<string, unknown>>;
 interface Adaptation {
   /** The member of the request body that the provider refuses. */
   readonly name: string;
-  /** Matches the error message with which a provider refuses the member. */
+  /** Matches the error message with which a provider refuses this member. */
   readonly refusal: RegExp;
   readonly adapt: (body: Body) => Body;
 }

@@ -100,7 +100,7 @@ export class ModelLists implements AsyncDisposable {
     return none;
   }
 
-  /** Starts a refresh if the provider's list is old enough. */
+  /** Starts to fetch the provider's list of models again if the stored list is old enough. */
   #refreshIfDue(provider: Provider): KnownList {
     const list = this.#getOrCreate(provider);
     const isDue = this.#dependencies.clock.now() >= list.nextMs;

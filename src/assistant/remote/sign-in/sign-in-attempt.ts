@@ -129,7 +129,8 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
       this.#finish(...describeFailure(error));
       return this.#outcome;
     }
-    // The sign-in was cancelled in the same turn of the event loop in which the session arrived.
+    // The session arrived in the same turn of the event loop in which the sign-in was cancelled, so it must be
+    // discarded.
     if (signal.aborted) {
       this.#options.discard(session);
       return this.#outcome;

@@ -44,7 +44,7 @@ export interface SyncSourceDependencies {
 /**
  * Makes the index match the files at `paths` and below; the path `""` means all files. The function can be interrupted
  * at any point and repeated. Files are compared by size and times, and by content if these differ or if `paths`
- * contains the file. Yields every few milliseconds.
+ * contains the file. Lets other work of the thread run every few milliseconds.
  */
 export function* syncSource(
   { id: source, root }: SourceFolder,

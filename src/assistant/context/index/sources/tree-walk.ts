@@ -15,14 +15,14 @@ export interface WalkedTree {
   readonly unreadable: readonly string[];
 }
 
-/** The number of folder entries between two yields. */
+/** The number of folder entries that are read between two turns of the event loop. */
 const ENTRIES_PER_STEP = 200;
 /** Folders nested deeper than this are ignored. */
 const DEPTH_MAX = 64;
 
 /**
- * Lists all files at or below `from` that are not excluded, and watches each folder. `from` is relative to the source and may
- * be a file or missing. Links are not followed. Yields every few milliseconds.
+ * Lists all files at or below `from` that are not excluded, and watches each folder. `from` is relative to the source
+ * and may be a file or missing. Links are not followed. Lets other work of the thread run every few milliseconds.
  */
 export function* walkTree(
   root: string,

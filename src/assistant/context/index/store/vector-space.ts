@@ -31,7 +31,7 @@ export class VectorSpace {
     this.#statements = prepareStatements(db);
   }
 
-  /** Loads the stored vectors into memory. Yields every few milliseconds. */
+  /** Loads the stored vectors into memory. Lets other work of the thread run every few milliseconds. */
   *load(): Generator<void> {
     for (let after = 0; ; ) {
       const rows = this.#statements.load.all(this.number, after, SCANNED_PER_STEP);

@@ -1,6 +1,9 @@
 import type { ModelShape } from "./model-shape.ts";
 
-/** The maximum number of tokens in one decode: a chunk of a prompt, or a step of all sequences. */
+/**
+ * The maximum number of tokens that llama.cpp evaluates in one call: a chunk of a prompt, or one token for each
+ * sequence.
+ */
 export const BATCH_TOKENS = 128;
 /**
  * Most texts to embed are shorter than this. llama.cpp reserves memory for the longest text that a context accepts, so
@@ -64,7 +67,7 @@ export function estimateEmbeddingMemory(
 
 /**
  * Estimates the memory of `atOnce` contexts for short texts and of one context for the longest text. `batch` is the
- * number of tokens in one decode.
+ * number of tokens that llama.cpp evaluates in one call.
  */
 function estimateEmbeddingContexts(
   shape: ModelShape,
@@ -96,8 +99,8 @@ function estimateKvCacheBytes(shape: ModelShape, cells: number): number {
 }
 
 /**
- * llama.cpp reserves the maximum that a decode needs: the logits of a whole batch, or one layer with its
- * attention (which is small with flash attention, but is counted as if that were off).
+ * llama.cpp reserves the maximum that the evaluation of one batch needs: the logits of a whole batch, or one layer with
+ * its attention (which is small with flash attention, but is counted as if that were off).
  */
 function estimateComputeBytes(shape: ModelShape, batch: number, cells: number): number {
   const logits = shape.vocabulary;

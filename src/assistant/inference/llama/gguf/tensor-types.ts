@@ -55,7 +55,7 @@ export function getTensorType(id: number): TensorType | undefined {
   return tensorTypes.get(id);
 }
 
-/** The quantization names of `general.file_type`, which are common in file names. */
+/** The quantization names for the values of `general.file_type`; file names of models often contain these names. */
 const fileTypes: Readonly<Record<number, string>> = {
   0: "F32",
   1: "F16",

@@ -16,7 +16,7 @@ const LINE_LENGTH_MAX = 1_000;
 const LINES_A_MINUTE_MAX = 120;
 
 export interface EngineProcessOptions {
-  /** The library's worker threads in that process, each of which decodes one batch at a time. */
+  /** The number of llama.cpp's worker threads in the model's process, each of which decodes one batch at a time. */
   readonly workers: number;
   readonly clock: Clock;
   readonly logger: Logger;

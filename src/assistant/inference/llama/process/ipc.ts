@@ -56,7 +56,7 @@ export interface LoadParams {
   readonly memoryBytes: number;
   readonly threadsMax: number;
   readonly gpu: "auto" | false;
-  /** The measurements of an earlier load; undefined if the child must measure. */
+  /** The thread counts and batch costs of an earlier load; undefined if the child must measure. */
   readonly measured: Measurements | undefined;
 }
 
@@ -64,7 +64,9 @@ export interface LoadResult {
   readonly threads: number;
   readonly sequences: number;
   readonly contextTokens: number;
-  /** The measurements of this load; undefined if there were earlier measurements. */
+  /**
+   * The thread counts and batch costs that the child measured in this load; undefined if the parent sent earlier ones.
+   */
   readonly measured: Measurements | undefined;
   /** True if the measurements are reliable enough for the next load. */
   readonly steady: boolean;

@@ -17,7 +17,7 @@ export interface CalibrationResult {
 
 type Workload = "decode" | "prefill";
 
-/** No new round starts after this time; the first round is always completed. */
+/** No new round of measurements starts after this time; the first round is always completed. */
 const CALIBRATION_MS = 600;
 const ROUNDS_MAX = 6;
 /** A number of threads that is slower by this factor is not tried again, and neither is any larger number. */

@@ -36,8 +36,8 @@ const measurementsValidator = new LazyValidator<Measurements>({
 const UNSTEADY_TTL_MS = 60 * 60_000;
 
 /**
- * Keeps measurements by model, processor and number of cores in a folder of small files. Measurements of a
- * busy machine are kept in memory for an hour.
+ * Keeps the measured thread counts and batch costs by model, processor and number of cores in a folder of small files.
+ * Results that were measured on a busy machine are kept only in memory, for an hour.
  */
 export class CalibrationCache {
   readonly #folder: string;

@@ -7,8 +7,8 @@ const ROUNDS = 2;
 const STEADY_FACTOR = 1.3;
 
 /**
- * Measures the duration of a step as one batch, by width. Each round measures all widths, so that other load does not
- * affect only one of them. `steady` is true if the rounds agreed, so that the result can be kept.
+ * Measures, for each width, how long a decoding step takes as one batch. Each round measures all widths, so that other
+ * load does not affect only one of them. `steady` is true if the rounds agreed, so that the result can be kept.
  */
 export async function measureBatches(options: {
   readonly sequences: number;

@@ -1,9 +1,9 @@
-/** The best numbers of threads, measured at load. */
+/** The fastest numbers of threads, measured while the model was loaded. */
 export interface Calibration {
-  /** The number of threads for a step. `prefillThreads` is the number for a chunk of a prompt. */
+  /** The number of threads for a decoding step. `prefillThreads` is the number for a chunk of a prompt. */
   readonly decodeThreads: number;
   readonly prefillThreads: number;
-  /** The duration of one token in milliseconds; undefined if it was not measured. */
+  /** The duration of decoding one token in milliseconds; undefined if it was not measured. */
   readonly decodeMs?: number | undefined;
 }
 
@@ -22,22 +22,22 @@ export interface ThreadGovernorOptions {
 type Workload = "decode" | "prefill" | "embed";
 
 /**
- * A step counts as slow if it takes this many times as long as usual. If one thread shares its core with another
- * process, the other threads spin while they wait for it, and steps become 70 to 600 times slower. Nothing else makes a
- * step so slow while it uses CPU time throughout.
+ * A decoding step counts as slow if it takes this many times as long as usual. If one thread shares its core with
+ * another process, the other threads spin while they wait for it, and steps become 70 to 600 times slower. Nothing else
+ * makes a step so slow while it uses CPU time throughout.
  */
 const SLOWER_FACTOR = 20;
 /**
- * The minimum duration of a slow step in milliseconds. The duration of shorter steps depends more on the event loop
- * than on the model.
+ * The minimum duration of a slow decoding step in milliseconds. The duration of shorter steps depends more on the event
+ * loop than on the model.
  */
 const SLOW_MS = 20;
 /**
- * The minimum share of CPU time in a step whose threads spin. If the share is smaller, the threads waited for the disk
- * or for the scheduler.
+ * The minimum share of CPU time in a computation whose threads spin. With a smaller share, the threads waited for the
+ * disk or for the scheduler.
  */
 const SPINNING_SHARE = 0.5;
-/** A thread is dropped after this many slow steps in a row; a single slow step may be chance. */
+/** A thread is dropped after this many slow decoding steps in a row; a single slow one may be chance. */
 const SLOW_STEPS = 3;
 /** After this time all threads are tried again, because the other process may have ended. */
 const RETRY_MS = 60_000;
@@ -94,7 +94,7 @@ export class ThreadGovernor {
     this.#options.setThreads(threads);
   }
 
-  /** Drops a thread if the threads seem to wait for each other. Callers call this method after each step. */
+  /** Drops a thread if the threads seem to wait for each other. Callers call this method after each decoding step. */
   observe(stepMs: number, streams: number): void {
     const threads = this.getThreads("decode");
     const { decodeMs } = this.#calibration;

@@ -1,6 +1,6 @@
 import { type CallProgress, JsonValueScanner } from "./json-call-scanner.ts";
 
-/** The maximum length of a name, longer than any tool's name may be. */
+/** The maximum length of the name in a call, longer than any valid tool name. */
 const NAME_MAX = 200;
 const ARGUMENTS_MARKER = "[ARGS]";
 

@@ -141,7 +141,7 @@ export class ToolCallSplitter {
 
   #readCall(parts: CallPart[]): void {
     const { format, names, newId } = this.#options;
-    // In list formats, `[` follows the marker.
+    // In list formats, a `[` follows the marker; it belongs to the call.
     if (format.open !== "" && this.#raw.trimEnd().endsWith(format.marker ?? "")) {
       const text = this.#held.trimStart();
       if (text === "") return;

@@ -4,7 +4,6 @@ import type { Expression } from "../../schema-grammar/expression.ts";
 import { buildTextNotStartingWith, buildTextUntilMarker } from "./marker-grammar.ts";
 import type { ToolFormat } from "./tool-format.ts";
 
-/** The constraints of an answer. */
 export interface AnswerConstraints {
   readonly format: ToolFormat;
   /** The tools that may be called. */

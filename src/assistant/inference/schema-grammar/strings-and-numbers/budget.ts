@@ -5,7 +5,7 @@
 export class Budget {
   private left: number;
 
-  /** A step takes about 0.1 microseconds, or up to 0.3 if memory is allocated. */
+  /** One step stands for about 0.1 microseconds of work, or for up to 0.3 if memory is allocated. */
   constructor(steps = 600_000) {
     this.left = steps;
   }

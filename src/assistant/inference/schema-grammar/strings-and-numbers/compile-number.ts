@@ -17,7 +17,7 @@ import { writeGraph } from "./write-graph.ts";
 
 /** The approximate maximum number of rules for the multiples of a number. Each rule has up to ten alternatives. */
 const MULTIPLE_STATES = 500;
-/** Fewer multiples than this are listed one by one. */
+/** If a constraint allows fewer multiples than this, the grammar lists each of them. */
 const LISTED_MAX = 200n;
 
 /**

@@ -21,7 +21,10 @@ const characterBySymbol: readonly (string | undefined)[] = numberAlphabet.map((_
   characters.find((one) => findSymbol(one.charCodeAt(0)) === symbol),
 );
 
-/** The maximum number of states for multiples, more than fit into a grammar even if the number has no bounds. */
+/**
+ * The maximum number of states of an automaton of multiples, more than fit into a grammar even if the number has no
+ * bounds.
+ */
 const MULTIPLE_STATES_MAX = 1_500;
 
 /** The comparison of the digits read so far with the same number of digits of a bound: below, equal or above. */
@@ -29,7 +32,7 @@ type Comparison = -1 | 0 | 1;
 
 interface DigitState {
   readonly phase: "start" | "zero" | "whole" | "point" | "places";
-  /** The number of digits read in the current phase. */
+  /** The number of digits read in the current `phase`. */
   readonly count: number;
   readonly low: Comparison;
   readonly high: Comparison;
@@ -157,7 +160,7 @@ class DigitBound {
     this.wholeLength = this.digits.length - places;
   }
 
-  /** Compares one more digit, unless earlier digits have decided the comparison. */
+  /** Compares the next digit with the bound's digit, unless earlier digits have decided the comparison. */
   compare(before: Comparison, at: number, digit: number, inPlaces: boolean): Comparison {
     // If a number has more digits before the point than the bound, its length decides the comparison in `afterWhole`.
     if (before !== 0 || (!inPlaces && at >= this.wholeLength)) return before;

@@ -164,7 +164,10 @@ export class ExpressionBuilder {
     return term;
   }
 
-  /** Extracts a rule if needed: llama.cpp copies repeated items, and multiplies nested counts in one rule. */
+  /**
+   * Returns an expression that can be repeated at little cost: a reference to a new rule unless the item is small,
+   * because llama.cpp copies repeated items, and multiplies nested counts in one rule.
+   */
   private toRepeatable(item: InternedExpression): InternedExpression {
     const { kind } = item.expression;
     const small = kind === "rule" || kind === "literal" || kind === "class";

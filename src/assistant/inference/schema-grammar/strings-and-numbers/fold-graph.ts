@@ -12,7 +12,7 @@ export function foldGraph(graph: StateGraph, builder: ExpressionBuilder): void {
   let before: number;
   do {
     before = graph.edgesByNode.size;
-    // The iteration skips nodes that are removed meanwhile.
+    // The iteration over a Map skips nodes that are removed meanwhile.
     for (const node of graph.edgesByNode.keys()) foldRuns(graph, builder, node);
     for (const node of graph.edgesByNode.keys()) foldChain(graph, builder, node);
   } while (graph.edgesByNode.size < before);

@@ -23,12 +23,12 @@ export class LookaheadStates {
     this.satisfied = automata.map((automaton) => findSatisfiedStates(automaton));
   }
 
-  /** Returns the set with one more lookahead, at the start of its automaton. */
+  /** Returns the set with one more lookahead, whose automaton is in its start state. */
   add(set: number, automaton: number): number {
     return this.numberOfSet([...(this.sets[set] ?? []), { automaton, state: 0 }]);
   }
 
-  /** Returns the set after a symbol; undefined if the symbol violates a lookahead. */
+  /** Returns the set of pending lookaheads after a symbol; undefined if the symbol violates a lookahead. */
   advance(set: number, symbol: number): number | undefined {
     if (set === 0) return 0;
     const key = `${set}/${symbol}`;
@@ -42,7 +42,7 @@ export class LookaheadStates {
     return result;
   }
 
-  /** Returns true if the text may end with this set pending. */
+  /** Returns true if the text may end while the lookaheads of this set are pending. */
   canEnd(set: number): boolean {
     return (this.sets[set] ?? []).every(
       ({ automaton, state }) => this.automata[automaton]?.accepting[state] === 1,

@@ -117,7 +117,8 @@ function findFirstUnit(bound: Bound, places: number, rounding: "up" | "down"): b
   if (!exclusive) return scaleDecimal(decimal, places, rounding);
   const isApart = Math.abs(value) < 2 ** 53 && countWholeDigits(decimal) + places <= EXACT_DIGITS;
   if (value !== 0 && places > 0 && !isApart) {
-    // A text between the bound and the next double could be read as the bound itself.
+    // The numbers begin at the next double, because a text between the excluded bound and the next double could be read
+    // as the bound itself.
     return scaleDecimal(toDecimal(nextDouble(value, rounding)), places, rounding);
   }
   if (Math.abs(value) >= 2 ** 53) {

@@ -15,7 +15,7 @@ export function removeRepeatedStart(root: RegexNode): RegexNode {
     : root;
 }
 
-/** Removes `^` from the items after a start, up to the first item that may read a character. */
+/** Removes `^` from the items after a leading `^`, up to the first item that may read a character. */
 function removeLeadingStarts(items: readonly RegexNode[]): readonly RegexNode[] {
   const [first, ...others] = items;
   if (first === undefined) return [];

@@ -106,7 +106,7 @@ export class SecretService implements KeySource {
     }
     const collection = await this.#defaultCollection(call);
     if (collection === NONE) return { state: "absent" };
-    // A locked collection may contain the key without listing it.
+    // A locked collection may contain the key without listing it, so only an unlocked one counts as empty.
     if (await isCollectionLocked(collection, call)) {
       if (hasUnlocked || !(await tryUnlock(collection, call))) return lockedKeyring;
       return await this.#searchKey(call, true);
