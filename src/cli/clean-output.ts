@@ -19,6 +19,13 @@ const eraseLine = "\r\u001b[K";
 export function withCleanOutput(io: CliIo): CliIo {
   return {
     ...io,
+    // A copy would keep the width that the terminal had at the start.
+    get columns() {
+      return io.columns;
+    },
+    get errorColumns() {
+      return io.errorColumns;
+    },
     write: (text) =>
       io.write(typeof text === "string" ? cleanText(text, io.outputIsTerminal) : text),
     writeError: (text) => io.writeError(cleanText(text, io.errorIsTerminal)),

@@ -44,8 +44,13 @@ export function processIo(environment: Environment): CliIo {
     inputIsTerminal: process.stdin.isTTY,
     outputIsTerminal: process.stdout.isTTY,
     errorIsTerminal: process.stderr.isTTY,
-    columns: columnsOf(process.stdout),
-    errorColumns: columnsOf(process.stderr),
+    // The user may resize the terminal at any time.
+    get columns() {
+      return columnsOf(process.stdout);
+    },
+    get errorColumns() {
+      return columnsOf(process.stderr);
+    },
     write: (text) =>
       new Promise((resolve, reject) => {
         process.stdout.write(text, (error) => (error ? reject(error) : resolve()));

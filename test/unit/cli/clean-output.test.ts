@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { cleanLogLine, cleanText } from "../../../src/cli/clean-output.ts";
+import { cleanLogLine, cleanText, withCleanOutput } from "../../../src/cli/clean-output.ts";
+import { processIo } from "../../../src/cli/io.ts";
 import { toYaml } from "../../../src/cli/output/yaml.ts";
 
 const red = (text: string) => `\u001b[31m${text}\u001b[39m`;
@@ -41,4 +42,19 @@ describe("text on its way to a terminal", () => {
     );
     expect(cleanLogLine("plain")).toBe("plain");
   });
+});
+
+it("the width of the terminal is the current one, also after the user has resized the terminal", () => {
+  let width = 80;
+  const io = withCleanOutput({
+    ...processIo({}),
+    get columns() {
+      return width;
+    },
+    get errorColumns() {
+      return width;
+    },
+  });
+  width = 40;
+  expect([io.columns, io.errorColumns]).toEqual([40, 40]);
 });
