@@ -186,7 +186,7 @@ export class ToolHarness implements AsyncDisposable {
     return undo ? buildCompensation(undo, args, result) : "the manifest has none";
   }
 
-  #toolServer(waitMs = 5_000): ToolServer {
+  #toolServer(waitMs = 60_000): ToolServer {
     const token = new AssistantToken({
       file: join(this.stateDir, "token.json"),
       findTarget: async () => ({ ...this.target, origin: "login" }),

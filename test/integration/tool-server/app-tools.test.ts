@@ -241,7 +241,6 @@ describe("undo", () => {
 
   test("undoes a deploy that failed, and reports the failure as a result, not as an error", async () => {
     await given("web", { image: "web:1", port: 80, rollout: { autoRevert: false } });
-    await harness.restart(30_000);
     const before = specOf("web");
     const args = { name: "web", image: "bad:1" };
     const result = await harness.callExpectingSuccess("deploy_app", args);
