@@ -111,7 +111,7 @@ describe("package-lock.json", () => {
       readFileSync(join(root, "package.json"), "utf8"),
     );
     const scripts = entries.filter(([, entry]) => entry.hasInstallScript);
-    // Without an entry, npm would compile better-sqlite3, which has a binding.gyp but no install script.
+    // Without the entry in allowScripts, npm would compile better-sqlite3, which has a binding.gyp but no script.
     expect(allowScripts).toEqual({
       "better-sqlite3": false,
       ...Object.fromEntries(

@@ -39,7 +39,7 @@ async function guided(schema: object, seed: number) {
   });
 }
 
-describe("documents", () => {
+describe("guided documents", () => {
   test("of a model with random weights are valid or cut off for every schema, without internal errors", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const pairs = fc.sample(arbitrarySchemaAndDocument(3), { numRuns: SCHEMAS, seed });
@@ -129,7 +129,7 @@ const tools = [
   { type: "function" as const, function: { name: "stop_music", description: "Stops the music" } },
 ];
 
-describe("tool calls", () => {
+describe("guided tool calls", () => {
   test("with parameters that cannot be enforced are refused, and the error names the tool", async () => {
     const numbers = { type: "array", items: { type: "number" }, uniqueItems: true };
     const unsuited = {

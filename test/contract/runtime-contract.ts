@@ -56,7 +56,7 @@ export interface RuntimeHarness extends AsyncDisposable {
     aliases(id: string, network: string): Promise<readonly string[]>;
     /** Returns the host names that the container finds in its own hosts file, with their addresses. */
     hosts(id: string): Promise<ReadonlyMap<string, string>>;
-    /** Removes every object whose name has the prefix. */
+    /** Removes every container, network and volume whose name begins with `prefix`. */
     sweep(prefix: string): Promise<void>;
   };
 }

@@ -129,7 +129,7 @@ test("a signal that another program sends to a client is not accepted as the age
   const heard: ReceivedSignal[] = [];
   const rule = { path: AGENT_PATH, interface: AGENT, sender: AGENT, member: "CallResolved" };
   await client.onSignal(rule, (signal) => heard.push(signal));
-  // A signal that is sent to one connection reaches it without a match rule.
+  // The bus delivers a signal with a destination to that connection even if it has no match rule for the signal.
   const emit = ["emit", "--session", "--dest", client.uniqueName, "--object-path", AGENT_PATH];
   const forged = await bus.run("gdbus", [
     ...emit,

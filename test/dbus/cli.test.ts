@@ -121,7 +121,7 @@ describe("the built command line on a real bus", () => {
   });
 });
 
-describe("at a real terminal", () => {
+describe("the built command line at a real terminal", () => {
   it("asks for y if the disposition is confirm-chip, and runs the call", async () => {
     using person = screen("call", NOTES, "create", "title=Milk");
     const shown = await person.until(/Run it\? \[y\/N\] /);

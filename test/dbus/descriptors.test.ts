@@ -56,7 +56,7 @@ async function inBatches(work: () => Promise<unknown>): Promise<void> {
   }
 }
 
-test("the daemon closes the descriptors that it returns after it has sent them", async () => {
+test("once the daemon has sent the descriptors in an answer, it closes its own copies", async () => {
   await using harness = await startBusWithSessions(newDescriptor);
   await using client = await connectSessionBus({
     address: harness.bus.address,

@@ -114,7 +114,7 @@ describe("calls over D-Bus", () => {
   });
 });
 
-describe("properties", () => {
+describe("properties of D-Bus objects", () => {
   const properties = { ...call, interface: PROPERTIES };
 
   test("are read one by one and all together", async () => {
@@ -160,7 +160,7 @@ describe("properties", () => {
   });
 });
 
-describe("standard clients", () => {
+describe("standard D-Bus clients", () => {
   test("gdbus receives the names of errors", async () => {
     const { bus } = harness;
     const failing = (member: string, ...args: string[]) =>

@@ -57,7 +57,7 @@ function startProcess(mode: string, options: { readonly openFilesMax?: number } 
   return { here, child, ended, nextLine };
 }
 
-describe("sending and receiving", () => {
+describe("sending and receiving on a bus connection", () => {
   test("a descriptor arrives although more bytes precede it than a socket buffers", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
@@ -182,7 +182,7 @@ describe("sending and receiving", () => {
   });
 });
 
-describe("the end of a connection", () => {
+describe("the end of a bus connection", () => {
   test("when the peer closes, its data is read, and the end is not an error", async () => {
     const [left, right] = await socketPeers();
     const fd = newDescriptor();
@@ -315,7 +315,7 @@ describe("descriptors that were lost", () => {
   });
 });
 
-describe("connecting", () => {
+describe("connecting to a bus", () => {
   test("connecting fails for a missing path, an unused socket and an invalid path", async () => {
     await expect(openFdTransport(path.join(dir, "nothing"), forever)).rejects.toMatchObject({
       code: "ENOENT",

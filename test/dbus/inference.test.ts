@@ -173,7 +173,7 @@ describe("errors have the names that the specification gives them", () => {
   });
 });
 
-describe("a client", () => {
+describe("a client of the inference bus", () => {
   it("that does not read does not delay another client's stream", async () => {
     service.script = (request) =>
       textOfPrompt(request.prompts[0]) === "flood" ? flood() : says(request, ["quick"]);

@@ -13,7 +13,7 @@ it("the failure of a build is not attributed to its source if the engine is stop
   await ensureTestImages(engine.host);
   await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
 
-  /** Builds a step that waits, runs `act` during the build, and returns the result of the build. */
+  /** Builds an image with the given step, runs `act` during the build, and returns the result of the build. */
   async function interrupted(
     builder: BuildImageOptions["builder"],
     step: string,

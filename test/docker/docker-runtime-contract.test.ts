@@ -31,7 +31,7 @@ runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
     builds: {
       ...dockerfiles({ missing: `${open.address}/missing:1`, denied: deniedImage }),
       auth: { server: closed.address, ...REGISTRY_USER },
-      // The classic builder keeps the base image under its tag after a build.
+      // The classic builder keeps the base image under its tag, so the next build would not pull it again.
       forgetPrivateBase: async () =>
         void (await docker
           .getImage(deniedImage)
@@ -89,7 +89,7 @@ runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
   };
 });
 
-/** Returns a context with a Dockerfile for each case of the contract. */
+/** Returns a build context with a Dockerfile for each case of the contract. */
 function dockerfiles(bases: { missing: string; denied: string }) {
   const from = `FROM ${WEB}`;
   const files = {

@@ -69,7 +69,7 @@ const changes: Readonly<Record<string, Readonly<Record<string, Change>>>> = {
   },
 };
 
-/** Recreates the container of an app that stays suspended, and plans what would follow. */
+/** Recreates the container of a suspended app, and asserts that the plan of a resume names the changed settings. */
 async function expectPlanNamesSettings(berth: BerthProcess, app: string): Promise<void> {
   await berth.client.apps.patch(app, { suspend: true }, { wait: true });
   const id = await recreate(berth, app, (options, host) => {

@@ -33,7 +33,7 @@ test("a file becomes a container that answers, follows its changes, and is remov
         "  stopGracePeriod: 1s",
         "",
       ].join("\n"),
-      // A folder without any file prunes nothing.
+      // Berth prunes nothing while the specs folder is empty, so the folder contains a second file.
       "other.yaml": appFile("other", { image: SHELL, running: false }),
     },
   });

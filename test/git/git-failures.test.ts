@@ -30,7 +30,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 const what = () => ({ commit: tip, ref: "main" });
 const remote = () => ({ url: server.url("hello") });
 
-describe("a server that", () => {
+describe("a git server that", () => {
   test.each<[string, GitFault]>([
     ["does not respond", { type: "hang" }],
     ["does not respond to the request for the pack", { type: "hang", when: "pack" }],
@@ -85,7 +85,7 @@ describe("a server that", () => {
   });
 });
 
-describe("limits", () => {
+describe("the limits for a git checkout", () => {
   test.each(bothWays)(
     "of bytes and files are enforced, and a refused checkout leaves no files, with %s",
     async (_, options) => {
@@ -160,7 +160,7 @@ describe("limits", () => {
   );
 });
 
-describe("an abort", () => {
+describe("an abort of a git request", () => {
   test.each<[string, GitFault, { memoryPackBytesMax?: number }]>([
     ["while the server does not respond", { type: "hang" }, {}],
     ["in the middle of a pack", { type: "stall", afterBytes: 50_000 }, {}],

@@ -206,7 +206,7 @@ describe("the checkout of a commit", () => {
   });
 });
 
-describe("credentials", () => {
+describe("credentials for git over HTTP", () => {
   test.each([
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
@@ -253,7 +253,7 @@ describe("credentials", () => {
   });
 });
 
-describe("redirects", () => {
+describe("redirects of a git server", () => {
   test.each([
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],

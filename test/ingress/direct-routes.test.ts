@@ -31,7 +31,7 @@ afterEach(() => harness[Symbol.asyncDispose]());
 const write = (version: string, ...targets: string[]) =>
   harness.ingress.table.write("web", { version, targets });
 const table = () => join(harness.dataDir, "ingress", "table");
-/** Lists the slots whose folder contains a marker of the App. */
+/** Lists the folders of markers, such as `a`, that contain a marker of the App. */
 const listMarkers = () =>
   readdirSync(join(table(), "direct"), { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(`/${HOST}`))
@@ -129,8 +129,8 @@ describe("a Berth that is killed", () => {
   it("between the writes of table and marker leaves the old version serving, and the next Berth switches", async () => {
     await addDirectApp(one.target);
     await harness.stopBerth();
-    // A Berth that is killed between the writes of table and marker leaves the same files as a route table object that
-    // has no markers.
+    // A route table that knows no markers writes the same files as a Berth that is killed after it has written the
+    // table and before it has written the marker.
     const folder = table();
     const direct = join(folder, "direct");
     const killed = new FolderRouteTable({ folder, clock: systemClock });

@@ -76,7 +76,7 @@ describe("the process mode of an earlier start", () => {
   });
 });
 
-describe("no ingress", () => {
+describe("the mode without an ingress", () => {
   it("is the mode of a machine without Caddy, until a Caddy is installed", async () => {
     const here = await open(false);
     expect(here.ingress.mode).toBe("off");

@@ -44,7 +44,7 @@ const basic = (user: string, password: string) => ({
   Authorization: `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`,
 });
 
-describe("hosts", () => {
+describe("hosts of Apps", () => {
   it("without an App are answered with 404 and a page", async () => {
     const answer = await harness.get("nobody.localhost");
     expect(answer.status).toBe(404);
@@ -124,7 +124,7 @@ describe("hosts", () => {
     expect((await harness.get("Nobody.localhost")).status).toBe(404);
   });
 
-  it("may be several for one App", async () => {
+  it("of one App all lead to that App", async () => {
     await addApp("names", { domains: ["names.test", "www.names.test"] });
     for (const host of ["names.localhost", "names.test", "www.names.test"])
       expect((await harness.get(host)).body).toBe("one");
@@ -222,7 +222,7 @@ describe("a path prefix", () => {
   });
 });
 
-describe("redirects", () => {
+describe("redirects of an App", () => {
   it("lead to the App's own domain with path and query", async () => {
     await addApp("own", { redirects: [{ from: "www.own.test" }] }, { domain: "own.test" });
     const answer = await harness.get("www.own.test", "/a/b?c=d&e=%20f");
@@ -249,7 +249,7 @@ describe("redirects", () => {
   });
 });
 
-describe("maintenance", () => {
+describe("the maintenance mode of an App", () => {
   it("shows a page instead of the App, and the App again afterwards", async () => {
     const host = await addApp("shop");
     harness.apply("shop", { ingress: { maintenance: { message: "Back at <8>, {env.HOME}" } } });
@@ -276,7 +276,7 @@ describe("maintenance", () => {
   });
 });
 
-describe("basic authentication", () => {
+describe("basic authentication of an App", () => {
   it("allows the users in the Secret, and follows its changes", async () => {
     harness.applySecret("people", { ann: "secret-1", "b.o_b": "pä:ss" });
     const host = await addApp("closed", { basicAuth: { secret: "people" } });
@@ -325,7 +325,7 @@ describe("basic authentication", () => {
   });
 });
 
-describe("requests", () => {
+describe("requests to an App through the ingress", () => {
   it("carry the client's address, and not the headers that the client set", async () => {
     const host = await addApp("headers");
     await harness.get(host, "/", {

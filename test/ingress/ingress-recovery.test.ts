@@ -270,7 +270,7 @@ function withoutDirectRoutes(config: unknown): unknown {
   );
 }
 
-describe("a port", () => {
+describe("a port of the ingress", () => {
   it("that another program uses is reported, and the ingress uses it as soon as it is free", async () => {
     const other = createServer();
     other.listen(0);

@@ -145,7 +145,7 @@ describe("other apps", () => {
   });
 });
 
-describe("several targets", () => {
+describe("several targets of an App", () => {
   it("all get requests, and an unreachable one loses none", async () => {
     const [gone = 0] = await freePorts(1);
     const host = await addApp("many", one.target, two.target, `127.0.0.1:${gone}`);

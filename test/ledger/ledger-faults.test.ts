@@ -39,7 +39,7 @@ function parseSystemCalls(log: string): { name: string; nth: number }[] {
 const TRACED_CALLS =
   "trace=fcntl,pwrite64,pread64,fsync,fdatasync,ftruncate,openat,write,close,rename,unlink,newfstatat";
 
-describe("SIGKILL", () => {
+describe("SIGKILL of the ledger's writer", () => {
   it.each([
     ["an append", "append 2 100", ["pwrite64", "fsync", "fcntl"]],
     ["a saved checkpoint", "checkpoint", ["openat", "write", "fsync", "rename"]],
@@ -76,7 +76,7 @@ describe("SIGKILL", () => {
   });
 });
 
-describe("an I/O error", () => {
+describe("an I/O error of the ledger", () => {
   it.each([
     ["fsync,fdatasync", "EIO"],
     ["pwrite64", "EIO"],
@@ -137,7 +137,7 @@ describe("an I/O error", () => {
   });
 });
 
-describe("a read-only directory", () => {
+describe("a read-only directory of the ledger", () => {
   it("makes every append fail until it is writable again", async () => {
     await using harness = new LedgerHarness();
     await harness.start();
@@ -158,7 +158,7 @@ describe("a read-only directory", () => {
   });
 });
 
-describe("a full disk", () => {
+describe("a full disk below the ledger", () => {
   it("is recorded once, and makes appends fail until there is space", async () => {
     await using harness = new LedgerHarness();
     harness.mount("ledger", ["-t", "tmpfs", "-o", "size=32m", "tmpfs"]);

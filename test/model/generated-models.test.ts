@@ -88,7 +88,7 @@ test("equal generator options give equal model files, and different options give
   expect((await readdir(dirname(path))).filter((name) => name.endsWith(".part"))).toEqual([]);
 });
 
-describe("damaged files", () => {
+describe("damaged model files", () => {
   test.each(modelDamages.filter((damage) => damage !== "nan-weights"))(
     "%s does not load",
     async (damage) => {

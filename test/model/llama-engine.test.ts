@@ -225,7 +225,7 @@ describe("a model whose process ends", () => {
   });
 });
 
-describe("a load", () => {
+describe("a load of a model", () => {
   const folders: string[] = [];
   afterAll(async () => {
     for (const folder of folders) await rm(folder, { recursive: true, force: true });

@@ -4,7 +4,7 @@ import { plainSampling, runStreams, setUpRunner, startStream } from "./llama-run
 
 const runner = setUpRunner({ preset: "tiny", options: { endsAfter: null } });
 
-describe("steps of many streams", () => {
+describe("decoding steps of many streams", () => {
   it("are one batch each, whatever states the streams are in", async () => {
     const streams = await Promise.all(
       [0, 1, 2, 3, 4, 5, 6].map((sequence) => startStream(runner(), sequence, `Hello ${sequence}`)),
@@ -42,7 +42,7 @@ describe("steps of many streams", () => {
       [8, 30],
     ]);
     const split = await answers();
-    // With the adopted costs, each step is a batch of four and a batch of one.
+    // With these batch costs, each of the ten steps consists of a batch of four tokens and a batch of one.
     expect(split.batches).toBe(20);
     expect(split.texts).toEqual(together.texts);
     runner().adoptBatchCosts([]);
@@ -81,7 +81,7 @@ async function repeats(sampling: Partial<Sampling>): Promise<number> {
   return tokens.length - new Set(tokens).size;
 }
 
-describe("an answer", () => {
+describe("an answer of the model", () => {
   it("is the same for the same seed, and differs for another seed", async () => {
     expect(await seeded(1)).toBe(await seeded(1));
     expect(await seeded(1)).not.toBe(await seeded(2));
@@ -193,7 +193,7 @@ describe("an answer", () => {
   });
 });
 
-describe("a sequence", () => {
+describe("a sequence of the KV cache", () => {
   it("keeps evaluated tokens, and continues from them with the same result", async () => {
     const tokens = await runner().encode({
       kind: "text",

@@ -63,7 +63,7 @@ describe("a download to a full disk", () => {
     const first = disk.download(model("a"), recordProgress(), abort.signal).catch(() => undefined);
     // A download reserves its space before its first request, so its first request shows that the space is reserved.
     await expect.poll(() => harness.hub.requests.length).toBeGreaterThan(0);
-    // The disk has space for one of the two files and the reserve.
+    // The disk has space for one of the two files in addition to the reserve that Berth keeps free.
     await expect(disk.download(model("b"), recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",
       details: { neededBytes: 80 * MIB },

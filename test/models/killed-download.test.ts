@@ -50,7 +50,7 @@ async function run(
   return last;
 }
 
-describe("kill -9", () => {
+describe("kill -9 of a download", () => {
   let bytes: Buffer;
   let harness: DownloadHarness;
 
@@ -71,7 +71,7 @@ describe("kill -9", () => {
     return (await inspectPartial(partialDir())).entry?.ranges ?? [];
   }
 
-  /** Checks that the bytes in the journal are on the disk and correct, and returns their number. */
+  /** Checks that all bytes that the journal lists are on the disk and correct, and returns their number. */
   async function journaled(): Promise<number> {
     const dir = partialDir();
     const { entry, bytes: count } = await inspectPartial(dir);

@@ -103,7 +103,7 @@ describe("downloads of two models with the same content", () => {
       withFile(model, { location: { type: "url", url } }),
     );
     if (!without || !withToken) throw new Error("two models");
-    // The hub refuses the second request of two downloads that share it.
+    // The first request stalls, so the second download joins it; the hub refuses its retry, which has no token.
     harness.hub.faults.add({ on: "files", type: "hang", times: 1 });
     disk = harness.disk({ limits: { ...quickLimits, stallMs: 2_000 } });
     const leading = disk

@@ -29,7 +29,7 @@ const remote = (knownHosts?: string, privateKey = server.privateKey) => ({
   credential: { type: "sshKey", privateKey, knownHosts } as const,
 });
 
-describe("with a deploy key", () => {
+describe("git over ssh with a deploy key", () => {
   test.each([
     ["main", () => tip],
     [undefined, () => tip],
@@ -70,7 +70,7 @@ describe("with a deploy key", () => {
   });
 });
 
-describe("host keys", () => {
+describe("host keys of ssh servers", () => {
   test("the first key is stored, and another one is refused later", async () => {
     await using own = await SshGitServer.start();
     await using bench = await GitHarness.make();
@@ -131,7 +131,7 @@ describe("invalid credentials", () => {
   });
 });
 
-describe("a server that", () => {
+describe("a git server that", () => {
   test("sends nothing is unreachable, and no child process keeps running", async () => {
     await using bench = await GitHarness.make({ idleMs: 500 });
     const sockets = new Set<Socket>();

@@ -120,7 +120,7 @@ test(`schemathesis finds no 500 and no response that departs from its schema (se
     "-n",
     "20",
   ];
-  // No request can revoke a local token, so that the run does not lose its access.
+  // The API cannot revoke a token of the kind `local`, so the run cannot lose its access.
   const { token } = api.store.tokens.create({
     name: "local",
     scope: "admin",

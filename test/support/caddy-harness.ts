@@ -34,9 +34,9 @@ export class CaddyHarness implements AsyncDisposable {
   readonly httpsPort: number | undefined;
   readonly store: Store;
   readonly agent = new Agent({ keepAlive: true });
-  /** The arguments of all calls of onChanged, in order. */
+  /** The Apps that the ingress has reported as changed, in order. */
   readonly changed: string[] = [];
-  /** Called with the App at each call of onChanged. */
+  /** Called with the App when the ingress reports a change of its verdict. */
   onChanged: (app: string) => void = () => {};
   ingress!: ManagedIngress;
   readonly #options: Partial<OpenIngressOptions & OpenIngressOptions["config"]>;

@@ -64,8 +64,8 @@ export class ControlPlaneHarness implements AsyncDisposable {
       random?: () => number;
       logger?: Logger;
       /**
-       * Another harness. The new harness copies its data directory, with its apps and its identity, and shares its
-       * engine and its clock.
+       * An older harness. The new harness gets a copy of the older one's data directory, with its apps and its
+       * identity, and shares its engine and its clock.
        */
       copyOf?: ControlPlaneHarness;
       /** The ingress of the apps; it survives a kill of Berth, as the engine does. */

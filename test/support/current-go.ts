@@ -21,7 +21,7 @@ export async function findCurrentGo(): Promise<string> {
   const arch = process.arch === "arm64" ? "arm64" : "amd64";
   const { stdout } = await run(go, ["mod", "download", "-json", `${TOOLCHAIN}.linux-${arch}`]);
   const { Dir: folder }: { Dir: string } = JSON.parse(stdout);
-  // The files in a module's archive have no execute permission.
+  // The archive of a module stores no execute permission, so the programs of the toolchain get it here.
   const tools = await readdir(join(folder, "pkg/tool", `linux_${arch}`));
   const programs = [
     join(folder, "bin/go"),

@@ -69,8 +69,8 @@ export class DedicatedEngine implements AsyncDisposable {
     const root = join(this.#dir, "leftover");
     await mkdir(root, { recursive: true });
     await copyFile(process.execPath, join(root, "node"));
-    // ctr fails after the creation and before the start, because it cannot write the pid file. The engine
-    // receives events of starts only.
+    // ctr creates the task and then fails to write the pid file, so it does not start the task. The engine does not
+    // notice this, because it receives events of starts only.
     const flags = ["--detach", "--null-io", "--pid-file", "/nonexistent/pid", "--rootfs", root];
     const said = this.#ctr("run", ...flags, id, "/node");
     if (!said.includes("/nonexistent/")) throw new Error(`ctr left no task: ${said}`);

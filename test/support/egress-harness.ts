@@ -91,7 +91,7 @@ type Piece = string | Uint8Array | AssistantError | Promise<string>;
 export class FakeProviderHttp implements ProviderHttp {
   scripts: readonly AttemptScript[] = [];
   readonly calls: ProviderCall[] = [];
-  /** The number of bodies that are being read. */
+  /** The number of response bodies that are being read. */
   reading = 0;
   onOpen: (call: ProviderCall) => void = () => {};
   /**

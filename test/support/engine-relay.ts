@@ -22,8 +22,8 @@ export type RelayMoment = "before" | "unanswered" | "lost" | "held";
 
 export interface RelayTrap {
   /**
-   * The number of the request with which the relay interferes. Requests that change the engine are counted from 1,
-   * beginning when the trap was set.
+   * The number of the request with which the relay interferes. Only requests that change the engine are counted,
+   * from 1 for the first one after `setTrap`.
    */
   readonly at: number;
   readonly moment: RelayMoment;

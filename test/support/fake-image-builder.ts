@@ -14,7 +14,7 @@ import type { FakeEngine, FakeImage } from "./fake-engine.ts";
  * default FakeImage.
  */
 export interface FakeImageBuild {
-  /** The time from the end of the context to the end of the build; default 0. */
+  /** The milliseconds from the end of the context stream to the end of the build; default 0. */
   readonly buildMs?: number;
   /** The instructions of the Dockerfile; by default a FROM and a COPY. */
   readonly steps?: readonly string[];

@@ -8,7 +8,7 @@ import { serveCompanion } from "./serve-companion.ts";
 
 export const daemon = "berth test";
 
-/** Runs command lines against a companion with a real overlay. Each test has another companion. */
+/** Runs command lines against a companion with a real overlay. Each test has a companion of its own. */
 export class OverlayCli {
   overlay!: OverlayHarness;
   bus!: FakeCompanion;

@@ -13,7 +13,7 @@ import type { TestSessionBus } from "./test-session-bus.ts";
 export interface RawCall {
   readonly destination: string;
   readonly path: string;
-  /** The interface in the header; undefined if the header has none. */
+  /** The D-Bus interface in the message header; undefined if the header has none. */
   readonly interface?: string;
   readonly member: string;
   readonly signature?: string;

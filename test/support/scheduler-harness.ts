@@ -60,7 +60,7 @@ export class SchedulerHarness {
     return this.until(() => readers.every(({ isOver: over }) => over), "all answers have ended");
   }
 
-  /** The prompts that each step so far contained. */
+  /** For each decoding step so far, the prompts of the streams that took part. */
   get steps(): readonly (readonly string[])[] {
     return this.runner.calls.filter(({ kind }) => kind === "step").map(({ prompts }) => prompts);
   }

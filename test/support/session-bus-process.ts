@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 
 /**
- * A separate process that connects to a session bus without and with descriptors: `ADDRESS`. Prints, as a line of
- * JSON, for each connection whether koffi was loaded when it was open.
+ * A separate process with the argument ADDRESS, a session bus. It connects once without the passing of descriptors
+ * and once with it, and prints as a line of JSON if koffi was loaded while each connection was open.
  */
 const [address = ""] = process.argv.slice(2);
 const isLoaded = () => readFileSync("/proc/self/maps", "utf8").includes("/koffi.node");

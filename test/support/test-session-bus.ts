@@ -221,7 +221,7 @@ export class BusMonitor implements AsyncDisposable {
     });
   }
 
-  /** Resolves to the first line that matches, which may be an earlier one. */
+  /** Resolves to the first line that matches, even if it was printed before the call. */
   line(pattern: RegExp, timeoutMs = 10_000): Promise<string> {
     return new Promise((resolve, reject) => {
       const stop = () => {

@@ -57,12 +57,12 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
     from: /^src\/cli\/verbs\/assistant\.ts$/,
     to: /^src\/assistant\/daemons\/(system-instance|companion-daemon|daemon-lifetime)\.ts$/,
   },
-  // `tools lint` reads manifests without a daemon.
+  // `berth tools lint` checks manifests without a daemon, so the verb itself needs the linter.
   {
     from: /^src\/cli\/verbs\/tools-lint\.ts$/,
     to: /^src\/assistant\/agent\/manifests\/lint-manifests\.ts$/,
   },
-  // `ledger` verifies the files of the ledger without a daemon.
+  // `berth ledger` verifies the files of a ledger without a daemon, so the verb itself needs the verifier.
   { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline-ledger\.ts$/ },
 ];
 
@@ -167,7 +167,7 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^ledger\/port\.ts$/,
     /^bus\/(port|read-options)\.ts$/,
     /^(agent|context|remote|inference\/routing)\/port\.ts$/,
-    // `tool-manifest.ts` contains the schemas of tool arguments, which the records of tools lack.
+    // The overlay needs `tool-manifest.ts` for the schemas of tool arguments, which the port of the agent lacks.
     /^agent\/tool-manifest\.ts$/,
     /^inference\/(service-port|runner|inference-engine)\.ts$/,
   ],

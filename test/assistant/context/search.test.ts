@@ -152,7 +152,7 @@ describe("a search", () => {
   });
 });
 
-describe("the ledger", () => {
+describe("the ledger of searches", () => {
   it("records each search before it runs, and the entry's name states the kind of search", async () => {
     const harness = await notes({ "a.txt": "text" });
     await harness.find("text");
@@ -200,7 +200,7 @@ async function twoSources() {
   });
 }
 
-describe("scopes", () => {
+describe("the scopes of a search", () => {
   it("apply before the limit, so that many invisible passages do not displace visible ones", async () => {
     const harness = await twoSources();
     const titles = async (scopes: readonly string[] | undefined, caller = unconfinedCaller) =>

@@ -123,7 +123,7 @@ describe("a slow reader", () => {
   });
 });
 
-describe("a connection", () => {
+describe("an HTTP connection", () => {
   test("can be used again after a stream", async () => {
     using client = new RawClient(harness.port).write(rawPost(path, askStream));
     await client.until((text) => text.endsWith("0\r\n\r\n"));

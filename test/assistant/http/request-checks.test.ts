@@ -220,7 +220,7 @@ describe("paths and methods", () => {
   });
 });
 
-describe("a body", () => {
+describe("a request body", () => {
   test("of 4 MiB is accepted, a larger one is refused, and the connection stays open", async () => {
     const whole = await world.post(path, askOf(4 * MIB));
     expect(whole.status).toBe(200);

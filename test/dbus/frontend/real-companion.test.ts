@@ -97,7 +97,7 @@ describe.each([
     using yes = screen("ask", "--model", "remote:work:tiny", "Well?");
     await yes.until(/Send it, this once\? \[y\/N\] /);
     yes.type("y\r");
-    // No process listens at the provider's address, so the error shows that the request was sent.
+    // No process listens at the provider's address, so this error shows that the companion tried to connect.
     await yes.until(/unreachable|cannot be reached/);
     expect(await yes.ended).not.toBe(0);
   });

@@ -176,7 +176,7 @@ function chat(history: unknown) {
   return { lane: "chat", history_json: JSON.stringify(history) };
 }
 
-describe("invalid input", () => {
+describe("invalid input to the overlay", () => {
   const INVALID = "org.freedesktop.DBus.Error.InvalidArgs";
   const LIMITS = "org.freedesktop.DBus.Error.LimitsExceeded";
   const turn = { role: "user", content: "x" };

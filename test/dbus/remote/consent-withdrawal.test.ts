@@ -62,7 +62,7 @@ async function waitUntilEnded({ chats, turns }: ActiveStreams): Promise<void> {
   }
 }
 
-/** Waits until the data that was sent to the provider has arrived. */
+/** Waits until all data that was sent to the provider has arrived. Returns the number of its chat requests. */
 async function countArrivedRequests(): Promise<number> {
   for (let attempts = 0; attempts < 3; attempts += 1)
     await harness.chat(LOCAL_MODEL, "Hello").result;

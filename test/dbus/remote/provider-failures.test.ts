@@ -67,7 +67,7 @@ interface Outcome {
   readonly attempts: number;
 }
 
-/** Sends a request to a provider over the port, the overlay and ListModels at the same time, and returns the errors. */
+/** Calls a provider over the companion's port, the overlay and ListModels at the same time, and returns the errors. */
 async function getOutcome(provider: string): Promise<Outcome> {
   const model = `remote:${provider}:test-model`;
   const before = harness.entries("egress.send").length;

@@ -38,7 +38,7 @@ async function pack(options: PackOptions = {}): Promise<Buffer> {
   return buffer(packSource(await list(), options, signal));
 }
 
-describe("a listing", () => {
+describe("the listing of a source folder", () => {
   test("lists folders before their contents, sorted by name, with size and mode", async () => {
     await write({ "b/two": "22", "b/one": "1", "a.txt": "abc" });
     await chmod(join(dir, "b/one"), 0o4755);

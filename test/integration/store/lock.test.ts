@@ -41,7 +41,7 @@ function open(dataDir: string): Store {
 
 const refusal = (dataDir: string) => catchBerthError(() => open(dataDir));
 
-describe("the lock", () => {
+describe("the lock of a data directory", () => {
   it("excludes a second process, names its holder, and is released by kill -9", async () => {
     const dataDir = dataDirectory();
     const { child, lines } = startHolder("hold", dataDir);

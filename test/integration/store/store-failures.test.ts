@@ -137,7 +137,7 @@ describe("a closed store", () => {
   });
 });
 
-describe("the schema", () => {
+describe("the schema of the store", () => {
   it("of a newer Berth is refused without changes", async () => {
     const test = openTestStore();
     onTestFinished(() => test[Symbol.asyncDispose]());

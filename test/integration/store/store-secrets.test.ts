@@ -40,7 +40,7 @@ function filesHolding(directory: string, text: string): string[] {
   }
 }
 
-describe("secrets", () => {
+describe("secrets in the store", () => {
   it("are stored, revealed to reconcilers only, and never shown", async () => {
     const test = open();
     const { resource, changes } = put(test.store, { password: VALUE, user: "app" });

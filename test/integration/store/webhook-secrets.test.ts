@@ -25,7 +25,7 @@ function filesHolding(directory: string, text: string): string {
   }
 }
 
-describe("webhooks", () => {
+describe("webhooks in the store", () => {
   it("store their secret sealed", async () => {
     const test = open();
     const made = test.store.webhooks.create({ ...input, events: ["failed"], apps: ["web"] });
@@ -56,7 +56,7 @@ describe("webhooks", () => {
   });
 });
 
-describe("deliveries", () => {
+describe("deliveries of webhooks in the store", () => {
   it("are pending in order, and are removed with their webhook", () => {
     const { store } = open();
     const [a, b] = [store.webhooks.create(input), store.webhooks.create(input)];

@@ -78,7 +78,7 @@ function specOf(name: string): AppSpec | undefined {
   return harness.controlPlane.app(name)?.spec;
 }
 
-describe("the manifest", () => {
+describe("the manifest of Berth's tools", () => {
   test("is valid, and declares exactly the tools of its server", async () => {
     const { manifest, faults } = readToolManifest(berthAppsManifest, BERTH_APPS_ID);
     expect(faults).toEqual([]);
@@ -160,7 +160,7 @@ describe("a tool that only reads", () => {
   });
 });
 
-describe("undo", () => {
+describe("the undo of a Berth tool", () => {
   test("deletes a new app", async () => {
     const args = { name: "web", image: "web:1", port: 80, env: { A: "b" } };
     const result = await harness.callExpectingSuccess("deploy_app", args);
@@ -437,7 +437,7 @@ describe("restore_app refuses", () => {
   });
 });
 
-describe("refused calls change nothing", () => {
+describe("refused calls of Berth's tools change nothing", () => {
   const refused = [
     ["deploy_app", { name: "new" }, "give image, git or template"],
     ["deploy_app", { name: "web", image: "a", git: { url: "https://a" } }, "give only one of"],

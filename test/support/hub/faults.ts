@@ -46,7 +46,7 @@ export type Fault = Misbehaviour & {
   readonly method?: "GET" | "HEAD";
   /** The number of matching requests that are answered correctly before the fault. Default 0. */
   readonly after?: number;
-  /** The number of matching requests that get the fault after that. By default, all get it. */
+  /** The number of matching requests that get the fault, once `after` requests were answered. Default: all. */
   readonly times?: number;
 };
 

@@ -41,7 +41,7 @@ export const createChatBody = (text: string, more: object = {}) => ({
   ...more,
 });
 
-/** A provider, and requests to it that the egress sends. */
+/** A test provider, and a client of the egress that sends requests to it. */
 export class ProviderHarness implements AsyncDisposable {
   readonly provider: TestProvider;
   readonly http: ProviderHttpClient;

@@ -79,7 +79,7 @@ function builtRevision(source: AppSpec["source"], commit: string): number {
   return number;
 }
 
-describe("start and stop", () => {
+describe("start and stop of an app", () => {
   it("set `running` of the app, and return 200 without changes if it already has that value", async () => {
     putApp(api.store, "web");
     const running = await post("web/start");
@@ -116,7 +116,7 @@ describe("start and stop", () => {
   });
 });
 
-describe("restart and retry", () => {
+describe("restart and retry of an app", () => {
   it("write the current time to an annotation, which increments the generation and wakes the reconciler", async () => {
     putApp(api.store, "web");
     expect((await post("web/restart")).statusCode).toBe(202);
@@ -141,7 +141,7 @@ describe("restart and retry", () => {
   });
 });
 
-describe("deploy", () => {
+describe("a deploy through the API", () => {
   it("sets the image, and removes the app's source if it had one", async () => {
     putApp(api.store, "web", { source: { git: { url: "https://example.org/x.git" } } });
     const response = await post("web/deploy", { image: "bb:2" });
@@ -252,7 +252,7 @@ describe("deploy", () => {
   });
 });
 
-describe("rollback", () => {
+describe("a rollback through the API", () => {
   it("returns to the newest stable revision except the present one, and keeps `running` and `replicas`", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80, replicas: 3, running: false });
     revision(1, "bb:1", "stable");

@@ -25,7 +25,7 @@ async function* chunks() {
   for (let index = 0; index < 50; index += 1) yield Buffer.alloc(20_000, index);
 }
 
-describe("builds", () => {
+describe("builds in the API", () => {
   it("are listed, newest first, and shown individually; an app shows its last build", async () => {
     const [first, second] = [build("aaa"), build("bbb")];
     api.store.builds.mark(first, "failed", { message: "step 2: RUN false" });

@@ -36,7 +36,7 @@ async function echoedId(header: string) {
   return (await api.request({ url: "/api/health", headers })).headers["x-request-id"];
 }
 
-describe("parameters", () => {
+describe("parameters of API requests", () => {
   it("that an operation does not declare are refused as an invalid request, by every operation", async () => {
     const document: { paths: Record<string, Record<string, object>> } = (
       await api.request({ url: "/api/openapi.json" })
@@ -76,7 +76,7 @@ describe("parameters", () => {
   });
 });
 
-describe("bodies", () => {
+describe("bodies of API requests", () => {
   it.each([
     ["half of an object", '{"name":', 400, "not JSON"],
     ["something after the end", '{"name":"a"} x', 400, "not JSON"],
@@ -180,7 +180,7 @@ describe("bodies", () => {
   });
 });
 
-describe("names and paths", () => {
+describe("names and paths in API requests", () => {
   it.each([
     ["/api/apps/..%2f..%2fetc%2fpasswd", 404],
     ["/api/apps/%2e%2e", 404],
@@ -260,7 +260,7 @@ describe("names and paths", () => {
   });
 });
 
-describe("queries", () => {
+describe("queries of API requests", () => {
   it.each([
     ["/api/apps?limt=1", 'unknown key "limt"; did you mean "limit"?'],
     ["/api/apps?limit=0", "limit"],
@@ -343,7 +343,7 @@ describe("requests that are not valid HTTP", () => {
   });
 });
 
-describe("an internal error", () => {
+describe("an internal error of the API", () => {
   it("returns 500 with the request id only, and is logged with its stack", async () => {
     api.control.planError = new TypeError("secret detail of /var/lib/berth");
     try {

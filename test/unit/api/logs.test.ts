@@ -35,7 +35,7 @@ async function* unreachable(): AsyncGenerator<AppLogLine> {
   throw new BerthError("engine_unreachable", "the engine is away", { hint: "start it" });
 }
 
-describe("logs", () => {
+describe("logs from the API", () => {
   it("are returned as JSON, a hundred lines by default", async () => {
     api.control.logs = () => lines(2);
     const response = await api.request({ url: "/api/apps/web/logs" });
@@ -75,7 +75,7 @@ describe("logs", () => {
   });
 });
 
-describe("following logs", () => {
+describe("following logs through the API", () => {
   it("sends each line as it arrives, and stops reading when the client disconnects", async () => {
     const base = await api.listen();
     const waiting = new EventEmitter();

@@ -58,7 +58,7 @@ describe("the form of an upload", () => {
     expectNothingKept();
   });
 
-  it("whose deployment is a dry run is not stored", async () => {
+  it("leaves no archive in the store if the deployment is a dry run", async () => {
     expect((await send(whole, form, "?dry_run=true")).statusCode).toBe(200);
     expectNothingKept();
     expect((await send(whole)).statusCode).toBe(202);

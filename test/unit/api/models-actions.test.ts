@@ -43,7 +43,7 @@ const modelOf = (name: string) => requireModel(api.store, name);
 const startedAt = (name: string) => modelOf(name).metadata.annotations[STARTED_AT_ANNOTATION];
 const namesThere = () => api.store.list("Model").map(({ metadata }) => metadata.name);
 
-describe("download", () => {
+describe("the API request to download a model", () => {
   it("creates a Model for a repository that no Model has, and is idempotent", async () => {
     const response = await download("Org/Some_Model-1.5B-GGUF");
     expect(response.statusCode).toBe(202);
@@ -178,7 +178,7 @@ describe("download", () => {
   });
 });
 
-describe("start", () => {
+describe("the API request to start a model", () => {
   it("sets `running` and the start time, and creates the Model if it does not exist", async () => {
     expect((await start("org/model:Q8_0")).statusCode).toBe(202);
     expect(modelOf("model")).toMatchObject({
@@ -290,7 +290,7 @@ describe("start", () => {
   });
 });
 
-describe("stop", () => {
+describe("the API request to stop models", () => {
   it("unloads the given model, or all running models if none is given", async () => {
     for (const name of ["a", "b", "c"]) putModel(api.store, name, { source: "o/x", running: true });
     putModel(api.store, "idle");
@@ -351,7 +351,7 @@ describe("stop", () => {
   });
 });
 
-describe("deletion", () => {
+describe("the deletion of a model through the API", () => {
   it("returns 202, and deletes files only on request", async () => {
     putModel(api.store, "keep");
     putModel(api.store, "drop");
@@ -384,7 +384,7 @@ describe("deletion", () => {
   });
 });
 
-describe("scopes", () => {
+describe("the scopes in the API of models", () => {
   it("allow a token of scope read to show models, but not to change them", async () => {
     putModel(api.store, "small");
     const headers = { authorization: `Bearer ${api.token("read")}` };

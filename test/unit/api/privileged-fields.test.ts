@@ -173,7 +173,7 @@ describe("a token of scope write cannot add a folder of the machine", () => {
     ).toBe(202);
   });
 
-  it("in a template, which someone with more rights might use", async () => {
+  it("in a template, which a user with the scope admin might use", async () => {
     const spec = { ...folderTemplate.spec };
     expect(
       findDifferences(
@@ -205,7 +205,7 @@ describe("a token of scope write cannot add a folder of the machine", () => {
     ).toEqual([]);
   });
 
-  it("and no file of the machine as the source of a model", async () => {
+  it("nor name a file of the machine as the source of a model", async () => {
     const model = manifest("Model", "m", { source: "/etc/shadow" });
     expect(
       findDifferences(await send("write", "POST", "/api/apply", model), "spec.source", "admin"),

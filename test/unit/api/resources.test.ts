@@ -50,7 +50,7 @@ const call = (
   payload?: object,
 ) => api.request({ method, url: `/api/secrets${path}`, ...(payload ? { payload } : {}) });
 
-describe("apply", () => {
+describe("POST /api/apply", () => {
   it("creates and configures resources, and reports the action and the changes of each resource", async () => {
     putApp(api.store, "same", { image: "bb:1" }, "cli");
     putApp(api.store, "other", { image: "bb:1", port: 80 }, "cli");
@@ -155,7 +155,7 @@ describe("apply", () => {
   });
 });
 
-describe("resources", () => {
+describe("resources in the API", () => {
   it("are shown in the form of their manifests, without the internal state of reconcilers", async () => {
     const { uid } = putApp(api.store, "web");
     api.store.setStatus("App", "web", uid, appStatus(1));
@@ -203,7 +203,7 @@ describe("resources", () => {
   });
 });
 
-describe("secrets", () => {
+describe("secrets in the API", () => {
   it("accept values and never show them", async () => {
     const made = await call("POST", "", { name: "db", data: { password: "hunter2", user: "me" } });
     expect(made.statusCode).toBe(201);
@@ -245,7 +245,7 @@ describe("secrets", () => {
   });
 });
 
-describe("templates", () => {
+describe("templates in the API", () => {
   it("are listed without a token; a Template resource replaces the built-in template of the same name", async () => {
     const list = await api.server.inject({ url: "/api/templates" });
     expect(list.json()).toMatchObject({

@@ -10,7 +10,7 @@ beforeEach(async () => {
 });
 afterEach(() => api[Symbol.asyncDispose]());
 
-describe("health", () => {
+describe("GET /api/health", () => {
   it("is ok with an engine and degraded without one, and is returned with 200 and without a token", async () => {
     await api.clock.advance(61_500);
     const good = await api.server.inject({ url: "/api/health" });
@@ -54,7 +54,7 @@ describe("a server whose engine another Berth with the same identity writes to",
   });
 });
 
-describe("the system", () => {
+describe("the API of the system", () => {
   it("shows the machine, the engine and the counts of resources", async () => {
     const { uid } = putApp(api.store, "web");
     putApp(api.store, "two");
@@ -166,7 +166,7 @@ describe("POST /api/backup", () => {
   });
 });
 
-describe("metrics", () => {
+describe("the metrics of the server", () => {
   it("count requests by route pattern, never by name", async () => {
     await api.request({ url: "/api/apps/some-name" });
     await api.request({ url: "/api/nowhere/some-name" });

@@ -31,7 +31,7 @@ function serveForeignQuestion(spec: object): void {
   cli.bus = peer;
 }
 
-describe("ask", () => {
+describe("berth ask", () => {
   it("sends the user's answer with the number of the question, and shows the recipient and the data", async () => {
     cli.overlay.providers.set("cloud", "https://evil\u009b.example/v1");
     await cli.overlay.useTools([["list", {}]]);
@@ -231,7 +231,7 @@ describe("ask", () => {
   });
 });
 
-describe("ask at a terminal", () => {
+describe("berth ask at a terminal", () => {
   it.each([
     ["y", 0, "Hello there"],
     ["", 5, "you did not allow it"],

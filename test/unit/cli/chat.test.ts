@@ -39,7 +39,7 @@ const text = (said: string): AnswerEvent => ({ type: "text", choice: 0, text: sa
 const thought = (said: string): AnswerEvent => ({ type: "reasoning", choice: 0, text: said });
 const end: AnswerEvent = { type: "end", choice: 0, reason: "stop", completionTokens: 3 };
 
-describe("one message", () => {
+describe("one message of berth chat", () => {
   it("prints only its answer on standard output", async () => {
     expect(await once(["Name three rivers"])).toEqual({
       code: 0,
@@ -58,7 +58,7 @@ describe("one message", () => {
     expect(world.service.requests.map(({ model }) => model)).toEqual(["tiny", "tiny"]);
   });
 
-  it("is followed by standard input", async () => {
+  it("is sent together with standard input, or standard input is sent alone", async () => {
     await once(["tiny", "Sum", "up"], { input: "a\nb\n" });
     expect(asked()).toBe("Sum up\n\na\nb");
     await once([], { input: "all of it" });
@@ -222,7 +222,7 @@ describe("errors of berth chat", () => {
   });
 });
 
-describe("a chat", () => {
+describe("a chat with berth chat", () => {
   it("sends earlier messages until /clear", async () => {
     world.service.script = (request) => says(request, [`<${textOfPrompt(request.prompts[0])}>`]);
     using person = terminal();

@@ -75,7 +75,7 @@ const provenance = (...labels: string[]) =>
 // oxlint-disable-next-line no-control-regex -- the pattern must match control characters
 const controlCharacters = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/;
 
-describe("tools", () => {
+describe("tools in the command line", () => {
   it("are listed without the control characters in texts of apps", async () => {
     expect(await run(["tools"])).toEqual({
       code: 0,
@@ -187,7 +187,7 @@ describe("without a companion", () => {
   });
 });
 
-describe("call without a terminal", () => {
+describe("berth call without a terminal", () => {
   it("sends no provenance, and leaves a call that needs a confirmation waiting", async () => {
     const parked = await run(["call", NOTES, "create", "title=Milk"]);
     expect(parked.code).toBe(6);
@@ -285,7 +285,7 @@ describe("call without a terminal", () => {
     expect(failed.errors).not.toMatch(controlCharacters);
   });
 
-  describe("its arguments", () => {
+  describe("the arguments after the tool", () => {
     let folder: string;
     beforeEach(() => {
       folder = temporaryFolder("call");
@@ -320,7 +320,7 @@ describe("call without a terminal", () => {
   });
 });
 
-describe("call at a terminal", () => {
+describe("berth call at a terminal", () => {
   it("runs a read tool at once, because the user typed the command", async () => {
     agent.notes.set("n1", {});
     using person = terminal("call", NOTES, "list");
@@ -455,7 +455,7 @@ describe("call at a terminal", () => {
   });
 });
 
-describe("undo", () => {
+describe("berth undo", () => {
   it("reports the undone call, and the number of calls that can still be undone", async () => {
     for (const title of ["Milk", "Eggs", "Salt"])
       await run(["call", NOTES, "create", `title=${title}`, "--yes"]);
@@ -485,7 +485,7 @@ describe("undo", () => {
   });
 });
 
-describe("search", () => {
+describe("berth search", () => {
   beforeEach(() => {
     const snippet = `The boiler was serviced in May.\nBoilers need${HOSTILE} it every year.`;
     const source = { documents: 2, skipped: 0, state: "ready", message: null } as const;
@@ -574,7 +574,7 @@ describe("search", () => {
   });
 });
 
-describe("memory", () => {
+describe("berth memory", () => {
   let memory: MemoryHarness;
   beforeEach(() => {
     memory = new MemoryHarness();
@@ -628,7 +628,7 @@ describe("memory", () => {
 const complete = async (words: readonly string[], current = "") =>
   (await run(["__complete", "--current", current, "--", ...words])).output.split("\n");
 
-describe("completion", () => {
+describe("shell completion", () => {
   it("completes the apps and tools of a running companion", async () => {
     expect(await complete(["call"], "org.example.n")).toEqual([
       "org.example.notes\t3 tools",

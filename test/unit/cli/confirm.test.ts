@@ -65,7 +65,7 @@ describe("the list of waiting calls", () => {
   });
 });
 
-describe("an invalid command line", () => {
+describe("an invalid command line of berth confirm", () => {
   it.each([
     [["none"], "not the number"],
     [[], "needs the number"],
@@ -81,7 +81,7 @@ describe("an invalid command line", () => {
   });
 });
 
-describe("confirm with a number, at a terminal", () => {
+describe("at a terminal, berth confirm with a number", () => {
   it("shows the call before it asks, and runs the call if the user agrees", async () => {
     await ask("create", { title: "Milk" });
     using person = terminal("confirm", "1");
@@ -133,7 +133,7 @@ it("berth confirm runs no call whose details it could not show", async () => {
   expect(agent.notes.size).toBe(0);
 });
 
-describe("confirm without a number, at a terminal", () => {
+describe("at a terminal, berth confirm without a number", () => {
   it("shows the waiting calls, the oldest first, and then new ones, until Ctrl-C", async () => {
     await ask("create", { title: "Milk" });
     await ask("create", { title: "Eggs" });

@@ -93,7 +93,7 @@ async function details(name: string): Promise<Record<string, unknown>> {
   return JSON.parse(await done(`models show ${name} -o json`));
 }
 
-describe("ls", () => {
+describe("berth models ls", () => {
   it("lists the models of the server, and counts those of the catalog", async () => {
     putModel(api.store, "small");
     putModel(api.store, "large");
@@ -141,7 +141,7 @@ describe("ls", () => {
   });
 });
 
-describe("pull", () => {
+describe("berth models pull", () => {
   it("shows a progress bar on a terminal, then the file and its digest", async () => {
     using person = terminal(`models pull ${repository}`);
     expect((await declared("small"))?.spec).toEqual({ source: repository });
@@ -288,7 +288,7 @@ describe("pull", () => {
   });
 });
 
-describe("start and stop", () => {
+describe("berth models start and stop", () => {
   it("start waits until the model serves requests, and shows how to use it", async () => {
     using person = terminal(`models start ${repository} --context 4096 --parallel 2`);
     await expect.poll(() => api.store.get("Model", "small")?.spec.running).toBe(true);
@@ -370,7 +370,7 @@ function policy(name: string): string | undefined {
   return api.store.get("Model", name)?.metadata.annotations["berth.dev/file-policy"];
 }
 
-describe("rm", () => {
+describe("berth models rm", () => {
   it("asks for confirmation on a terminal, and deletes the files", async () => {
     putModel(api.store, "small");
     arrives("small");
@@ -425,7 +425,7 @@ describe("rm", () => {
   });
 });
 
-describe("show", () => {
+describe("berth models show", () => {
   it("shows the source, size, memory, owners and usage of a model", async () => {
     putModel(api.store, "small", { source: repository, running: true }, "file:m.yaml");
     runs("small");
@@ -471,7 +471,7 @@ async function complete(words: readonly string[]): Promise<string> {
   return (await runCommandLine(line, { environment })).output;
 }
 
-describe("other verbs", () => {
+describe("other verbs with models", () => {
   it("get lists only Model resources; completion shows the states of models", async () => {
     putModel(api.store, "small");
     arrives("small");

@@ -54,7 +54,7 @@ describe("display width", () => {
   });
 });
 
-describe("tables", () => {
+describe("tables of the command line", () => {
   const rows = [
     { name: "日本", text: "short" },
     { name: "web", text: "a message that goes on and on for quite a while" },
@@ -128,7 +128,7 @@ describe("tables", () => {
   });
 });
 
-describe("ages", () => {
+describe("ages in tables", () => {
   it.each([
     [0, "0s"],
     [119_000, "119s"],

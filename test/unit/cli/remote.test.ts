@@ -90,7 +90,7 @@ const complete = async (current: string, ...words: string[]) =>
     })
   ).output;
 
-describe("providers", () => {
+describe("providers in berth remote", () => {
   it("are listed with the consent", async () => {
     await run(["key", "openrouter"], { input: SECRET });
     await run(["consent", "prompt", "on"]);
@@ -173,7 +173,7 @@ describe("providers", () => {
   });
 });
 
-describe("a key", () => {
+describe("a provider's key in berth remote", () => {
   it("from standard input is sent through a pipe, and never printed", async () => {
     const { code, output, errors } = await run(["key", "openrouter"], { input: `${SECRET}\n` });
     expect([code, currentKey()]).toEqual([0, { kind: "key", key: SECRET }]);
@@ -234,7 +234,7 @@ describe("a key", () => {
   });
 });
 
-describe("consent", () => {
+describe("consent in berth remote", () => {
   it("is changed; revocations are sent before grants", async () => {
     const { code, output } = await run(["consent", "prompt", "files", "on", "mail", "off"]);
     expect(code).toBe(0);
@@ -273,7 +273,7 @@ describe("consent", () => {
   });
 });
 
-describe("a sign-in", () => {
+describe("a sign-in with berth remote", () => {
   it("succeeds after the URL was printed", async () => {
     const { code, output, errors } = await ending("ok");
     expect([code, output]).toEqual([0, "signed in at openrouter\n"]);

@@ -125,7 +125,7 @@ describe("the server that a command uses", () => {
   });
 });
 
-describe("login", () => {
+describe("berth login", () => {
   it("saves a session in a file that only the user can read, uses the session, and ends it", async () => {
     await using api = await openTestApi();
     await ensurePassword(api.store, "open sesame");

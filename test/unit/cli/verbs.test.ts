@@ -83,7 +83,7 @@ async function makeReadyWithLocalImage(name: string, after: number): Promise<voi
   api.store.setStatus("App", name, uid, { ...status, memory: { ...status.memory, image } });
 }
 
-describe("get", () => {
+describe("berth get", () => {
   it("lists apps as a table, a wide table, names, JSON and YAML", async () => {
     putApp(api.store, "hello");
     putApp(api.store, "world");
@@ -158,7 +158,7 @@ describe("get", () => {
   });
 });
 
-describe("apply, diff and validate", () => {
+describe("berth apply, diff and validate", () => {
   it("create, change and keep resources as files declare them", async () => {
     file("a.yaml", manifest("a"));
     expect(await done("apply -f a.yaml")).toBe("app/a created\n");
@@ -493,8 +493,8 @@ describe("verbs that change an app", () => {
   });
 });
 
-describe("edit", () => {
-  it("applies the saved text, and keeps text that the server refuses in a file", async () => {
+describe("berth edit", () => {
+  it("applies the saved text, and keeps a copy in a file if the server refuses the text", async () => {
     putApp(api.store, "hello");
     const edit = (EDITOR: string) => run("edit hello", { environment: { EDITOR } });
     expect((await edit("sed -i s/80/81/")).output).toBe(
@@ -512,7 +512,7 @@ describe("edit", () => {
   });
 });
 
-describe("secrets", () => {
+describe("secrets in the command line", () => {
   it("are set by value, file and standard input, and never shown", async () => {
     file("key.pem", "line 1\nline 2\n");
     const made = await done("secrets set db user=me key=@key.pem password=-", {
@@ -567,7 +567,7 @@ describe("secrets", () => {
   });
 });
 
-describe("verbs that show resources", () => {
+describe("verbs that show or save state or manage tokens", () => {
   it.each([80, 40])("fit their tables into %i columns", async (columns) => {
     const { uid, generation } = putApp(api.store, "hello");
     api.store.revisions.ensure({

@@ -121,7 +121,7 @@ test.each([
   expect(findHostReference(text, host)).toBe(how);
 });
 
-describe("several files", () => {
+describe("several Compose files", () => {
   const base = `
 services:
   app:
@@ -191,7 +191,7 @@ services:
   });
 });
 
-describe("invalid files", () => {
+describe("invalid Compose files", () => {
   test.each([
     ["a: b: c", /^compose.yaml:1 not valid YAML/],
     ["", /^compose.yaml:1 the file is empty/],

@@ -43,7 +43,7 @@ function failure(run: () => unknown): ConfigError {
   throw new Error("no error was thrown");
 }
 
-describe("defaults", () => {
+describe("the defaults of the configuration", () => {
   it("are those of the operator contract", () => {
     const config = load();
     expect(config.dataDir).toBe(join(root, "home/.local/state/berth"));
@@ -103,7 +103,7 @@ describe("defaults", () => {
   });
 });
 
-describe("precedence", () => {
+describe("the precedence of settings", () => {
   it("is, highest first: flags, environment, file of the data directory, file of the machine, default", () => {
     const data = join(root, "data");
     mkdirSync(data);
@@ -279,7 +279,7 @@ describe("the assistant", () => {
     expect(load({ environment: { BERTH_ASSISTANT: "off" } }).assistant).toBeUndefined();
   });
 
-  it("has its own data directory; if Berth's data directory is not the default one, it is inside of that directory", () => {
+  it("has its own data directory, which is inside Berth's data directory if that is not the default one", () => {
     expect(assistantDirOf({ userId: 0 })).toBe("/var/lib/berth/assistant");
     expect(assistantDirOf({ environment: { XDG_DATA_HOME: "/share" } })).toBe(
       "/share/berth/assistant",
@@ -325,7 +325,7 @@ describe("the assistant", () => {
   });
 });
 
-describe("models", () => {
+describe("the settings of models", () => {
   it("have a disk limit, a bandwidth limit, and the URL of a hub", () => {
     const { models } = load({
       environment: { HF_ENDPOINT: "https://hub.test/mirror/", BERTH_MODELS_DISK: "0" },

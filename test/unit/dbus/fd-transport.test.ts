@@ -24,7 +24,7 @@ function startTransport(socket = new ScriptedSocket()) {
   return { socket, transport, events, write };
 }
 
-describe("writing", () => {
+describe("writing to the socket of a bus", () => {
   test("descriptors of an unsent message are sent with its first byte, and not again with later bytes", () => {
     const { socket, transport, events, write } = startTransport();
     socket.sends.push(-EAGAIN, -EAGAIN, 3, -EAGAIN, 2);
@@ -159,7 +159,7 @@ describe("writing", () => {
   });
 });
 
-describe("reading", () => {
+describe("reading from the socket of a bus", () => {
   test("descriptors are reported before the data with which they arrived", () => {
     const { socket, events } = startTransport();
     socket.receives.push(received("a", [3, 4]), received("b"));
@@ -233,7 +233,7 @@ describe("reading", () => {
 
 const load = (socket: ScriptedSocket) => () => Promise.resolve(socket);
 
-describe("connecting", () => {
+describe("connecting to the socket of a bus", () => {
   test("a connect is retried while the listener's backlog is full", async () => {
     const socket = new ScriptedSocket();
     socket.connects.push(-EAGAIN, -EAGAIN, -EAGAIN);

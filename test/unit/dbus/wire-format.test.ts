@@ -29,7 +29,7 @@ function roundTrip(signature: string, args: readonly BusValue[]): BusValue[] {
   return readValues(frame.body, { ...frame, fds: [], valuesMax: 10_000 });
 }
 
-describe("addresses", () => {
+describe("addresses of a bus", () => {
   test("are read from the environment", () => {
     expect(sessionBusAddress({})).toBeUndefined();
     expect(
@@ -57,7 +57,7 @@ describe("addresses", () => {
   });
 });
 
-describe("values", () => {
+describe("D-Bus values", () => {
   test.each<[string, BusValue[]]>([
     ["", []],
     ["tx", [2n ** 64n - 1n, -(2n ** 63n) + 1n]],
@@ -132,7 +132,7 @@ describe("values", () => {
       fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map((value) => ({ signature: "t", value })),
       fc
         .double({ noNaN: true, noDefaultInfinity: true })
-        // dbus-next writes -0 as 0.
+        // dbus-next writes -0 as 0, so the test uses no -0.
         .map((value) => ({ signature: "d", value: value + 0 })),
       fc.boolean().map((value) => ({ signature: "b", value })),
     );
@@ -168,7 +168,7 @@ describe("values", () => {
   });
 });
 
-describe("frames", () => {
+describe("frames of D-Bus messages", () => {
   test("are the same however the bytes are split into chunks", () => {
     const stream = Buffer.concat([
       writeBytes("", [], 1),

@@ -3,7 +3,7 @@ import { checkModelSpec } from "../../../src/resources/check-model.ts";
 import { findHostProblem, parseModelSource } from "../../../src/resources/model-source.ts";
 import type { ModelSpec } from "../../../src/resources/model-spec.ts";
 
-describe("a source", () => {
+describe("the source of a Model", () => {
   it.each([
     ["org/name", { type: "repository", id: "org/name" }],
     ["Qwen/Qwen2.5-0.5B-Instruct-GGUF", { type: "repository" }],

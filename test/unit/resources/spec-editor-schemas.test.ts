@@ -16,7 +16,7 @@ describe("the schema files for editors", () => {
     const found = (await readdir(folder)).filter((name) => name !== "ToolManifest.json");
     expect(found.toSorted()).toEqual(names);
     for (const [name, text] of generated) {
-      // If the texts differ, run npm run build.
+      // If a file differs from the generated text, `npm run build` writes it again.
       expect(await readFile(join(folder, name), "utf8")).toBe(text);
     }
   });

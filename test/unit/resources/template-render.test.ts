@@ -45,7 +45,7 @@ function problem(run: () => unknown): InvalidSpecError {
   throw new Error("nothing was thrown");
 }
 
-describe("substitution", () => {
+describe("the substitution in a template", () => {
   test("replaces a placeholder by the typed value if it is the whole string, and by text inside a string", () => {
     const spec = template(
       {
@@ -111,7 +111,7 @@ describe("substitution", () => {
   });
 });
 
-describe("parameters", () => {
+describe("parameters of a template", () => {
   const spec = template({ env: { A: "${title}", B: "${size}" } }, [
     { name: "title", required: true, description: "shown on top" },
     { name: "size", default: 5, pattern: "^[0-9]+$" },
@@ -176,7 +176,7 @@ describe("parameters", () => {
   });
 });
 
-describe("secrets", () => {
+describe("secrets in a template", () => {
   const password: TemplateParameter = { name: "password", secret: true, generate: 12 };
 
   test("an environment variable that consists of a secret parameter refers to its Secret", () => {

@@ -69,7 +69,7 @@ test.each<[pattern: string, path: string, ignored: boolean]>([
   expect(isIgnored(pattern, path)).toBe(ignored);
 });
 
-describe("exceptions", () => {
+describe("exceptions in ignore files", () => {
   test.each<[patterns: readonly string[], path: string, ignored: boolean]>([
     [["*.go", "!main.go"], "main.go", false],
     [["!main.go", "*.go"], "main.go", true],

@@ -401,7 +401,7 @@ describe("apply: invalid input", () => {
   });
 });
 
-describe("list", () => {
+describe("a list of resources in the store", () => {
   it("is sorted by name, and filtered by labels on request", () => {
     const { store } = open();
     for (const [name, team] of [

@@ -24,7 +24,7 @@ function open(): TestStore {
 const started = (name: string, message = "container started") =>
   ({ kind: "App", name, type: "Normal", reason: "Started", message }) as const;
 
-describe("events", () => {
+describe("events in the store", () => {
   it("are counted while they repeat, and a repeated event becomes the newest", async () => {
     const { store, clock } = open();
     const first = store.events.record(started("web"));
@@ -125,7 +125,7 @@ function makeApp(store: Store, actor: string, image = "nginx:1") {
   });
 }
 
-describe("revisions", () => {
+describe("revisions in the store", () => {
   it("are numbered from 1, one for each spec hash, and record the actor", () => {
     const { store } = open();
     makeApp(store, "user:admin");
@@ -213,7 +213,7 @@ describe("revisions", () => {
   });
 });
 
-describe("audit", () => {
+describe("the audit log of the store", () => {
   it("records the actor, the fields, and the values before and after each write, newest first", () => {
     const { store } = open();
     const apply = (spec: Record<string, unknown>, requestId?: string) =>

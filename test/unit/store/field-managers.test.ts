@@ -285,7 +285,7 @@ describe("applyFields, for any writes in any order", () => {
   );
   const history = fc.array(step, { maxLength: 12 });
 
-  it("every field has exactly one owner, and the spec is their union", () => {
+  it("every field has exactly one owner, and the spec is the union of all owned fields", () => {
     fc.assert(
       fc.property(history, (writes) => {
         const end = run(writes);

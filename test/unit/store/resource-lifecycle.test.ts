@@ -39,7 +39,7 @@ const status = (phase: AppStatus["phase"]): AppStatus => ({
   memory: emptyReconcileState,
 });
 
-describe("delete", () => {
+describe("a deletion in the store", () => {
   it("marks an App; removing its last finalizer then deletes the App and everything that belongs to it", async () => {
     const { store, clock } = open();
     const made = makeApp(store, "web");

@@ -5,7 +5,7 @@ import { RestrictedApps } from "../../../src/store/restricted-apps.ts";
 import { appStatus } from "../../support/api-harness.ts";
 import { openTestStore } from "../../support/test-store.ts";
 
-it("the holder of a Secret is found in a version that serves, and no revision of an app without such a version is read", () => {
+it("an app that mounts a folder and uses a Secret only in its serving version is found, and no other revisions are read", () => {
   const { store, ...test } = openTestStore();
   onTestFinished(() => test[Symbol.asyncDispose]());
   const env = { PASSWORD: { secret: "shared" } };

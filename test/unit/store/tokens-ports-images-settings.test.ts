@@ -12,7 +12,7 @@ function open(options: Parameters<typeof openTestStore>[0] = {}): TestStore {
 const named = (name: string, lifetimeMs: number | null = null) =>
   ({ name, scope: "write", kind: "named", lifetimeMs }) as const;
 
-describe("tokens", () => {
+describe("tokens in the store", () => {
   it("are random and opaque, and are found only by their value", async () => {
     const test = open();
     const { token, record } = test.store.tokens.create(named("ci"));
@@ -89,7 +89,7 @@ describe("tokens", () => {
   });
 });
 
-describe("port leases", () => {
+describe("port leases in the store", () => {
   it("are the same after a restart, and differ between instances", async () => {
     const test = open({ instanceId: "00000001" });
     const port = test.store.ports.lease("web", 0, 80);
@@ -133,7 +133,7 @@ describe("port leases", () => {
   });
 });
 
-describe("owned images", () => {
+describe("owned images in the store", () => {
   it("belong to apps, and are shared if two apps use the same image", () => {
     const { store } = open();
     store.ownedImages.add("nginx:1", "web");
@@ -149,7 +149,7 @@ describe("owned images", () => {
   });
 });
 
-describe("settings", () => {
+describe("settings in the store", () => {
   it("are stored separately from the store's internal values", async () => {
     const test = open();
     expect(test.store.settings.get("password")).toBeUndefined();

@@ -25,7 +25,7 @@ function put(store: Store, name: string, image = "i") {
 const event = (message: string) =>
   ({ kind: "App", name: "web", type: "Normal", reason: "Started", message }) as const;
 
-describe("watch", () => {
+describe("the watch of the store", () => {
   it("delivers each committed change once, in order, before the write returns", () => {
     const { store } = open();
     const heard: StoreChange[] = [];

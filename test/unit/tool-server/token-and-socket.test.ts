@@ -113,7 +113,7 @@ describe("the tool server's token for the API", () => {
   });
 });
 
-describe("without a server", () => {
+describe("without a server that answers", () => {
   test("every tool fails with a suggestion", async () => {
     await harness.stopServer();
     for (const [tool, args] of [
@@ -146,7 +146,7 @@ describe("without a server", () => {
   });
 });
 
-describe("the socket", () => {
+describe("the socket of the tool server", () => {
   test("serves clients that use the older version of the protocol", async () => {
     const socket = connect(harness.socket);
     const client = new Client({ name: "old", version: "1" });

@@ -106,7 +106,7 @@ it("an exported ledger can be read with only the specification, while a daemon a
   }
 });
 
-it("tiles have the paths of the specification", () => {
+it("the files of exported tiles have the paths that C2SP tlog-tiles specifies", () => {
   expect(tilePath(0, 0, 256)).toBe("tile/0/000");
   expect(tilePath("entries", 1_234_067, 256)).toBe("tile/entries/x001/x234/067");
   expect(tilePath(2, 999, 17)).toBe("tile/2/999.p/17");

@@ -33,7 +33,7 @@ function replaceKey(dir: string): void {
 const unavailable = (reason: RegExp) =>
   expect.objectContaining({ code: "ledger_unavailable", message: expect.stringMatching(reason) });
 
-describe("an entry", () => {
+describe("a ledger entry", () => {
   it("is on the disk when append has resolved, with the hash of its predecessor and a commitment to its sealed text", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock(Date.parse("2026-11-21T10:00:00Z"));
@@ -141,7 +141,7 @@ describe("an entry", () => {
   });
 });
 
-describe("the files", () => {
+describe("the files of a ledger", () => {
   it("are not readable for other users, and a ledger that is opened again continues them", async () => {
     const dir = createStateDirectory();
     for (let start = 0; start < 3; start += 1) {
@@ -170,7 +170,7 @@ describe("the files", () => {
   });
 });
 
-describe("a key", () => {
+describe("the private key of a ledger", () => {
   it.each([
     ["gone", (dir: string) => rmSync(join(dir, "ledger.key")), /private key is missing/],
     [
@@ -210,7 +210,7 @@ describe("a dispatch without a result", () => {
   });
 });
 
-describe("an erased text", () => {
+describe("a text that was erased from the ledger", () => {
   it("is in no file, and the ledger still verifies", async () => {
     const dir = createStateDirectory();
     const canary = "canary-7f3a9c-";
@@ -255,7 +255,7 @@ function findFilesWith(dir: string, text: string): string[] {
     .filter((file) => readFileSync(file).includes(text));
 }
 
-describe("a checkpoint", () => {
+describe("a checkpoint of a ledger", () => {
   it("is written to its file a second after a commit, on demand, and when the ledger closes", async () => {
     const dir = createStateDirectory();
     const saved = () => readFileSync(join(dir, "ledger/checkpoint"), "utf8").split("\n")[1];
@@ -340,7 +340,7 @@ describe("a ledger that does not verify", () => {
 const draft = (fields: NewEntry["fields"], sealed?: string) =>
   draftEntry({ name: "memory.set", fields, sealed }, "2026-11-21T10:00:00.000Z");
 
-describe("the append queue", () => {
+describe("the append queue of a ledger", () => {
   it("is bounded, and returns batches of bounded size in order", async () => {
     const queue = new AppendQueue();
     const waiting: Promise<unknown>[] = [];

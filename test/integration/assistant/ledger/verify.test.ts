@@ -215,7 +215,7 @@ it("a flipped bit of the only checkpoint of a young ledger is reported as tamper
   expect(verifyLedgerAt(dir).status).toBe("whole");
 });
 
-describe("a verification names rows", () => {
+describe("the verification of a ledger names rows", () => {
   const anywhere = fc.integer({ min: 1, max: 1_100 });
 
   it("that are deleted, whether later rows move up or not", () => {
@@ -361,7 +361,7 @@ describe("a history that was rewritten with all its hashes", () => {
   });
 });
 
-describe("an older copy", () => {
+describe("an older copy of a ledger", () => {
   it("of the database alone is detected through the checkpoint file", () => {
     const dir = copyLedger();
     writeFileSync(join(dir, "ledger/ledger.db"), early.database);

@@ -37,7 +37,7 @@ function opened(fd: number): string | undefined {
   }
 }
 
-describe("reading a key", () => {
+describe("reading a key from a file descriptor", () => {
   it("from a pipe reads to the end and closes the descriptor", async () => {
     const fd = await createSecretPipe("sk-é", {});
     const pipe = opened(fd);
@@ -93,7 +93,7 @@ it("a key from a caller without permission is not read, and its descriptor is cl
   closeSync(other.fd);
 });
 
-describe("reading a key fails", () => {
+describe("reading a key from a file descriptor fails", () => {
   it.each(["/", "/dev/zero", "/dev/null"])("for %s", async (path) => {
     const fd = openSync(path, "r");
     await expect(keyFromDescriptor(fd, never)).rejects.toMatchObject({

@@ -58,7 +58,7 @@ function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string }
   return { CREDENTIALS_DIRECTORY: dir };
 }
 
-describe("a key in a file", () => {
+describe("a vault key in a file", () => {
   it("is created with the first credential, is readable by its owner only, and is found again", async () => {
     const harness = new VaultHarness();
     await harness.start();
@@ -168,7 +168,7 @@ describe("files that a killed daemon left", () => {
     expect(await (await harness.start()).get(openrouter)).toEqual(key);
   });
 
-  it("a complete key under both names is used if nothing is encrypted yet", async () => {
+  it("a complete key is used although its temporary file still exists, if nothing is encrypted yet", async () => {
     const harness = new VaultHarness();
     const keyFile = join(harness.dir, "vault-key");
     await harness.start();
@@ -181,7 +181,7 @@ describe("files that a killed daemon left", () => {
   });
 });
 
-describe("a systemd credential", () => {
+describe("a systemd credential with the key of a vault", () => {
   it("is preferred, and needs no key file", async () => {
     const harness = new VaultHarness({ environment: credentialsOf("systemd") });
     await stored(harness);
@@ -238,7 +238,7 @@ describe("a systemd credential", () => {
   });
 });
 
-describe("a lost key", () => {
+describe("a lost key of a vault", () => {
   it("is replaced by a new one when all credentials are cleared, and not before", async () => {
     const { harness, keyFile } = await stored();
     await harness.vault.put(mistral, key);
@@ -271,7 +271,7 @@ describe("a lost key", () => {
   });
 });
 
-it("another source is used after all credentials were cleared", async () => {
+it("after all credentials were cleared, a vault may take its key from another source", async () => {
   const { harness } = await stored();
   await harness.vault.remove("openrouter");
   const environment = credentialsOf("from now on");
@@ -281,7 +281,7 @@ it("another source is used after all credentials were cleared", async () => {
   expect(await (await harness.start({ environment })).get(openrouter)).toEqual(key);
 });
 
-describe("the database", () => {
+describe("the database of a vault", () => {
   it("of a newer version, or a damaged one, is refused, and the error names its file", async () => {
     const { harness } = await stored();
     harness.sql((db) => db.pragma("user_version = 99"));

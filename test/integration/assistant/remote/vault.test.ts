@@ -44,7 +44,7 @@ async function started() {
   return { harness, vault: await harness.start() };
 }
 
-describe("credentials", () => {
+describe("credentials in the vault", () => {
   it("of both kinds are read back unchanged, even after a restart", async () => {
     const { harness, vault } = await started();
     const bare: Credential = {
@@ -167,7 +167,7 @@ describe("credentials", () => {
   });
 });
 
-describe("secrecy", () => {
+describe("the vault", () => {
   it("leaves no key in a file, log, error or inspected object, and each encryption differs", async () => {
     const { harness, vault } = await started();
     await vault.put(openrouter, key);

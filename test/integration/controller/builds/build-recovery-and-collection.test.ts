@@ -26,7 +26,7 @@ beforeEach(() => {
 
 afterEach(() => bench[Symbol.asyncDispose]());
 
-describe("after a crash", () => {
+describe("after a crash of Berth", () => {
   test("builds that were running are marked as abandoned, and their files are removed", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
@@ -49,7 +49,7 @@ describe("after a crash", () => {
     );
   });
 
-  test("nothing is built until it is requested", async () => {
+  test("the interrupted build starts again only on request", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
@@ -108,7 +108,7 @@ test("a build that a kill interrupted before it had an image stays abandoned", a
   expect(bench.store.builds.get(1)?.state).toBe("abandoned");
 });
 
-describe("collection", () => {
+describe("the collection of builds and images", () => {
   test("keeps the newest images of each app, and records an event for the removed ones", async () => {
     const removed: string[] = [];
     bench.newService(limited({ keep: 2 }, { onImageRemoved: (image) => removed.push(image) }));

@@ -367,7 +367,7 @@ describe("a build that fails", () => {
   });
 });
 
-describe("the queue", () => {
+describe("the queue of builds", () => {
   test("builds one app after the other, in the order of their requests", async () => {
     bench.builder.script = { hangs: true };
     const apps = ["one", "two", "three"].map((name) => bench.apply(name));
@@ -446,7 +446,7 @@ describe("the queue", () => {
   });
 });
 
-describe("the log", () => {
+describe("the log of a build", () => {
   test("can be followed to its end, and read afterwards", async () => {
     bench.builder.script = { hangs: true, steps: ["FROM scratch", "RUN make"], lines: ["working"] };
     const app = bench.apply("web");

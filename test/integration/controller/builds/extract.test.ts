@@ -51,7 +51,7 @@ async function refusal(
 
 const text = (path: string) => readFile(join(dir, path), "utf8");
 
-describe("an archive", () => {
+describe("an uploaded archive", () => {
   test("is unpacked to files, folders and links, with permission bits and without setuid", async () => {
     const result = await extract([
       { name: "./", type: "5", mode: 0o700 },

@@ -32,7 +32,7 @@ async function countWatches(): Promise<number> {
   return count;
 }
 
-describe("a started folder", () => {
+describe("a watched specs folder", () => {
   it("has applied everything when start resolves", async () => {
     await harness.write({ "a.yaml": appText("a"), "b.yaml": appText("b") });
     await start();

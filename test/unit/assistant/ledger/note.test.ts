@@ -68,7 +68,7 @@ describe("a signed note", () => {
   });
 });
 
-describe("a checkpoint", () => {
+describe("a checkpoint of a ledger", () => {
   const own = createNoteSigner("berth.local/1", Buffer.alloc(32, 9));
   const sign = (text: string) => openCheckpoint(signNote(text, own), own.verifier).fault;
   const root = hashLeaf("x").toString("base64");

@@ -30,7 +30,7 @@ describe("the capacity for queries", () => {
     expect(harness.inference.running).toBe(4);
   });
 
-  test("has a place for a connection without a query, whose query also runs next, even if another connection uses all other places", async () => {
+  test("reserves a place for a connection without a query, and runs the query of that connection next", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
     for (let at = 0; at < 20; at += 1) harness.overlay.ask(askRequest(), defaultCaller);

@@ -232,7 +232,7 @@ describe("a turn of a query", () => {
   });
 });
 
-describe("invalid requests", () => {
+describe("invalid requests to the overlay", () => {
   const long = "x".repeat(1_024 * 1_024);
   test.each<[Partial<AskRequest>, string]>([
     [{ prompt: "" }, "invalid_request: prompt is empty"],

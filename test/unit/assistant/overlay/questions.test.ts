@@ -168,7 +168,7 @@ describe("the question for consent", () => {
     expect(harness.inference.requests).toEqual([]);
   });
 
-  test("is asked again if the provider has the same address, and the query fails if the address has changed", async () => {
+  test("is asked again for the results of tools; the query fails if the provider has another address by then", async () => {
     const harness = createOverlayHarness();
     harness.pass = async () => oneCallPassOutcome;
     const id = await harness.ask(remote);

@@ -269,7 +269,7 @@ describe("requests in progress at a provider", () => {
   });
 });
 
-describe("consent", () => {
+describe("the user's consent", () => {
   test.each(dataClasses)("%s is granted and revoked", async (scope: DataClass) => {
     await using harness = new RemoteHarness();
     let revoked = 0;

@@ -38,7 +38,7 @@ async function serve(listener: RequestListener): Promise<{ server: Server; baseU
   return { server, baseUrl: `http://127.0.0.1:${address.port}` };
 }
 
-describe("the client", () => {
+describe("the REST client", () => {
   it("has a method for each operation on apps", async () => {
     const made = await written(client.apps.create({ name: "web", image: "bb:1", port: 80 }));
     expect(made).toMatchObject({ app: { name: "web", port: 80 }, timedOut: false, accepted: true });
@@ -119,7 +119,7 @@ describe("the client", () => {
   });
 });
 
-describe("waiting with the client", () => {
+describe("waiting with the REST client", () => {
   it("for Ready uses several requests, and rejects with the reason of a failure", async () => {
     const { uid } = putApp(api.store, "web");
     const early = await client.apps.waitReady("web", { timeoutMs: 0 });
@@ -151,7 +151,7 @@ describe("waiting with the client", () => {
   });
 });
 
-describe("errors of the client", () => {
+describe("errors of the REST client", () => {
   it("contain status, code, message and request id", async () => {
     const error: unknown = await client.apps.get("nope").catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ApiError);

@@ -123,7 +123,7 @@ describe("an App", () => {
   });
 });
 
-describe("drift", () => {
+describe("drift of an App", () => {
   test.each([
     ["killed", (harness: ControlPlaneHarness, id: string) => harness.engine.kill(id)],
     ["removed", (harness: ControlPlaneHarness, id: string) => harness.engine.remove(id)],
@@ -185,7 +185,7 @@ describe("drift", () => {
   });
 });
 
-describe("failures", () => {
+describe("failures of an App", () => {
   test("a container that exits at once is restarted within its budget; then the App is Stalled with the exit code and the log", async () => {
     await using harness = new ControlPlaneHarness({
       images: { "bad:1": { exits: { afterMs: 10, code: 3 }, logs: ["no config"] } },

@@ -171,7 +171,7 @@ describe("an app without a restart budget", () => {
   });
 });
 
-test("no version fails because of an absence of the engine that only failed pings have shown", async () => {
+test("no version fails because of an outage of the engine that only failed pings have revealed", async () => {
   await using harness = new ControlPlaneHarness();
   harness.boot();
   harness.apply("web", { ...web, rollout: { progressDeadline: "10s" } });

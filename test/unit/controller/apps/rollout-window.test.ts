@@ -451,7 +451,7 @@ describe("the previous version drains after the window", () => {
     expect(runningImages(harness)).toEqual(["web:2"]);
   });
 
-  test("not at all if it has no open requests", async () => {
+  test("and is stopped at once if it has no open requests", async () => {
     await using harness = await drained(0);
     await harness.clock.advance(100);
     expect(runningImages(harness)).toEqual(["web:2"]);
@@ -474,7 +474,7 @@ describe("the previous version drains after the window", () => {
   });
 });
 
-describe("before the switch", () => {
+describe("before the switch to a new version", () => {
   test("a version must be healthy for minReadySeconds", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2", rollout: { minReadySeconds: 10 } });

@@ -67,7 +67,7 @@ describe("a rollback without a given revision", () => {
     expect(rollbackTarget(harness)).toBe(2);
   });
 
-  test("may choose a version that has served requests only for a moment", async () => {
+  test("chooses the previous version even if it has served requests only for a moment", async () => {
     await using harness = new ControlPlaneHarness({ ingress: "fake", images }).boot();
     await deploy(harness, "web:1", 1_000);
     await deploy(harness, "web:2", 1_000);

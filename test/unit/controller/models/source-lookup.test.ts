@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { createSourceLookup } from "../../../../src/controller/models/source-lookup.ts";
 
-/** Resolves the name `localhost`, which every machine knows, as the host of a request to this source. */
+/** Looks up `localhost`, which every machine can resolve, as Berth looks up the host of a request to `source`. */
 function resolveLocalhost(source: string): Promise<unknown> {
   const lookup = createSourceLookup(new URL(source), (problem) => new Error(problem));
   return new Promise((resolve, reject) => {

@@ -68,7 +68,7 @@ function answerTo(url: string): Record<string, unknown> {
     : { Id: ID, Size: 4096 };
 }
 
-/** Reads the context to its end, then sends `messages`. */
+/** Returns a handler that reads the build context to its end, and then sends `messages`. */
 function says(...messages: readonly unknown[]): Handler {
   return (request, response) => {
     request.resume();
@@ -262,7 +262,7 @@ describe("a build step that exits with a code", () => {
     [["create", "start", "die", "destroy"], "build_failed"],
     [["create", "start", "oom", "kill", "die", "destroy"], "build_failed"],
     [["create", "start", "kill", "die", "destroy"], "engine_error"],
-    // An engine that was restarted has no events of the container.
+    // An engine that was restarted during the build has no events of the container, so the failure is attributed to the engine.
     [[], "engine_error"],
   ])("after the events %j of its container is reported as %s", async (actions, code) => {
     const message = "The command '/bin/sh -c make' returned a non-zero code: 137";

@@ -66,7 +66,7 @@ describe("a spec file", () => {
     expect(harness.fileState("repo/plain.yaml")).toBe("applied");
   });
 
-  it("that has become part of a repository keeps its app with a mounted folder, but cannot change it", async () => {
+  it("whose folder becomes a git repository keeps its app with a mounted folder, but cannot change that app", async () => {
     await harness.write({ "repo/web.yaml": reaching("web") });
     await harness.scan();
     await harness.write({ "repo/.berth-git.json": "{}" });

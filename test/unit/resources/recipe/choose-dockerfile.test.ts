@@ -75,7 +75,7 @@ describe("an existing Dockerfile", () => {
   });
 });
 
-describe("the language", () => {
+describe("the language of a source", () => {
   const django = {
     "manage.py": "",
     "requirements.txt": "django",

@@ -227,7 +227,7 @@ describe("an assistant that the supervisor starts", () => {
   });
 
   test("is retried when the operating system refuses to start it", async () => {
-    // The environment exceeds the system's limit; a machine without memory refuses in the same way.
+    // The system refuses to start a process with so large an environment, as it does when memory is short.
     const environment = { PATH: process.env["PATH"], LARGE: "x".repeat(4 * 1024 ** 2) };
     const supervisor = supervise({ environment });
     await state(supervisor, "waiting");

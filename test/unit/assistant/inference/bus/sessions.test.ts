@@ -250,7 +250,7 @@ describe("the reader of a session's pipe", () => {
   });
 });
 
-describe("Cancel", () => {
+describe("the method Cancel of a session", () => {
   it("ends the message at once, between two code points, even if the pipe is full", async () => {
     const harness = new InferenceBusHarness();
     // A character of the piece has 3 bytes; the sizes of pages and pipes are not multiples of 3.
@@ -473,7 +473,7 @@ describe("access to a session", () => {
   });
 });
 
-describe("Embed", () => {
+describe("the method Embed of a session", () => {
   it("returns a vector for each text, even while a message is in progress", async () => {
     const harness = new InferenceBusHarness();
     harness.service.script = async function* (_, signal) {

@@ -66,7 +66,7 @@ describe("the parameter that an error names", () => {
   });
 });
 
-describe("keep_alive", () => {
+describe("the parameter keep_alive", () => {
   test.each([
     [undefined, undefined],
     [0, 0],

@@ -178,7 +178,7 @@ describe("reasoning in an answer", () => {
   });
 });
 
-describe("logprobs", () => {
+describe("logprobs in an answer", () => {
   test("are emitted with the text, one for each token", () => {
     const pieces = ["It", " rains", " <", " now", "."];
     const answer = readAnswerWithLogprobs(hermes, pieces);

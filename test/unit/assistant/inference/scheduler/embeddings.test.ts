@@ -4,7 +4,7 @@ import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-har
 
 const endless = () => ({ tokens: Array.from({ length: 200 }, () => "word ") });
 
-describe("embeddings", () => {
+describe("embeddings of the scheduler", () => {
   let harness = new SchedulerHarness();
   const { signal } = new AbortController();
   afterEach(async () => {
@@ -91,7 +91,7 @@ describe("embeddings", () => {
     expect(other.value?.tokens).toEqual([11]);
   });
 
-  it("end when the client aborts, before the start or during a piece", async () => {
+  it("end when the client aborts, before the start or while the runner embeds some of the texts", async () => {
     harness = new SchedulerHarness({ embedMs: 5 });
     const texts = Array.from({ length: 1_000 }, () => "a short text");
     const leaving = new AbortController();

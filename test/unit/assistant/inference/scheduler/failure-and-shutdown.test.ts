@@ -88,7 +88,7 @@ describe("when the model is unloaded", () => {
       expect(error).toMatchObject({ code: "shutting_down" });
     expect(harness.runner.busy).toBe("step");
     await harness.clock.advance(10);
-    // The runner encodes until the test lets it continue, but no stream is open any more.
+    // The runner's call `encode` waits at the gate of the test, but no stream is open any more.
     expect(harness.runner.openStreams).toBe(0);
     expect(harness.runner.problems).toEqual([]);
     await silent.cancel();

@@ -94,7 +94,7 @@ describe("the scheduler", () => {
     expect(suspended.map(({ prompts }) => prompts)).toEqual([["young"]]);
   });
 
-  it("evicts a job during its prompt, and its answer stays complete", async () => {
+  it("evicts a job while its prompt is evaluated, and the answer of that job stays complete", async () => {
     harness = new SchedulerHarness({
       sequences: 1,
       prefillTokensMax: 4,

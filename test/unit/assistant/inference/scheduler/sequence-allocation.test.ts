@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-describe("the sequence for a prompt", () => {
+describe("the KV-cache sequence for a prompt", () => {
   let harness = new SchedulerHarness();
   afterEach(async () => {
     await harness.assertNoLeftovers();

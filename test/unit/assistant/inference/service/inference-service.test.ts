@@ -12,7 +12,7 @@ const never = new AbortController().signal;
 const says = (...tokens: string[]) => ({ script: () => ({ tokens }) });
 
 describe("writing the ledger before inference", () => {
-  test("happens on the disk before the engine receives anything", async () => {
+  test("is complete before the engine receives anything", async () => {
     await using harness = await createServiceHarness(says("a"));
     let modelsThen = -1;
     harness.ledger.onCommit = () => {
@@ -200,7 +200,7 @@ describe("an answer of the inference service", () => {
   });
 });
 
-/** Returns a schema compiler that accepts only "good", for a model whose attempts answer with `answers` in turn. */
+/** Returns a schema compiler whose only valid document is `good`. The model's attempts return `answers` in turn. */
 function onlyGood(...answers: readonly string[]): SchemaCompiler {
   let asked = 0;
   return {

@@ -160,7 +160,7 @@ describe("events of the system instance arrive unchanged", () => {
   test("for text, with the logprobs of each piece", async () => {
     const request = { ...chat, n: 2, sampling: { logprobs: 2 } };
     const events = [...says(request, ["Hello", " ", "\u{1F600}"])].map((event) =>
-      // JSON cannot represent infinity.
+      // JSON cannot represent -Infinity, so the HTTP API sends -9999 instead.
       JSON.parse(JSON.stringify(event, (_, value) => (value === -Infinity ? -9999 : value))),
     );
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);

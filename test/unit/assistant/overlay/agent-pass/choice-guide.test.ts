@@ -67,7 +67,7 @@ describe("the guide that restricts the model's choice of a tool", () => {
     }
   });
 
-  it("accepts a call of each tool, accepts no call, and accepts nothing else", async () => {
+  it("accepts one call of any of the tools, or the choice `none`, and nothing else", async () => {
     const tools = ["one", "two"].map((name) =>
       withSchema(name, {
         type: "object",

@@ -38,7 +38,7 @@ class Engine {
   };
 }
 
-/** Refuses every guide. */
+/** Acts as an engine that cannot enforce any schema. */
 async function refusal(): Promise<never> {
   throw new AssistantError("unsupported_schema", "no grammar");
 }

@@ -241,7 +241,7 @@ describe("the agent pass of an aborted turn", () => {
     harness.inference.script = async function* (_, signal) {
       yield accepted;
       leaving.abort(new Error("left"));
-      // An engine may end its events without an error.
+      // An aborted engine may end its events without an error; the pass must still fail with the abort reason.
       await forever(signal).catch(() => {});
     };
     await expect(harness.run({}, leaving.signal)).rejects.toThrow("left");

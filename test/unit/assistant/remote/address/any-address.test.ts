@@ -103,7 +103,7 @@ it("a tunnel or translation address is classified as the public IPv4 address tha
   const rest = fc.tuple(byte, byte, byte, byte).map(groups);
   fc.assert(
     fc.property(four, rest, (bytes, other) => {
-      // `::1` and `::` are addresses of their own and contain no IPv4 address.
+      // `::` and `::1` are the unspecified and the loopback address of IPv6, and contain no IPv4 address.
       fc.pre(whole(bytes) > 1);
       const wanted = classifyIp(dotted(bytes)).kind === "public" ? "public" : "refused";
       const inverted: Four = [255 - bytes[0], 255 - bytes[1], 255 - bytes[2], 255 - bytes[3]];

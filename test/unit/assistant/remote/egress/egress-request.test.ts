@@ -400,7 +400,7 @@ describe("clearing the key of a provider", () => {
     expectNothingLeft(harness);
   });
 
-  test("during the write of the ledger prevents the request", async () => {
+  test("while the ledger entry is being written prevents the request", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.ledger.onAppend = () => harness.directory.revocations.end("acme", cleared);
@@ -467,7 +467,7 @@ describe("revoking consent", () => {
     );
   });
 
-  test("during the write of the ledger prevents the request", async () => {
+  test("while the ledger entry is being written prevents the request", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.ledger.onAppend = () => harness.consent.set("prompt", false);

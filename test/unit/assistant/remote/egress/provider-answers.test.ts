@@ -169,7 +169,7 @@ const call = (fields: Record<string, unknown>) => delta({ tool_calls: [fields] }
 const named = (name: string, text = "") => ({ function: { name, arguments: text } });
 const more = (text: string) => ({ function: { arguments: text } });
 
-describe("tool calls", () => {
+describe("tool calls in a provider's answer", () => {
   const cases: Readonly<Record<string, readonly string[]>> = {
     "the convention's form": [
       call({ index: 0, id: "c1", type: "function", ...named("one") }),

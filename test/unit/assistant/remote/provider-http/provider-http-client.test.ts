@@ -30,7 +30,7 @@ it("the client reuses a connection for the next request to the same provider", a
 it("the client repeats a request only if a reused connection was closed", async () => {
   await using harness = await ProviderHarness.start();
   await harness.text();
-  // The provider reads the request but does not answer, which looks like a connection that was just closed.
+  // The provider closes the reused connection before it answers, as a server does that no longer keeps it open.
   harness.provider.next({ type: "reset" });
   expect(await harness.text()).toContain("[DONE]");
   expect(harness.provider.requests).toHaveLength(3);

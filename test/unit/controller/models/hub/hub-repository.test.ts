@@ -401,7 +401,7 @@ describe("a model source that cannot be resolved", () => {
     expect((await createResolverHarness(hub.url).refusal({})).code).toBe("invalid_spec");
   });
 
-  it("is invalid: the error states this", async () => {
+  it("has a quantization after a colon, which is not part of a source: the error has the code invalid_spec", async () => {
     expect((await createResolverHarness(hub.url).refusal({ source: "org/name:Q4_0" })).code).toBe(
       "invalid_spec",
     );
