@@ -10,7 +10,7 @@ import { freePorts } from "../test/support/free-port.ts";
 
 const START_LIMIT_MS = 15_000;
 
-/** A Caddy that only forwards all requests to one address: the floor for any ingress with Caddy. */
+/** A Caddy that only forwards all requests to one address. No ingress that uses Caddy can be faster. */
 export class PlainCaddy implements AsyncDisposable {
   readonly port: number;
   readonly pid: number;

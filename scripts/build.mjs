@@ -72,7 +72,7 @@ export async function bundle(sources, outdir) {
     sourcemap: "linked",
     metafile: true,
     logLevel: "warning",
-    // Packages in CommonJS call `require` for modules of Node.js.
+    // Packages in CommonJS call `require` for modules of Node.js, so the bundle defines it.
     banner: {
       js: 'import { createRequire as createBundleRequire } from "node:module"; const require = createBundleRequire(import.meta.url);',
     },

@@ -53,7 +53,7 @@ export function stream(url: string, options: StreamOptions): Promise<Streamed> {
         response.setEncoding("latin1");
         response.on("data", (text: string) => {
           const pieces = text.split('"content":').length - 1;
-          // The first event may have an empty text.
+          // The first event may have an empty text, which does not count as the first piece of text.
           if (pieces === 0 || (first === 0 && /"content":""/.test(text) && pieces === 1)) return;
           if (first === 0) {
             first = performance.now();

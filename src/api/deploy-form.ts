@@ -24,7 +24,7 @@ export async function* readDeployForm(request: FastifyRequest): AsyncGenerator<D
   assertForm(request);
   const seen = new Set<string>();
   for await (const part of readParts(request)) {
-    // The form parser can return a part without a name, although its types exclude that.
+    // The form parser can return a part without a name, although its types exclude that, so the name is checked.
     const name: string | undefined = part.fieldname;
     if (name === undefined)
       throw new BerthError("invalid_request", `a part of the form has no name; ${KNOWN_PARTS}`);

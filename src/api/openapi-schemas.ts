@@ -8,7 +8,7 @@ export type JsonObject = { [key: string]: Json };
  */
 export function toGeneratorSchema(value: Json): Json {
   const mapped = mapChildren(value, toGeneratorSchema);
-  // The component itself says whether it may be null.
+  // A component is left unchanged, because its own schema says if it may be null.
   if (!isObject(mapped) || "x-component" in mapped) return mapped;
   const { patternProperties, ...rest } = mapped;
   if (isObject(patternProperties)) {

@@ -7,7 +7,7 @@ import { CreateAppBody } from "../resources/wire/apps.ts";
 import { CreateSecretBody, PatchSecretBody, PutSecretBody } from "../resources/wire/resources.ts";
 
 const common = {
-  // The schemas are part of Berth, and a test checks them.
+  // Ajv need not validate the schemas themselves, because they are part of Berth and a test checks them.
   meta: false,
   validateSchema: false,
   allErrors: true,

@@ -15,7 +15,9 @@ export async function writeAtomically(file: string, text: string): Promise<void>
   await rename(made, file);
 }
 
-/** Writes like `writeAtomically`. When the function returns, content and name have been flushed to the disk. */
+/**
+ * Writes a file as `writeAtomically` does. When the function returns, content and name have been flushed to the disk.
+ */
 export async function writeDurably(file: string, text: string): Promise<void> {
   await writeAtomically(file, text);
   await fsyncDirectory(dirname(file));

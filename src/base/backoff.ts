@@ -1,7 +1,7 @@
 export interface BackoffOptions {
   /** Delay after the first failure. */
   readonly firstMs: number;
-  /** The longest delay before jitter. */
+  /** The longest delay, before jitter is added. */
   readonly maxMs: number;
   /**
    * Share of the delay that is random, from 0 (no jitter, the default) to 1: with 0.2 the result is 80 to 100 % of

@@ -5,7 +5,7 @@
 export class Cleanup implements AsyncDisposable {
   #steps: (() => unknown)[] = [];
 
-  /** Takes ownership of a resource, and returns it. */
+  /** Adds a resource that this Cleanup will dispose of, and returns the resource. */
   use<T extends AsyncDisposable>(part: T): T {
     this.#steps.push(() => part[Symbol.asyncDispose]());
     return part;

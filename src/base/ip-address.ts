@@ -57,7 +57,10 @@ const loopbackNetworks: Networks = {
   ipv6: ["::1/128", "::/128"].map((network) => ipaddr.IPv6.parseCIDR(network)),
 };
 
-/** AWS, Azure, Google and others; Amazon's containers; Alibaba; Azure; Oracle. IPv6: Amazon and Google. */
+/**
+ * IPv4: the metadata services of AWS, Azure, Google and others; of Amazon's containers; of Alibaba; of Azure; of
+ * Oracle. IPv6: those of Amazon and Google.
+ */
 const metadataNetworks: Networks = {
   ipv4: [
     "169.254.169.254/32",

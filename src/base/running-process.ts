@@ -14,7 +14,8 @@ export function isProcessRunning(pid: number): boolean {
     return getErrorCode(error) === "EPERM";
   }
   try {
-    // A process that has ended but was not reaped is a zombie. In containers without an init process, zombies stay.
+    // A process that has ended but was not reaped is a zombie and does not count as running. In containers without an
+    // init process, zombies stay.
     return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {
     return true;

@@ -66,7 +66,7 @@ export class Cli {
     return createClient({ baseUrl: target.url, token: target.token });
   }
 
-  /** Writes the answer to standard output, with a line break at its end. */
+  /** Writes a text to standard output, with a line break at its end. */
   async print(text: string): Promise<void> {
     await this.io.write(text.endsWith("\n") ? text : `${text}\n`);
   }

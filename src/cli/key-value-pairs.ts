@@ -36,8 +36,8 @@ function parseVariable(text: string): [string, EnvValue] {
 }
 
 /**
- * Like pairsToObject, but `key=@file` reads a file unchanged and `key=-` reads standard input without its last line
- * break. With both forms, the value does not appear in the shell's history or in a list of processes.
+ * Parses pairs as `pairsToObject` does, but `key=@file` reads a file unchanged and `key=-` reads standard input without
+ * its last line break. With both forms, the value does not appear in the shell's history or in a list of processes.
  */
 export async function readPairs(
   cli: Cli,

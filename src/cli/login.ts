@@ -115,7 +115,7 @@ async function obtainLogin(cli: Cli, server: string, flags: LoginFlags): Promise
       `berth login ${server} --password-stdin < FILE`,
     );
   const client = createClient({ baseUrl: server });
-  // Check that a server answers before asking for a password.
+  // A server must answer before the user is asked for a password.
   await client.health();
   const password =
     flags.passwordStdin === true

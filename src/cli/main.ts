@@ -38,7 +38,7 @@ async function runProgram(
   try {
     await program.parseAsync(commandLine, { from: "user" });
   } catch (error) {
-    // Commander throws after it has printed help or the version.
+    // Commander also throws after it has printed help or the version, which is no failure.
     if (error instanceof CommanderError && error.exitCode === 0) return;
     throw error;
   }

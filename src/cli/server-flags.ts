@@ -4,7 +4,7 @@ import { type ServerFlags, serverSettings } from "../config/server-settings.ts";
 import type { Cli } from "./cli.ts";
 import { addSettingOptions } from "./command-options.ts";
 
-/** --data-dir and --config are flags of the program, before any verb. */
+/** --data-dir and --config are flags of the program, before any verb, so the verb does not add them. */
 const { dataDir: _, ...verbSettings } = serverSettings;
 
 /**

@@ -29,7 +29,7 @@ export function chooseWebPort(
     hints.domains.length > 0 || conversion.options.publicPorts.has(conversion.service);
   if (isImageWithoutWeb(image) && !isRouted) return undefined;
   const open = [...published, ...exposed];
-  // A port that serves UDP too belongs to a protocol such as DNS, syslog or that of a game.
+  // A port that serves UDP too belongs to a protocol such as DNS, syslog or that of a game, so it is not a web port.
   const canBeWeb = (port: number) => canBeWebPort(port) && !datagrams.includes(port);
   const usual = published.filter((port) => isUsualWebPort(port) && canBeWeb(port));
   const own = listOwnPorts(conversion).filter(

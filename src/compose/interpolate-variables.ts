@@ -10,7 +10,7 @@ export interface Interpolated {
   readonly failure?: string;
 }
 
-/** Largest nesting of defaults, deeper than any reasonable one. */
+/** The deepest allowed nesting of variables in defaults (`${A:-${B:-c}}`), deeper than any real file needs. */
 const DEPTH_MAX = 20;
 
 /**

@@ -20,7 +20,7 @@ export interface ConversionOptions {
   readonly specFolder: string;
   /** The folder that replaces `~`; undefined if it is unknown. */
   readonly home: string | undefined;
-  /** `secret`: values that look like passwords are replaced by references to Secrets. */
+  /** With `secret`, values that look like passwords are replaced by references to Secrets. */
   readonly secrets: "env" | "secret";
   /** Services that the user makes public, with their ports if these are given. */
   readonly publicPorts: ReadonlyMap<string, number | undefined>;

@@ -23,7 +23,7 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     text = readFileSync(file, "utf8");
   } catch (error) {
     if (getErrorCode(error) === "ENOENT" || getErrorCode(error) === "ENOTDIR") return undefined;
-    // Without access to the folder, Berth cannot determine if the file exists.
+    // Without access to the folder, Berth cannot determine if the file exists, so this is an error.
     const folder = path.dirname(file);
     if (getErrorCode(error) === "EACCES" && !canEnter(folder)) {
       throw new ConfigError(

@@ -313,7 +313,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
           memoryBytesMax: readOptional(settings.assistantMemory),
         })
       : undefined,
-    // A companion needs an assistant that runs models for it.
+    // A companion uses the system assistant's models, so without a system assistant no companion is started.
     companion:
       read(settings.companion) === "auto" && hasAssistant
         ? Object.freeze({ port: read(settings.companionPort) })

@@ -9,7 +9,7 @@ import { secretSettings, serverSettingList } from "./server-settings.ts";
  */
 const otherEnvironmentVariables: readonly string[] = [
   "BERTH_CONFIG",
-  // The folder in which bin/berth stores its own copy of Node.js (scripts/pinned-node.cjs).
+  // The variable for the folder in which bin/berth stores its own copy of Node.js (scripts/pinned-node.cjs).
   "BERTH_NODE_DIR",
   "BERTH_URL",
   "BERTH_TOKEN",

@@ -40,7 +40,7 @@ export function networks(): ValueType<readonly string[]> {
   };
 }
 
-/** True for an address, or an address with the length of a prefix. */
+/** True for an IP address or a network in CIDR notation. */
 function isNetwork(value: string): boolean {
   const [address = "", bits, ...rest] = value.split("/");
   const version = isIP(address);

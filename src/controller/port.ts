@@ -28,7 +28,10 @@ export interface ControlPlane {
     annotations?: Readonly<Record<string, string>>,
     plannedResources?: readonly PlannedResource[],
   ): Promise<PlanReport>;
-  /** Like `planApp`, for a Model. If the assistant does not answer, uses its last known state. Throws NotFoundError. */
+  /**
+   * Returns what a reconcile of the Model would do, as `planApp` does for an App. If the assistant does not answer,
+   * uses its last known state. Throws NotFoundError.
+   */
   planModel(
     name: string,
     spec: ModelSpec | undefined,

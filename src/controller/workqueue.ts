@@ -99,7 +99,8 @@ export class WorkQueue {
       const waiting = this.#dirty.get(next);
       this.#dirty.delete(next);
       this.#processing.add(next);
-      // The run reads the whole state, and requeues the key if needed, so a delayed addition has become unnecessary.
+      // The reconcile that begins now reads the whole state, and requeues the key if needed, so a delayed addition has
+      // become unnecessary.
       this.#cancelDelay(next);
       this.onTake(next, this.#clock.now() - (waiting?.addedAt ?? this.#clock.now()));
       this.#waiters.shift()?.(next);

@@ -40,7 +40,7 @@ export class AdmissionError extends ConflictError {
 /**
  * Checks Apps against all others before they are written: an App gets no domain of another App, and does not depend on
  * itself. A conflict that the stored App already has is allowed, so that it does not block other changes. An
- * AppAdmission keeps a view of all Apps, so each request or batch needs a new one.
+ * AppAdmission lists all Apps only when it is created, so each request or batch needs a new one.
  */
 export class AppAdmission {
   readonly #store: Pick<AppReader, "get">;

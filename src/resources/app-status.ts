@@ -140,7 +140,7 @@ export interface ReconcileState {
     readonly reason: string;
     readonly message: string;
   } | null;
-  /** The reason for which nothing is tried until `inputs` (the generation or a Secret) changes. */
+  /** The reason why Berth does not try again until `inputs` (the generation or a Secret) changes. */
   readonly stalled: {
     readonly inputs: string;
     readonly reason: string;

@@ -19,7 +19,7 @@ function checkGit(git: GitSource, add: AddIssue): void {
   const at = ["spec", "source", "git"];
   const problem = findGitUrlProblem(git.url);
   if (problem !== undefined) add([...at, "url"], problem);
-  // A program could parse a text with a leading hyphen as an option.
+  // A leading hyphen is refused, because a program could parse such a text as an option.
   if (git.ref !== undefined && !/^[^-\s]\S*$/.test(git.ref)) {
     add([...at, "ref"], "is not the name of a branch or tag, nor a commit");
   }

@@ -58,7 +58,7 @@ export function listClaims(app: string, spec: AppSpec, baseDomain: string): Doma
   const pathPrefix = spec.ingress?.pathPrefix ?? "";
   const claims = [
     ...listDomains(app, spec, baseDomain).map((domain) => ({ domain, pathPrefix })),
-    // A redirect occupies the whole host.
+    // A redirect occupies the whole host, so its claim has no path.
     ...(spec.ingress?.redirects ?? []).map(
       ({ from }): DomainClaim => ({ domain: from, pathPrefix: "", redirects: true }),
     ),

@@ -36,9 +36,10 @@ export function isLoopback(url: URL): boolean {
 }
 
 /**
- * Completes "HOST ..." for an address to which the author of a URL must not make Berth send a request; undefined for
- * every other address. Only a source that names this machine itself may lead to it: otherwise its author could send
- * requests to the services of this machine by a redirect, or by a name with a loopback address.
+ * Returns the problem of an address to which the author of a URL must not make Berth send a request, as the rest of a
+ * message that begins with the host; undefined for every other address. Only a source that names this machine itself
+ * may lead to it: otherwise its author could send requests to the services of this machine by a redirect, or by a name
+ * with a loopback address.
  */
 export function findAddressProblem(original: URL, address: string): string | undefined {
   if (isMetadataAddress(address)) return metadataProblem;
@@ -47,7 +48,10 @@ export function findAddressProblem(original: URL, address: string): string | und
     : undefined;
 }
 
-/** Checks the host of a URL like `findAddressProblem` if it needs no resolution. */
+/**
+ * Returns the problem of the host of a URL, as `findAddressProblem` does, if the host is an address or names this
+ * machine, so that it need not be resolved.
+ */
 export function findHostProblem(original: URL, url: URL): string | undefined {
   return findAddressProblem(original, isLoopback(url) ? "127.0.0.1" : getHost(url));
 }

@@ -98,7 +98,7 @@ export interface ModelStatus {
 /** State of the Model reconciler that must survive a crash. The API does not show it. */
 export interface ModelReconcileState {
   /**
-   * The reason for which nothing is tried until `inputs` (the generation, credentials, the file or a retry) changes.
+   * The reason why Berth does not try again until `inputs` (the generation, credentials, the file or a retry) changes.
    */
   readonly stalled: {
     readonly inputs: string;
@@ -126,9 +126,7 @@ export interface ModelReconcileState {
     readonly reason: string;
     readonly message: string;
     readonly retryAt: number;
-    /**
-     * True if the source was resolved again after a failed download, because the file may have changed at its source.
-     */
+    /** True if Berth resolved the source again after a failed download, in case the file had changed there. */
     readonly isAsked?: boolean;
   } | null;
 }

@@ -31,7 +31,7 @@ export function openAssistant(options: {
   readonly control: AssistantControl;
   readonly daemon: AssistantDaemon;
   readonly start: () => void;
-  /** Ends the assistant, and resolves when it has ended. The cleanup of `starting` calls this method too. */
+  /** Ends the assistant, and resolves when it has ended. Disposing of `starting` also calls this method. */
   readonly end: () => Promise<void>;
 } {
   const { config, starting, store, clock, logger, version } = options;

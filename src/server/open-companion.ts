@@ -12,7 +12,7 @@ export interface CompanionHandle extends CompanionDaemon {
   start(): void;
   /** Sets the URL of the system assistant; null means that it does not answer now. */
   setUpstream(url: string | null): void;
-  /** Ends the companion, and resolves when it has ended. The cleanup of `starting` calls this method too. */
+  /** Ends the companion, and resolves when it has ended. Disposing of `starting` also calls this method. */
   end(): Promise<void>;
 }
 

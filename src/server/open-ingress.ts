@@ -22,7 +22,7 @@ import type { ContainerRuntime } from "../controller/runtime/port.ts";
 import type { Store } from "../store/store.ts";
 
 const MODE_SETTING = "ingress.mode";
-/** The stored setting with the mode of the last run, whether it was configured or chosen. */
+/** The stored setting with the ingress's mode when Berth last ran, whether the mode was configured or chosen. */
 const LAST_MODE_SETTING = "ingress.ran";
 /** The time that the start of Berth waits for an image of Caddy, if this machine has no Caddy. */
 const PULL_LIMIT_MS = 20_000;
@@ -72,8 +72,8 @@ export interface ManagedIngress extends Ingress, AsyncDisposable {
 }
 
 /**
- * Chooses the mode of the ingress, and prepares the ingress for `start`. Stops a Caddy that an earlier run left in
- * another mode, because it would occupy the ports. Throws BerthError if the configured mode is impossible.
+ * Chooses the mode of the ingress, and prepares the ingress for `start`. Stops a Caddy that an earlier Berth process
+ * left in another mode, because it would occupy the ports. Throws BerthError if the configured mode is impossible.
  */
 export async function openIngress(
   options: OpenIngressOptions,
@@ -92,7 +92,8 @@ export async function openIngress(
   await stopPreviousIngress(options, paths, "mode" in host ? host.mode : "off", signal);
   const table = new FolderRouteTable({ folder: join(paths.folder, "table"), clock });
   if (!("mode" in host)) {
-    // Without an ingress, the route table is not updated, so a later run would find outdated entries.
+    // Without an ingress, nothing updates the route table. It is cleared, so that a later start with an ingress finds
+    // no outdated entries.
     await table.clear();
     return createDisabledIngress(host.message);
   }
@@ -204,9 +205,9 @@ async function chooseHost(
 }
 
 /**
- * Chooses between process and container. Chooses to run without an ingress only at the first start or after a run
- * without one, because a change to no ingress would replace the containers of every App. If the mode of the last run is
- * impossible now, keeps trying that mode, and reports why the ingress does not run.
+ * Chooses between process and container. Chooses to run without an ingress only at the first start of Berth, or if
+ * Berth had no ingress when it last ran, because a change to no ingress would replace the containers of every App. If
+ * the previous mode is impossible now, keeps trying that mode, and reports why the ingress does not run.
  */
 async function chooseMode(
   options: OpenIngressOptions,

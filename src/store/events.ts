@@ -13,7 +13,7 @@ export const EVENT_WINDOW_MS = 10 * 60_000;
  * displacing the events of others.
  */
 export const EVENTS_PER_RESOURCE_MAX = 200;
-/** Limit for all resources together: 50 apps with full histories, about 5 MB. */
+/** The maximum number of events of all resources together: 50 apps with full histories, about 5 MB. */
 export const EVENTS_KEPT_MAX = 10_000;
 const TRIM_EVERY = 64;
 /** The maximum length of a message. Messages quote engines and log lines; longer ones are truncated. */

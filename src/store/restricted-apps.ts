@@ -51,8 +51,8 @@ export class RestrictedApps {
   }
 
   /**
-   * Finds an App, except `except`, that has such a mount and uses one of these Secrets, each in a version that runs or
-   * may run again.
+   * Finds an App, except `except`, that mounts a folder that the scope `write` does not allow, and that uses one of
+   * these Secrets, each in a version that runs or may run again.
    */
   findSecretHolder(
     secrets: readonly string[],

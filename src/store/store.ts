@@ -60,7 +60,7 @@ export interface Store extends AsyncDisposable {
    * undefined for every other path. It follows symbolic links, so it has to be called before each start.
    */
   findMountProblem(path: string): string | undefined;
-  /** Like `findMountProblem`, for a folder of the machine that is to be built. */
+  /** Returns the end of a message about a folder that must not be built now; undefined for every other folder. */
   findSourceProblem(folder: string): string | undefined;
 
   /** Removes a finalizer. With the last one, the resource, its status and its revisions are removed. */
@@ -162,9 +162,9 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly spec: Partial<SpecOf[K]> | Readonly<Record<string, unknown>>;
   readonly labels?: Readonly<Record<string, string | null>>;
   readonly annotations?: Readonly<Record<string, string | null>>;
-  /** Takes over fields from their owners. */
+  /** If true, the write takes over fields from their owners. */
   readonly force?: boolean;
-  /** The manager is a file and this document declares the resource. */
+  /** True if the manager is a file and this document declares the resource. */
   readonly declares?: boolean;
   /** Managers whose documents disappear in the same step (a rename). The writing manager gets their fields. */
   readonly takeOverFrom?: readonly string[];
@@ -216,7 +216,7 @@ export interface StoreChange {
   readonly name: string;
   readonly generation: number;
   readonly time: string;
-  /** The event, if the type is event. */
+  /** The recorded event, if the change has the type `event`. */
   readonly event?: EventRecord;
 }
 

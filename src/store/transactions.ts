@@ -14,7 +14,7 @@ export class Transactions {
   readonly #beforeWrite: () => void;
   readonly #onCommit: () => void;
   readonly #onRollback: () => void;
-  /** Restores full durability after a lazy write; undefined if the store never has full durability. */
+  /** The SQL that restores full durability after a lazy write; undefined if the store never has full durability. */
   readonly #restoreFullPragma: string | undefined;
 
   constructor(
@@ -73,7 +73,7 @@ export class Transactions {
     return result;
   }
 
-  /** True inside a write, which is committed or rolled back as a whole. */
+  /** True inside a write transaction, which is committed or rolled back as a whole. */
   get isActive(): boolean {
     return this.#db.inTransaction;
   }

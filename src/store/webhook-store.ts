@@ -68,7 +68,7 @@ export interface DeliveryRecord {
   readonly webhook: string;
   readonly event: DeliveryEvent;
   readonly app: string | null;
-  /** The state, which changes from pending to delivered or to failed. */
+  /** The state of the delivery, which changes from pending to delivered or to failed. */
   readonly state: "pending" | "delivered" | "failed";
   readonly attempts: number;
   /**

@@ -142,7 +142,8 @@ export class WriteGuard {
       if (field.type === "localSource") refuseLocalSource(field, actor);
       else this.#assertHostPathAllowed(field, actor);
     }
-    // A writer that can change what an App runs can also read the Secrets that the App already uses.
+    // The checks below apply only if the write changes what the App runs, because the writer could then also read the
+    // Secrets that the App already uses.
     if (changed === undefined) return;
     this.#assertHostsFree(candidate, before, actor);
     const secrets = listAllReferencedSecrets(candidate.spec);
@@ -198,8 +199,8 @@ export class WriteGuard {
   }
 
   /**
-   * Refuses to use or change Secrets of another App with a mount of the machine, because a Secret may give the writer
-   * access to that App. `except` is the App that the writer may change.
+   * Refuses to use or change the Secrets of another App that mounts a folder of the machine, because such a Secret may
+   * give the writer access to that App. `except` is the App that the writer may change.
    */
   #assertSecretsFree(write: {
     readonly secrets: readonly string[];

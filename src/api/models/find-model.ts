@@ -32,7 +32,8 @@ export function findModel(context: ModelLookupDependencies, written: string): Fo
   const named = context.store.get("Model", written);
   if (named) return { type: "resource", model: named };
   const file = listAssistantModels(context).find(({ id }) => id === written);
-  // Names of files may contain characters that ids may not contain.
+  // Files are looked up by name before the id is parsed, because their names may contain characters that ids may not
+  // contain.
   if (file && !written.includes("/"))
     return findInCatalog(context, written) ?? { type: "assistant", file };
   const id = parseModelId(written);
@@ -41,7 +42,7 @@ export function findModel(context: ModelLookupDependencies, written: string): Fo
   );
 }
 
-/** Looks up a model that Berth knows, like `findModel`. Throws NotFoundError for an unknown repository. */
+/** Looks up a model as `findModel` does, but throws NotFoundError for a repository that Berth does not know. */
 export function findKnownModel(
   context: ModelLookupDependencies,
   written: string,

@@ -117,7 +117,7 @@ function chooseStartTime({ store, clock }: ApiContext): string {
   return timestamp(others.reduce((time, other) => Math.max(time, other + 1), clock.now()));
 }
 
-/** The latest time of a start. Timestamps can be compared as texts only if years have four digits. */
+/** The latest start time of a model. Timestamps can be compared as texts only if years have four digits. */
 const TIME_MAX_MS = Date.UTC(10_000, 0) - 1;
 
 /** Creates a merge of the given fields into a Model. Fields that spec files own are changed only with `force`. */

@@ -13,7 +13,7 @@ export function backupRoutes(api: Api, context: ApiContext): void {
   // The copy is in the data directory, because it may not fit into a temporary file system in memory.
   const folder = join(config.dataDir, "tmp");
 
-  // A process that was killed may have left files, which contain every secret.
+  // A killed process may have left backup files, which contain every secret, so they are removed at the start.
   api.addHook("onReady", async () => {
     const files = await readdir(folder).catch(() => []);
     const left = files.filter((file) => file.startsWith("backup-"));

@@ -36,7 +36,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
   await api.register(async (plugin: FastifyInstance) => {
     const scope: Api = plugin.withTypeProvider();
     await scope.register(multipart, {
-      // `limitBody` enforces the limit of the archive with a better message.
+      // The form parser allows more than the archive's limit, which `limitBody` enforces with a better message.
       limits: {
         fileSize: uploadBytesMax + FORM_BYTES_MAX,
         files: 2,
@@ -95,7 +95,8 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
             writeApp(context, request, reply, write, request.query),
           );
         } finally {
-          // Nothing uses the archive after a failure, a dry run, or the end of the connection.
+          // Removes the archive unless something uses it. Nothing does after a failure, a dry run, or the end of the
+          // connection.
           if (archive) context.builds.discard(archive.digest);
         }
       },

@@ -40,7 +40,7 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
       downloadModel(context, request, reply, request.params.id, request.query),
   );
 
-  // Some proxies decode the %2F in a repository id to a slash.
+  // Some proxies decode the %2F in a repository id to a slash, so this route accepts the id in two segments.
   api.post(
     "/api/llm/models/:id/:repository/download",
     { config: { access: "write" }, schema: { ...download, params: RepositoryParams, hide: true } },

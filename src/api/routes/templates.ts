@@ -116,7 +116,8 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       for (const { kind, spec } of intents) {
         if (kind === "App") assertNoNewServerFolder({ ...spec }, undefined);
       }
-      // Every manifest is tried with a dry run first, because the check of the apps needs all of them.
+      // All manifests are planned with a dry run before the first one is written, because the check of the Apps needs
+      // all of them.
       const alongside = intents.map((intent) =>
         toPlannedResource(intent, store.apply({ ...intent, dryRun: true })),
       );

@@ -7,7 +7,7 @@ import type {
 } from "../../client/rest/chat-client.ts";
 import { chooseModel } from "./choose-model.ts";
 
-/** The other side of a chat: the assistant over HTTP, or the companion over the session bus. */
+/** The server that answers a chat: the assistant over HTTP, or the companion over the session bus. */
 export interface ChatBackend {
   listModels(): Promise<readonly ServedModel[]>;
 

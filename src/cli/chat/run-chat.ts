@@ -50,7 +50,7 @@ export function createTerminalPrompter(cli: Cli): Prompter {
   return canPrompt(cli) ? (question, signal) => askDecision(cli, question, signal) : undefined;
 }
 
-/** Works like `askDecision`, but at a terminal from which a chat already reads. */
+/** Asks for a decision like `askDecision`, but at a terminal from which a chat already reads. */
 async function askInChat(
   cli: Cli,
   reader: LineReader,

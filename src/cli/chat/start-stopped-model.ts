@@ -6,7 +6,7 @@ import { declinedError } from "../cli-errors.ts";
 import { followModel } from "../models/follow-model.ts";
 import { canPrompt, confirm } from "../prompt.ts";
 
-/** The longest wait for the server. */
+/** The longest wait for the server's answer about the model. */
 const LOOKUP_TIMEOUT_MS = 2_000;
 
 /**

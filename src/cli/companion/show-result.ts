@@ -70,7 +70,8 @@ function formatResult(
   toYaml: (document: unknown) => string,
 ): string {
   const blocks = content.map((block) => formatContentBlock(block));
-  // By a convention of MCP, the text of a tool repeats its structured result as JSON.
+  // By a convention of MCP, the text of a tool repeats its structured result as JSON. Only the structured result is
+  // then shown.
   const isSame = blocks.length === 1 && isJsonOf(blocks[0] ?? "", result);
   if (blocks.length > 0 && !isSame) return sanitizeText(blocks.join("\n")).trimEnd();
   if (result === undefined) return "";

@@ -23,7 +23,7 @@ export type CandidateSource =
   /** Ids of apps with tools, from the companion. */
   | { readonly type: "tool-apps" }
   | { readonly type: "tools"; readonly appId: string }
-  /** Numbers of waiting calls, from the companion. */
+  /** Ids of the calls that wait for a confirmation, from the companion. */
   | { readonly type: "parked-calls" }
   /** Ids of remote providers, from the companion. */
   | { readonly type: "providers" };

@@ -17,7 +17,10 @@ export class EngineOutageNotes {
     this.#app = app;
   }
 
-  /** Prints a note if the state of the engine has changed since the last call. The first call assumes that it answers. */
+  /**
+   * Prints a note if the state of the engine has changed since the last call. The first call assumes that the engine
+   * answered before.
+   */
   async update(signal?: AbortSignal): Promise<void> {
     const { runtime } = await this.#client.health(signal);
     const isAway = runtime !== "connected";

@@ -63,7 +63,7 @@ function portFromVariables(variables: readonly string[] = []): number | undefine
 export function parseExposedPort(dockerfile: string): number | undefined {
   let port: number | undefined;
   for (const line of dockerfile.replaceAll(/\\[ \t]*\r?\n/g, " ").split(/\r?\n/)) {
-    // Each stage is a separate image.
+    // Each stage is a separate image, so EXPOSE lines of earlier stages do not count.
     if (/^\s*FROM\s/i.test(line)) port = undefined;
     const exposed = /^\s*EXPOSE\s+(.+)$/i.exec(line)?.[1];
     if (exposed === undefined) continue;

@@ -31,7 +31,7 @@ export async function uploadLocalSources(
     const base = file === "-" ? "." : dirname(file);
     const dir = resolve(cli.io.workingDirectory, base, local);
     const { name } = manifest.metadata;
-    // If the manifest comes from the specs folder, the server already builds from the folder that the manifest names.
+    // If the server already builds from this folder, as with a manifest in the specs folder, nothing is uploaded.
     const { app } = await readBaseline(client, name);
     if (app !== undefined && localSourcePath(app.spec) === dir) {
       prepared.push({ ...manifest, spec: { ...manifest.spec, source: { local: dir } } });

@@ -16,7 +16,9 @@ const CHECK = "assistant";
 const WITH_GLIBC =
   "to run models, use a system with glibc, such as Debian or Ubuntu; --assistant off disables the assistant";
 const ANSWER_MS_MAX = 2_000;
-/** `sun_path` holds 108 bytes on Linux and 104 on macOS, with the terminating zero. */
+/**
+ * The longest path of a Unix socket. `sun_path` holds 108 bytes on Linux and 104 on macOS, with the terminating zero.
+ */
 const SOCKET_PATH_BYTES_MAX = 103;
 
 /** Checks the assistant of a running server, from what the server reports. */

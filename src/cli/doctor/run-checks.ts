@@ -39,7 +39,7 @@ export async function runChecks(
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const state = createFinding("configuration", "fail", getErrorMessage(error), error.hint);
-    // The other checks need valid settings, so invalid settings end the run.
+    // The other checks need valid settings, so no further check follows invalid ones.
     return [...findings, state];
   }
   const context = {

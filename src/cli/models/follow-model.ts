@@ -85,7 +85,7 @@ async function showProgress(
 }
 
 function hasReached(model: ModelDetails, until: FollowOptions["until"]): boolean {
-  // A status of an older generation does not count.
+  // The status of an older generation says nothing about the current spec.
   if ((model.observed_generation ?? 0) < (model.generation ?? 0)) return false;
   if (model.status === "running") return true;
   return until === "disk" && (model.status === "ready" || model.status === "starting");
@@ -154,7 +154,7 @@ class ModelProgressDisplay {
     });
   }
 
-  /** Completes the display, because the last progress event was sent before the transfer ended. */
+  /** Shows the transfer as complete, because the last progress event was sent before the transfer ended. */
   showArrival({ name, size_bytes: size }: ModelDetails, until: FollowOptions["until"]): void {
     if (until === "memory") this.#progress?.end(true);
     else if (this.#hasShownBytes && size !== null)

@@ -8,7 +8,7 @@ const NARROW_BAR_WIDTH = 12;
 const NARROW_COLUMNS = 60;
 /** The width of `(1023.9 MiB of 1023.9 MiB)`. */
 const AMOUNT_WIDTH = 26;
-/** A line without this many columns for its text does not show the amount. */
+/** A line with fewer columns than this for its text does not show the downloaded amount. */
 const TEXT_WIDTH_MIN = 8;
 
 /**
@@ -73,7 +73,7 @@ export class ProgressLines {
       fraction === undefined
         ? `  ${text}`
         : formatProgressLine(text, fraction, columns() ?? COLUMNS_STANDARD);
-    // Return to the start of the line and erase it.
+    // This sequence returns to the start of the line and erases the line.
     write(`${this.#isOpen ? "\r\u001b[K" : ""}${dim(line)}`);
     this.#isOpen = fraction !== undefined;
     if (!this.#isOpen) write("\n");

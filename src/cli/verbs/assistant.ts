@@ -105,7 +105,7 @@ function addInstall(assistant: Command, cli: Cli): void {
     const { collectDaemonFlags } = await import("../companion/install/daemon-flags.ts");
     const { installCompanion } = await import("../companion/install/install-companion.ts");
     const flags = collectDaemonFlags(assistant, cli.globals, cli.io.workingDirectory);
-    // Validate the flags first: a unit with flags that the daemon refuses would never start.
+    // The flags are validated first, because a unit with flags that the daemon refuses would never start.
     loadCompanionConfig(createDaemonInput(cli, assistant.opts<CompanionFlags>()));
     await installCompanion(cli, { flags, shouldStart: start });
   });

@@ -52,7 +52,7 @@ export function addEdit(program: Command, cli: Cli): void {
         await cli.print(`${formatReference(reference.kind, wanted)} unchanged`);
       else await applyEdited(cli, client, manifests, flags.force === true);
     } catch (error) {
-      // Keep the user's text if the server refuses it.
+      // The user's text is kept if the server refuses it.
       if (readFileSync(file, "utf8") === before) rmSync(folder, { recursive: true, force: true });
       else cli.note(`your text is kept in ${file}`);
       throw error;

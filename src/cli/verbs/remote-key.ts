@@ -39,7 +39,7 @@ export function addRemoteKey(remote: Command, cli: Cli): void {
     await withCompanion(
       cli,
       async ({ remote: client }, signal) => {
-        // Check that the companion answers and knows the provider before asking for a key.
+        // The companion must answer and know the provider before the user is asked for a key.
         await findProvider(client, id, signal);
         const key = await readKey(cli, id);
         signal.throwIfAborted();

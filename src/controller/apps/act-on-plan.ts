@@ -23,9 +23,9 @@ import type { ObservedRun, PlannedRun, RunState } from "./run-state.ts";
 import { findOtherServingRevision, runInputs } from "./run-steps.ts";
 import { findCreationFailure } from "./version-failure.ts";
 
-/** Receives the state of a run while the run executes its plan. */
+/** Receives the state of an App's reconcile run while the run executes its plan. */
 export interface RunRecorder {
-  /** Keeps the state in memory. If the run fails, the App's status is derived from this state. */
+  /** Keeps the state in memory. If the reconcile run fails, the App's status is derived from this state. */
   keep(state: RunState): void;
   /**
    * Keeps the state in memory. Also writes the status to the store, so that the state survives a crash of Berth. Throws
@@ -70,7 +70,7 @@ export async function actOnPlan(
   }
 }
 
-/** True if the App has changed since the run began, so that the next run is already queued. */
+/** True if the App has changed since its reconcile run began, so that the next run is already queued. */
 export function isSuperseded(store: Store, { metadata }: Resource<"App">): boolean {
   const { name, uid, generation, deletionTimestamp } = metadata;
   const current = store.get("App", name)?.metadata;

@@ -148,7 +148,8 @@ export class AppController {
   }
 
   /**
-   * Returns what the next run would do to an App, without doing it. Throws NotFoundError, or the error of the engine.
+   * Returns what the next reconcile would do to an App, without doing it. Throws NotFoundError, or the error of the
+   * engine.
    */
   plan(options: DryRunOptions, signal: AbortSignal): Promise<PlanReport> {
     return this.#reconciler.plan(options, signal);

@@ -44,7 +44,8 @@ export class AppReconciler {
     }
     const run = new AppRun(this.#context, resource);
     try {
-      // While another process controls the containers, a run would mistake the work of that process for its own.
+      // While another process controls the containers, a reconcile run would mistake the work of that process for its
+      // own.
       await this.#context.lease.ensure(signal);
       if (resource.metadata.deletionTimestamp !== null) {
         await finalizeApp(this.#context, resource, signal);

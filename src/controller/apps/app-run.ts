@@ -36,15 +36,16 @@ import {
 import { findVersionFailure } from "./version-failure.ts";
 
 /**
- * The maximum number of rounds of resolve, observe, plan and act in one run. Remaining work waits for the next run.
+ * The maximum number of rounds of resolve, observe, plan and act in one reconcile run. Remaining work waits for the
+ * next run.
  */
 const ROUNDS_MAX = 8;
 
-/** One run of the reconciler over one App: rounds of steps, and then the status. */
+/** One reconcile run of one App: rounds of resolve, observe, plan and act, and then the write of the App's status. */
 export class AppRun {
   readonly #context: ReconcilerContext;
   readonly #resource: Resource<"App">;
-  /** The result of the last step that was completed. */
+  /** The result of the last completed step of this reconcile run. */
   #state: RunState;
   readonly #recorder: RunRecorder = {
     keep: (state) => {
@@ -87,7 +88,7 @@ export class AppRun {
     unknown?: string | null;
     progress?: Reason | null;
     outage?: Reason | undefined;
-    /** The time when the next run tries again what has failed, in epoch milliseconds. */
+    /** The time when the next reconcile run tries again what has failed, in epoch milliseconds. */
     nextRetryAtMs?: number;
     /** If true, a write to a full disk throws `disk_full`; otherwise the status is then kept in memory. */
     mustBeSaved?: boolean;
@@ -108,7 +109,7 @@ export class AppRun {
     this.#context.store.setStatus("App", name, uid, status, { isKeptInMemory });
   }
 
-  /** Runs one round. Returns true if nothing is left to do now. */
+  /** Runs one round of resolve, observe, plan and act. Returns true if nothing is left to do now. */
   async #round(signal: AbortSignal): Promise<boolean> {
     const observed = await this.#observe(signal);
     const { desired } = observed.resolved;
@@ -125,7 +126,8 @@ export class AppRun {
     // An engine that shuts down ends its containers: these ends do not count as failures, and no container is started.
     if (recovery.hasEndedWithEngine || hasUnexpectedEnd(planned.plan)) {
       await this.#context.runtime.ping(signal);
-      // The engine that was observed may have ended, and systemd may already have started a new one.
+      // If the engine ended after the observation, systemd may already have started a new one. The App is then observed
+      // again.
       if (!recovery.hasEndedWithEngine && this.#context.appsEndedWithEngine.has(desired.name))
         return false;
     }
@@ -143,7 +145,7 @@ export class AppRun {
     return !acted.hasChanged;
   }
 
-  /** Resolves the spec to a version, then observes the containers of this version. */
+  /** Resolves the App's spec to a version, which is one set of container settings, and observes the containers. */
   async #observe(signal: AbortSignal): Promise<ResolvedRun> {
     const { store, ingress, containerListener } = this.#context;
     const { name } = this.#resource.metadata;

@@ -22,7 +22,7 @@ export function findRefusedMount(store: MountCheck, { volumes = [] }: AppSpec): 
 }
 
 /**
- * True if a mount was refused in the last run. The time since that run does not count against the progress deadline.
+ * True if the last reconcile run refused a mount. The time since that run does not count against the progress deadline.
  */
 export function wasMountRefused({ status }: Resource<"App">): boolean {
   return findCondition(status?.conditions ?? [], "Ready")?.reason === MOUNT_REFUSED;

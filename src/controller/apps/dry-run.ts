@@ -27,7 +27,7 @@ import {
   trackAttempt,
 } from "./run-steps.ts";
 
-/** A placeholder for the loopback port that a run would lease; no operation of a report names the port. */
+/** A placeholder for the loopback port that a reconcile run would lease; no operation of a report names the port. */
 const UNLEASED_PORT = 0;
 
 export interface DryRunOptions {
@@ -100,7 +100,7 @@ async function resolveDryRun(
   const overlay = overlayPlannedResources(store, plannedResources);
   const getLoopbackPort = (app: string, replica: number, port: number) =>
     store.ports.get(app, replica, port) ?? UNLEASED_PORT;
-  // A dry run sends no request to a registry.
+  // A dry run uses what the store and the engine know about the image, because it sends no request to a registry.
   const image = await resolveImagePin({ store: overlay, runtime, puller }, state, signal);
   return resolveRun(
     { store: overlay, ingress, containerListener, getLoopbackPort },

@@ -14,7 +14,7 @@ export interface EngineRecovery {
   readonly hasEndedWithEngine: boolean;
 }
 
-/** Assesses an observation, and remembers that the App has been observed. */
+/** Determines if an observation follows a restart of Berth or the engine, and remembers that the App was observed. */
 export function trackEngineRecovery(
   context: ReconcilerContext,
   desired: DesiredApp,
@@ -27,7 +27,7 @@ export function trackEngineRecovery(
   return recovery;
 }
 
-/** Assesses an observation without remembering it. */
+/** Determines if an observation follows a restart of Berth or the engine, without remembering the observation. */
 export function assessEngineRecovery(
   context: RecoveryContext,
   desired: DesiredApp,

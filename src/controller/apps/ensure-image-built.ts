@@ -14,7 +14,7 @@ export type ImageBuildResult =
       readonly nextRetryAtMs: number | null;
     }
   | { readonly type: "done" }
-  /** Another try cannot succeed until the source changes. */
+  /** Another build cannot succeed until the source changes. */
   | { readonly type: "refused"; readonly failure: Reason };
 
 /**

@@ -76,8 +76,9 @@ export function failPull(
 }
 
 /**
- * Records a pull of this version that has ended since the last run; false if there was none. After the pull, the next
- * run finds the image and creates the container without asking for the pull, so the pull has to be recorded here.
+ * Records a pull of this version that has ended since the last reconcile run; false if there was none. After the pull,
+ * the next run finds the image and creates the container without asking for the pull, so the pull has to be recorded
+ * here.
  */
 export function collectFinishedPull(context: ReconcilerContext, desired: DesiredApp): boolean {
   const { puller, store } = context;
@@ -115,7 +116,8 @@ function recordPulledImage(
   const { name } = desired;
   retries.succeed(name, "pull");
   const exact = getPullReference({ reference, id: "", digest }) ?? reference;
-  // After the tag has moved to another image, the earlier image can be found only by its digest.
+  // Both references are recorded, because the image can be found only by its digest after the tag has moved to another
+  // image.
   for (const owned of new Set([reference, exact])) store.ownedImages.add(owned, name);
   const message = exact === reference ? reference : `${reference} is ${digest}`;
   store.events.record({ kind: "App", name, type: "Normal", reason: "ImagePulled", message });

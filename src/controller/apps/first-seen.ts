@@ -6,9 +6,9 @@ import type { FirstSeen, ObservedApp } from "./plan/plan-types.ts";
 type Observed = Pick<ObservedApp, "containers" | "health" | "route">;
 
 /**
- * Remembers when this process first saw each container healthy, and when first without requests. The engine
- * does not know these times. After a start of Berth every container counts as seen for the first time, so waits can
- * become longer, but never shorter.
+ * Remembers when this process first saw each container healthy, and when it first saw each container without requests.
+ * The engine does not know these times. After a start of Berth every container counts as seen for the first time, so
+ * waits can become longer, but never shorter.
  */
 export class FirstSeenTimes {
   readonly #healthy = new Map<string, ReadonlyMap<string, SeenLife>>();

@@ -54,7 +54,10 @@ export function findImagePin(store: StoreReader, input: PinInput): ImagePin | nu
   return isIdle(resource) ? pin : null;
 }
 
-/** Returns the pin, resolves it if the engine can do that without a registry, or returns null. */
+/**
+ * Returns the known pin of the App's image. If there is none, looks the reference up among the engine's images, unless
+ * only a registry can say which image it means. Returns null if no image is found.
+ */
 export async function resolveImagePin(
   {
     store,
@@ -72,7 +75,7 @@ export async function resolveImagePin(
   const reference = getOwnReference(input);
   const { resource } = input;
   if (known || reference === null || isIdle(resource) || asksRegistry(resource)) return known;
-  // The result of a pull is collected by the step that has begun the pull.
+  // If a pull was requested, the step that requested it also collects its result, and the image is not resolved here.
   if (puller.isRequested(resource.metadata.name, reference)) return null;
   const info = await runtime.inspectImage(reference, signal);
   return info ? createImagePin(resource, reference, info) : null;

@@ -2,9 +2,9 @@ import type { Clock } from "../../base/clock.ts";
 import type { ImageRuntime } from "../runtime/port.ts";
 
 /**
- * The time for which an answer is valid, so that the rounds of one run share the answer. The time is short because
- * another process may prune images at any time, and an old version is stopped only if the image of the new one is
- * present.
+ * The time for which an answer is valid, so that the rounds of one reconcile run share the answer. The time is short
+ * because another process may prune images at any time, and an old version is stopped only if the image of the new one
+ * is present.
  */
 const VALID_MS = 2_000;
 
@@ -27,7 +27,7 @@ export class ImagePresence {
   async check(image: string, signal: AbortSignal): Promise<"present" | "absent"> {
     const askedMs = this.#clock.now();
     const ageMs = askedMs - (this.#seenMs.get(image) ?? Number.NEGATIVE_INFINITY);
-    // A negative age means that the clock was set back.
+    // If the clock was set back, the age is negative, and the engine is asked again.
     if (ageMs >= 0 && ageMs < VALID_MS) return "present";
     this.#seenMs.delete(image);
     if (!(await this.#runtime.inspectImage(image, signal))) return "absent";

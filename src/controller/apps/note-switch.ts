@@ -45,8 +45,8 @@ export function noteSwitch(
 
 /**
  * Returns the version to switch back to if the desired version, which replaces `serving`, fails. Returns null if the
- * desired version is not observed: it is the same revision in new containers, or the version that a failed version
- * was reverted to.
+ * desired version gets no observation window: it is the same revision in new containers, or the version that a failed
+ * version was reverted to.
  */
 function findPrevious(
   { desired, memory }: PlannedRun,
@@ -58,6 +58,6 @@ function findPrevious(
     return null;
   const replaced = servedRevisions.find(({ version }) => version === serving)?.number;
   if (replaced === undefined || replaced !== revision) return serving;
-  // The version is restarted while it is still being observed, so the version to switch back to does not change.
+  // The version is restarted during its observation window, so Berth keeps the previous version to switch back to.
   return window?.outcome === "open" && window.version === serving ? window.previous : null;
 }

@@ -43,7 +43,8 @@ export async function observeApp(
   signal: AbortSignal,
 ): Promise<AppObservation> {
   const { health: monitor, ingress, stops } = context;
-  // The set is read before the containers: a container that ends in between would otherwise be stopped again.
+  // The ids of stopping containers are read before the list of containers. Otherwise a container that ends in between
+  // would be stopped again.
   const stopping = new Set(stops.stoppingIds);
   const containers = await listAppContainers(context, name, mask, signal);
   context.onObserved(name, containers);

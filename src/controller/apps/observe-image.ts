@@ -13,9 +13,9 @@ interface ImageObservation extends Pick<ResolvedApp, "revision"> {
 }
 
 /**
- * Returns if the engine holds the image of a version; undefined if a run need not know. The engine is asked if a
- * container would be stopped for the new one, or if the image is built from source. In all other cases the creation
- * itself fails if the image is missing.
+ * Determines if the engine holds the image of a version; returns undefined if a reconcile run need not know. The engine
+ * is asked if a container would be stopped for the new one, or if the image is built from source. In all other cases
+ * the creation itself fails if the image is missing.
  */
 export async function observeImage(
   context: ReconcilerContext,
@@ -32,8 +32,8 @@ export async function observeImage(
 }
 
 /**
- * Returns what a run would find out about the image, without changing anything. Always asks the engine, because a dry
- * run creates no container whose creation could fail.
+ * Returns what a reconcile run would find out about the image, without changing anything. Always asks the engine,
+ * because a dry run creates no container whose creation could fail.
  */
 export async function previewImage(
   context: ReconcilerContext,
@@ -46,7 +46,10 @@ export async function previewImage(
   return context.images.check(desired.imageId ?? desired.image, signal);
 }
 
-/** Counts the containers that need not be created again. */
+/**
+ * Counts the containers of the desired version that no other program has created or changed, so that they need not be
+ * created again.
+ */
 const countOwn = (desired: DesiredApp, containers: readonly ObservedContainer[]) =>
   containers.filter((container) => getSpecHash(container) === desired.hash).length -
   listForeignContainers(desired, containers).length;

@@ -10,7 +10,7 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 import { revisionHash } from "./revision-hash.ts";
 import type { ObservedRun } from "./run-state.ts";
 
-/** The operations that obtain an image. They may take minutes, so a run starts them and does not wait. */
+/** The operations that obtain an image. They may take minutes, so a reconcile run starts them and does not wait. */
 export type ImageOperation = Extract<Operation, { readonly type: "pullImage" | "buildImage" }>;
 
 export function isImageOperation(operation: Operation): operation is ImageOperation {
@@ -53,7 +53,8 @@ async function takeImage(
   const { revision, spec } = resolved;
   if (revision === null)
     return { type: "done", pin: info ? createImagePin(resource, desired.image, info) : null };
-  // Two builds of one source may give different bytes, and another engine may give the same image another id.
+  // The revision gets the id of this image: two builds of one source may give different bytes, and another engine may
+  // give the same image another id.
   if (info && info.id !== revision.imageId && revision.imageId !== null)
     context.store.revisions.replaceImage(desired.name, revision.number, {
       imageId: info.id,

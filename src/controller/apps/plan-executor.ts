@@ -42,8 +42,8 @@ export class PlanExecutor {
   }
 
   /**
-   * Executes operations. `created` maps the names of containers that were made in this run to their ids. Throws the
-   * runtime's error; the operations before the failed one have been executed.
+   * Executes operations. `created` maps the names of containers that were made in this reconcile run to their ids.
+   * Throws the runtime's error; the operations before the failed one have been executed.
    */
   async execute(
     operation: Operation,
@@ -142,7 +142,7 @@ export class PlanExecutor {
   async #ensure(key: string, validMs: number, call: () => Promise<void>): Promise<void> {
     const nowMs = this.#dependencies.clock.now();
     const known = this.#ensured.get(key);
-    // A time in the future means that the clock was set back.
+    // A time in the future means that the clock was set back. The earlier result is then not used.
     if (known && nowMs >= known.sinceMs && nowMs - known.sinceMs < validMs) return known.done;
     const ensuring = { sinceMs: nowMs, done: call() };
     this.#ensured.set(key, ensuring);

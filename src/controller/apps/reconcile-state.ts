@@ -126,8 +126,7 @@ export function isUnprobed(
 }
 
 /**
- * Records progress: moves the start of the progress deadline after each new step, and while the App waits for another
- * resource.
+ * Records progress: restarts the progress deadline after each new step, and while the App waits for another resource.
  */
 export function noteProgress(
   memory: ReconcileState,
@@ -137,7 +136,7 @@ export function noteProgress(
 ): ReconcileState {
   const { attempt } = memory;
   if (!attempt) return memory;
-  // While the App waits, the state changes at most once a second, so that not every run writes to the store.
+  // While the App waits, the state changes at most once a second, so that not every reconcile run writes to the store.
   const isDue = isWaiting && nowMs - attempt.progressAt > 1_000;
   if (steps <= attempt.steps && !isDue) return memory;
   return {

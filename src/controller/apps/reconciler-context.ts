@@ -40,7 +40,7 @@ export interface ReconcilerDependencies {
   readonly onObserved: (app: string, containers: readonly ObservedContainer[]) => void;
 }
 
-/** The state that all runs share: the dependencies, and the observations of this process. */
+/** The state that all reconcile runs of Apps share: the dependencies, and the observations of this process. */
 export interface ReconcilerContext extends ReconcilerDependencies {
   readonly executor: PlanExecutor;
   readonly images: ImagePresence;

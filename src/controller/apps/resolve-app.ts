@@ -24,15 +24,18 @@ import { findPendingModel } from "./model-inputs.ts";
 
 /** The result of resolving an App's spec with everything that it refers to. */
 export interface ResolvedApp {
-  /** The desired version; null if the spec is refused, or if its source has never been resolved. */
+  /** The desired version of the App; null if the spec is refused, or if its source has never been resolved. */
   readonly desired: DesiredApp | null;
   /** The spec of `desired`: the stored one, or that of an earlier revision. */
   readonly spec: AppSpec;
-  /** The earlier revision that runs; null if it is the spec's own version. */
+  /** The earlier revision that runs; null if the spec's own version runs. */
   readonly revision: Revision | null;
   readonly refused: Reason | null;
   readonly blocked: Reason | null;
-  /** The reason why an earlier revision runs while the spec's own source is unresolved; null if none does. */
+  /**
+   * The reason why an earlier revision runs while the spec's own source is unresolved; null if no earlier revision
+   * runs.
+   */
   readonly held: Reason | null;
   /** The quarantine of the version, if it is still valid; null if the version may be tried again. */
   readonly quarantine: ReconcileState["quarantine"];

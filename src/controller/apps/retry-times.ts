@@ -20,10 +20,10 @@ interface FailedStep {
 }
 
 /**
- * Stores when each failed step of an App is tried again, if the cause of the failure may pass. It limits the number
- * of tries during an outage even if the App is queued for other reasons: an event of a container starts no try, and a
- * run between two tries does not end a back-off. The times are in memory only, so the first run after a start of
- * Berth tries at once.
+ * Stores when each failed step of an App is tried again, if the cause of the failure may pass. It limits the number of
+ * tries during an outage even if the App is queued for other reasons: an event of a container starts no try, and a
+ * reconcile run between two tries does not end a back-off. The times are in memory only, so the first reconcile run
+ * after a start of Berth tries at once.
  */
 export class RetryTimes {
   readonly #clock: Clock;
@@ -40,7 +40,8 @@ export class RetryTimes {
     const failed = this.#apps.get(app)?.get(step);
     if (!failed || failed.isTrying) return undefined;
     const waitMs = failed.error.retryAtMs - this.#clock.now();
-    // A longer wait is impossible: the machine's clock was wrong and has been corrected.
+    // A wait beyond the longest back-off means that the machine's clock was wrong and has been corrected, so the step
+    // may be tried now.
     return waitMs > 0 && waitMs <= BACKOFF_MAX_MS ? failed.error : undefined;
   }
 
@@ -62,15 +63,15 @@ export class RetryTimes {
     return undefined;
   }
 
-  /** Records that a try begins, so that its failure counts. */
+  /** Records that a try of the step begins. Only a failure after this call counts as a new one. */
   begin(app: string, step: RetriedStep): void {
     const failed = this.#apps.get(app)?.get(step);
     if (failed) failed.isTrying = true;
   }
 
   /**
-   * Returns the error to throw for a failed try. A failure that is reported twice counts once. If the disk is full,
-   * the longest delay applies at once, because each try would fill the disk again.
+   * Returns the error to throw for a failed try of the step. A failure that is reported twice counts once. If the disk
+   * is full, the longest delay applies at once, because each try would fill the disk again.
    */
   fail(
     app: string,

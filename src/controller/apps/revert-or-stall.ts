@@ -95,7 +95,7 @@ export function findRevertTarget(
   return isAnother && findMissingSecret(store, good.spec) === undefined ? good : undefined;
 }
 
-/** Returns the revision that was last Ready for MIN_READY_MS. */
+/** Returns the newest revision that has been stable, which means Ready for MIN_READY_MS. */
 export function findLastGoodRevision(
   store: Store,
   app: string,

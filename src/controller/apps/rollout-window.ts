@@ -22,7 +22,10 @@ export function isObserved({ window }: Pick<ReconcileState, "window">, version: 
   return window?.outcome === "open" && window.version === version;
 }
 
-/** Opens the window of a version that is about to replace `previous`; the window begins when the version is ready. */
+/**
+ * Opens the observation window of a version that is about to replace `previous`; the window begins when the version is
+ * ready.
+ */
 export function openWindow(version: string, previous: string): RolloutWindow {
   return { version, previous, outcome: "open", since: null, endedAt: null, starts: [] };
 }

@@ -29,7 +29,7 @@ export interface RunState extends AppObservation {
   readonly plan: Plan | null;
   /** True if this version, or the same revision with other containers, was stable earlier. */
   readonly isProven: boolean;
-  /** The full disk for which a build or the run itself waits. */
+  /** The shortage of disk space because of which a build or the reconcile run itself has to wait. */
   readonly outage: Reason | null;
   /** The time, in epoch milliseconds, when a waiting build is tried again even if no space has become free. */
   readonly nextRetryAtMs: number | null;
@@ -43,7 +43,10 @@ export interface ResolvedRun extends RunState {
   readonly resolveInput: ResolveAppInput;
 }
 
-/** The state of a reconcile that knows the wanted version of the App, and has observed its containers. */
+/**
+ * The state of an App's reconcile run after the observation: the desired version of the App is known, and the App's
+ * containers have been observed.
+ */
 export interface ObservedRun extends ResolvedRun {
   readonly desired: DesiredApp;
   readonly recovery: EngineRecovery;

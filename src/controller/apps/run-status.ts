@@ -30,8 +30,8 @@ function findAttempted(store: Store, { resource }: RunState, ownImage: VersionIm
 }
 
 /**
- * Builds the status from the state of a run and from the store. `unknown` is the reason why the engine could not be
- * asked.
+ * Builds the App's status from the state of its reconcile run and from the store. `unknown` is the reason why the
+ * engine could not be asked.
  */
 export function buildRunStatus(
   context: ReconcilerContext,

@@ -16,9 +16,9 @@ import { revisionHash } from "./revision-hash.ts";
 import { isObserved, trackWindow } from "./rollout-window.ts";
 import type { ObservedRun, PlannedRun, ResolvedRun, RunState } from "./run-state.ts";
 
-/** The steps that only decide and have no effects. A run and a dry run share them. */
+/** The steps that only decide and have no effects. A reconcile run and a dry run share them. */
 
-/** Applies changes since the last run to the durable state: a retry, new inputs, the clock. */
+/** Updates the App's reconcile state after changes since its last run: a retry, new inputs, the clock. */
 export function applyChanges(store: Store, state: RunState, nowMs: number): RunState {
   const { annotations } = state.resource.metadata;
   const retriedAt = annotations[RETRIED_AT_ANNOTATION] ?? null;
@@ -31,7 +31,7 @@ export function runInputs(store: Store, { resource, source }: RunState): string 
   return inputsDigest(store, resource, source?.type === "resolved" ? source.revision : null);
 }
 
-/** Resolves the spec against the source and the route of `state`. */
+/** Resolves an App's spec to a version, with the source and the route in `state`. */
 export function resolveRun(
   dependencies: Pick<
     ResolveAppInput,
@@ -70,8 +70,8 @@ export function needsPlan({ memory }: RunState, desired: DesiredApp): boolean {
 export interface TrackedAttempt {
   readonly state: ObservedRun;
   /**
-   * True if the version is new, or if its containers have ended with the engine. Earlier ends then do not count as
-   * restarts.
+   * True if the version is new, or if its containers have ended with the engine. Earlier exits of its containers then
+   * do not count as restarts.
    */
   readonly isFresh: boolean;
   /**

@@ -66,7 +66,7 @@ export function findCreationFailure(
 }
 
 /**
- * Returns why a version has failed while it was observed. Its container is not restarted, because the previous
+ * Returns why a version has failed during its observation window. Its container is not restarted, because the previous
  * version serves instead.
  */
 async function findObservedFailure(

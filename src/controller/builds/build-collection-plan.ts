@@ -82,7 +82,8 @@ export function findBuiltImages(instance: string, images: readonly BuiltImageInf
   return images.flatMap(({ id, bytes, tags, createdAt }) => {
     const apps = new Set(tags.map(appOf));
     if (apps.has("")) return [];
-    // Apps with the same source and options share an image. The engine removes the image with its last tag.
+    // Apps with the same source and options share an image, so its tags are grouped by App. The engine removes the
+    // image with its last tag.
     return [...apps].map((app) => ({
       app,
       id,

@@ -6,8 +6,8 @@ export interface BuildQueueOptions {
   readonly concurrency: number;
   readonly tasks: TaskGroup;
   /**
-   * Builds the image and records the result; never throws. The signal belongs to the job. A job that waits for space
-   * afterwards returns to the queue.
+   * Builds the image and records the result; never throws. If the job has to wait for disk space, it then returns to
+   * the queue.
    */
   readonly run: (job: BuildJob) => Promise<void>;
   /** Called when a job was cancelled before it started. */

@@ -46,7 +46,7 @@ export interface BuildServiceOptions {
   /** Called when an image was removed by the collection. */
   readonly onImageRemoved?: (reference: string) => void;
   readonly metrics?: BuildMetrics;
-  /** Only tests set this limit and the limits below. */
+  /** The limits of disk space, log size and source size; only tests set them. */
   readonly freeBytesMin?: number;
   readonly logBytesMax?: number;
   readonly sourceLimits?: SourceLimits;
@@ -141,7 +141,8 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     store.batch(() => {
       for (const { id } of interrupted) store.builds.mark(id, "abandoned", { message });
     });
-    // Berth may have been killed after an App was written and before Berth handled the write.
+    // Berth may have been killed after an App was written and before Berth handled the write, so every App is handled
+    // again.
     for (const app of store.list("App")) this.#sources.handleAppWritten(app);
     const logged = await this.#logs.ids();
     for (const { id } of interrupted)

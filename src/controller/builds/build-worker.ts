@@ -82,7 +82,7 @@ export class BuildWorker {
     if (ending.type === "cancelled" || ending.type === "unwanted") this.#options.onChanged(job.app);
   }
 
-  /** Puts the build back in the queue until there is space. Its record and its log are kept. */
+  /** Puts the build back in the queue until enough disk space is free. Its record and its log are kept. */
   #wait(job: BuildJob, wait: SpaceWait): void {
     const { run, logger, onSpaceWait } = this.#options;
     job.markWaiting(wait);

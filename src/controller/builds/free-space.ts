@@ -81,7 +81,8 @@ export class BuildSpace {
     const hasGrown =
       free.own >= atStart.own * (1 + GROWTH_MIN) ||
       (free.engine ?? 0) >= (atStart.engine ?? Number.POSITIVE_INFINITY) * (1 + GROWTH_MIN);
-    // If the engine is remote, the disk of its machine was full, and free space on this machine does not change that.
+    // If the engine is on another machine, that machine's disk was full, so more free space on this machine is no
+    // reason to retry.
     if (hasGrown && atStart.engine !== undefined) return undefined;
     return { message: shortage.message, retryAtMs };
   }

@@ -30,8 +30,8 @@ export interface ResolvedSource {
 
 export type SourceState =
   /**
-   * `fetchFailure` is the reason why the last attempt to resolve the source again failed, for example because its
-   * branch was deleted.
+   * `fetchFailure` is the reason why the last attempt to resolve the source again failed, for example because the
+   * source's branch was deleted.
    */
   | ({ readonly type: "resolved"; readonly fetchFailure?: Reason } & ResolvedSource)
   | { readonly type: "resolving"; readonly message: string }

@@ -19,7 +19,10 @@ interface QueueEntry extends SourceResolution {
   shouldRepeat: boolean;
 }
 
-/** Running and queued resolutions, at most one for each App, in the order of the calls. */
+/**
+ * A queue in which the sources of Apps are resolved to commits or digests, in the order of the calls. Each App has at
+ * most one entry, which is queued or running.
+ */
 export class SourceResolutionQueue {
   readonly #tasks: TaskGroup;
   readonly #run: (resolution: SourceResolution, signal: AbortSignal) => Promise<void>;
@@ -88,7 +91,7 @@ export class SourceResolutionQueue {
       try {
         await this.#run(entry, signal);
       } catch (error) {
-        // The resolution was cancelled in the meantime.
+        // The resolution of the source was cancelled while it ran, so its error is ignored.
         if (entry.controller.signal.aborted) return;
         throw error;
       } finally {

@@ -43,7 +43,7 @@ export class SourceTracker {
   readonly #options: SourceTrackerOptions;
   readonly #resolutions: SourceResolutionQueue;
   readonly #timers: SourceTimers;
-  /** The failures of first resolutions, until the reconciler has read them. */
+  /** The failures of sources that have never been resolved, until the reconciler has read them. */
   readonly #failures = new Map<
     string,
     { readonly attempt: string; readonly failure: BuildFailure }

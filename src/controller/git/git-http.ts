@@ -190,7 +190,7 @@ export class GitHttp implements Disposable {
     const redirectedTo = isSameServer(this.#options.url.address, this.#base)
       ? undefined
       : new URL(this.#base).origin;
-    // One large git service sends its sign-in page with status 203.
+    // Status 203 counts as a refusal too, because one large git service sends its sign-in page with it.
     if (status === 401 || status === 403 || status === 203) {
       if (login !== undefined && redirectedTo !== undefined)
         return gitDenied(

@@ -149,7 +149,7 @@ export class GitProcess implements AsyncDisposable {
   /** Kills the process if it still runs, and resolves when it is gone. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#kill();
-    // Unread output would delay the `close` event of the process.
+    // Unread output is discarded, because it would delay the `close` event of the process.
     this.#child.stdout?.destroy();
     await this.#closed.catch(() => {});
   }

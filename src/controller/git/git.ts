@@ -35,10 +35,13 @@ const IDLE_MS = 60_000;
  * a separate process.
  */
 const MEMORY_PACK_BYTES_MAX = 32 * 2 ** 20;
-/** The limit of unpacked bytes of small packs, of which one object is in memory at a time. */
+/**
+ * The limits of unpacked bytes of a pack that is read in memory: of one object, and of all objects. Only one object is
+ * in memory at a time.
+ */
 const MEMORY_OBJECT_BYTES_MAX = 32 * 2 ** 20;
 const MEMORY_TOTAL_BYTES_MAX = 2 ** 30;
-/** An allowance for trees and commits in addition to the files. */
+/** The number of bytes for trees and commits by which a fetch may exceed the limit for files. */
 const TRANSFER_SLACK_BYTES = 16 * 2 ** 20;
 /** The maximum number of repositories that are remembered as too large to be read in memory. */
 const LARGE_MAX = 256;

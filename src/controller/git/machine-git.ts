@@ -85,8 +85,8 @@ export class MachineGit implements AsyncDisposable {
   }
 
   /**
-   * Fetches like IsomorphicGit.fetch. Throws payload_too_large if the fetched objects need more than `transferBytesMax`
-   * on the disk.
+   * Fetches the files of a commit, as IsomorphicGit.fetch does. Throws payload_too_large if the fetched objects need
+   * more than `transferBytesMax` on the disk.
    */
   async fetch(
     what: { readonly commit: string; readonly ref: string | undefined },
@@ -142,7 +142,8 @@ export class MachineGit implements AsyncDisposable {
     } catch (error) {
       if (error instanceof GitExitError) {
         if (isMissingRef(error.stderr)) return false;
-        // This error means that an earlier fetch has already fetched the whole history.
+        // This error means that an earlier fetch has already fetched the whole history, so another fetch cannot find
+        // the commit.
         if (depth === undefined && /unshallow on a complete repository/.test(error.stderr))
           return false;
       }

@@ -36,8 +36,8 @@ export function joinEntryPath(folder: string, name: string): string {
     throw invalidTree(`it has a file called ${shown}`);
   if (name.includes("/") || name.includes("\0"))
     throw invalidTree(`it has a file called ${shown}, which is a path`);
-  // Programs that search for repositories would use the configuration in a folder named .git; some file systems ignore
-  // case.
+  // A folder named .git is refused, because programs that search for repositories would use the configuration in it.
+  // The case is ignored, as some file systems do.
   if (name.toLowerCase() === ".git") throw invalidTree(`it has a file called ${shown}`);
   const path = folder === "" ? name : `${folder}/${name}`;
   if (Buffer.byteLength(name) > NAME_BYTES_MAX || Buffer.byteLength(path) > PATH_BYTES_MAX)

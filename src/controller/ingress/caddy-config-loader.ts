@@ -184,8 +184,8 @@ export class CaddyConfigLoader {
     const limit = clock.now() + START_LIMIT_MS;
     for (let round = 1; clock.now() < limit; round += 1) {
       if (await this.#admin.isAnswering(signal)) return true;
-      // The host reports if Caddy still runs. It is asked in every tenth round only, because for Caddy in a container
-      // this is a request to the engine.
+      // Only every tenth round checks if Caddy still runs, because for Caddy in a container the check is a request to
+      // the engine.
       if (round % 10 === 0 && !(await host.isRunning(signal))) return false;
       await delay(clock, START_POLL_MS, signal);
     }

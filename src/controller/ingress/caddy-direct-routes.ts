@@ -19,7 +19,7 @@ export function buildDirectRoutes(
   return SLOT_FOLDERS.flatMap((folder, slot) => {
     const inner = routes.flatMap(({ hosts, slots }): HostRoute[] => {
       const targets = slots[slot];
-      // Caddy refuses a matcher that contains the same name twice.
+      // Caddy refuses a matcher that contains the same name twice, so each name is kept only once.
       const host = [...new Set(hosts)].filter((name) => !without.has(name));
       if (!targets || host.length === 0) return [];
       const proxy = proxyHandler(settings.version, targets, TRY_DURATION);
@@ -28,7 +28,8 @@ export function buildDirectRoutes(
     if (inner.length === 0) return [];
     return [
       {
-        // The second look-up is skipped if the first one has found a marker.
+        // Only the first matching route of this group applies, so Caddy looks up no second marker after it has found
+        // one.
         group: "direct",
         match: [{ file: { root, try_files: [`/${folder}/{http.request.host}`] } }],
         handle: [{ handler: "subroute", routes: groupByHost(inner) }],

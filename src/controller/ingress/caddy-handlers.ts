@@ -17,8 +17,8 @@ export function proxyHandler(
     handler: "reverse_proxy",
     upstreams: dials.map((dial) => ({ dial })),
     load_balancing: {
-      // Round-robin counters would be shared by all Apps: alternating requests to two Apps would reach only one replica
-      // of each.
+      // Targets are chosen at random. All Apps would share the counter of a round-robin policy: alternating requests to
+      // two Apps would reach only one replica of each.
       ...(dials.length > 1 ? { selection_policy: { policy: "random" } } : {}),
       // After a failed connection, another replica is tried. Only GET requests, and requests that were not sent, are
       // repeated.

@@ -283,7 +283,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     );
   }
 
-  /** Adds the digests of the sites of this round, which may be older than the specs in the store. */
+  /** Adds to each verdict the digest of the site that was applied, which may be older than the spec in the store. */
   #withDigests(verdicts: ReadonlyMap<string, SiteVerdict>): [string, RecordedVerdict][] {
     return [...verdicts].map(([app, verdict]) => [
       app,

@@ -22,7 +22,7 @@ export class DirectMarkers {
     this.#folder = folder;
   }
 
-  /** Removes all markers, including those of earlier runs. */
+  /** Removes all markers, including those of earlier Berth processes. */
   async clear(): Promise<void> {
     this.#sets = [];
     this.#present.clear();

@@ -65,7 +65,7 @@ export class FolderRouteTable implements AppRouteTable {
   readonly #clock: Clock;
   readonly #mutex = new KeyedMutex();
   readonly #markers: DirectMarkers;
-  /** The time when each path was superseded. Entries that an earlier run superseded are missing. */
+  /** The time when each path was superseded. Paths that an earlier Berth process superseded are missing. */
   readonly #superseded = new Map<string, number>();
 
   constructor(options: { readonly folder: string; readonly clock: Clock }) {

@@ -32,7 +32,8 @@ async function socketPath(folder: string): Promise<string> {
   const short = join(tmpdir(), `berth-ingress-${name}`);
   await mkdir(short, { recursive: true, mode: 0o700 });
   const found = await lstat(short);
-  // Another user may have created this folder in the shared temporary folder to impersonate Caddy.
+  // Another user may have created this folder in the shared temporary folder to impersonate Caddy, so its owner is
+  // checked.
   if (!found.isDirectory() || found.uid !== (process.getuid?.() ?? found.uid))
     throw new BerthError(
       "internal",

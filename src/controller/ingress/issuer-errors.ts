@@ -7,7 +7,7 @@ const ERROR_LENGTH_MAX = 300;
 /** Finds in Caddy's log why authorities have refused certificates. */
 export class IssuerErrors {
   readonly #logFile: string;
-  /** The last known error for each name, because Caddy rotates its log. */
+  /** The last known error for each domain name, kept here because Caddy rotates its log. */
   readonly #errors = new Map<string, string>();
 
   constructor(logFile: string) {

@@ -25,7 +25,7 @@ export interface Ingress {
    * the proxy has not reported on the App since Berth started.
    */
   verdict(app: Resource<"App">): SiteVerdict | undefined;
-  /** Returns the address of the API through the proxy; undefined if it has none. */
+  /** Returns the address of the REST API through the proxy; undefined if the API has no such address. */
   api(): IngressApi | undefined;
   /** Returns the URL of a domain of the App: scheme, host, and the port unless it is the default. */
   url(domain: string, https: boolean, path: string): string;

@@ -86,7 +86,7 @@ function checkNames(names: readonly string[]): readonly string[] {
   return names;
 }
 
-/** Parses the names on an entry's path. Returns undefined for other names. */
+/** Parses a table entry from the file names on its path. Returns undefined if the names are not those of an entry. */
 export function decodeTableEntry(names: readonly string[]): RouteTableEntry | undefined {
   const text = `/${names.join("/")}`;
   if (nonePattern.test(text) || onePattern.test(text)) {

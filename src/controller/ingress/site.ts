@@ -17,7 +17,7 @@ export interface Site {
   readonly users: readonly SiteUser[] | undefined;
   /** A page that is shown instead of the App. */
   readonly maintenance: string | undefined;
-  /** True if the domains may have certificates. */
+  /** True if the domains are served over https, with certificates. */
   readonly https: boolean;
 }
 
@@ -106,7 +106,7 @@ export async function resolveSite(
   };
 }
 
-/** True if the site needs only the table. Such a site does not change the configuration. */
+/** True if the site needs only the route table, so that it does not change Caddy's configuration. */
 export function isTableOnly(site: Site): boolean {
   return (
     site.pathPrefix === "" &&

@@ -152,8 +152,8 @@ export class EngineLease implements WriterLease {
         );
         isCreated = false;
       });
-    // If other processes have created later terms meanwhile, the engine may have created the record of an earlier
-    // term a second time.
+    // If other processes have created later terms meanwhile, the engine may have created the record of an earlier term
+    // a second time. Therefore all terms are listed, and the last one decides.
     const terms = await this.#listTerms(signal);
     const last = findLastTerm(terms);
     const isOwn = last !== undefined && this.#ownSessions.has(last.session);

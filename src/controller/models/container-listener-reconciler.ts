@@ -165,7 +165,8 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     const subnets = await runtime.networkSubnets(network, signal);
     const reach = await this.#getReachability(subnets, signal);
     const gateway = await runtime.hostGateway(network, signal);
-    // The last App may have been deleted meanwhile, and its deletion removes the network too.
+    // The last App may have been deleted meanwhile. Its deletion has removed the network, which is then removed again
+    // here.
     if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null))
       await runtime.removeNetwork(network, signal);
     const listener = { port: this.port, host: MODELS_HOST };

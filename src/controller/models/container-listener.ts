@@ -12,7 +12,7 @@ export interface ContainerListenerStatus {
   getUnavailableReason(): Reason | null;
 }
 
-/** The status if no ContainerListenerReconciler runs: the models count as reachable. */
+/** The status if no ContainerListenerReconciler runs: containers are assumed to reach the models. */
 export const defaultContainerListener: ContainerListenerStatus = {
   port: MODELS_PORT,
   getUnavailableReason: () => null,

@@ -20,7 +20,7 @@ import type { StoredModel } from "./files/port.ts";
 import type { JobState, JobStep } from "./model-jobs.ts";
 import { isLoadedAsWanted, type ModelPlan } from "./plan-model.ts";
 
-/** The results of one run, from which the status is derived. */
+/** The results of one reconcile run of a Model, from which the Model's status is derived. */
 export interface ModelStatusInput {
   readonly resource: Resource<"Model">;
   readonly desired: DesiredModel;

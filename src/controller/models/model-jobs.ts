@@ -166,7 +166,8 @@ class TransferRate {
   /** Returns bytes per second after this progress; null until there are two samples. */
   update({ step, doneBytes }: DownloadProgress): number | null {
     const at = this.#clock.now();
-    // The counter of bytes restarts when the step changes, and when a download starts again.
+    // The samples are dropped when the step changes and when a download starts again, because the counter of bytes then
+    // restarts.
     if (step !== this.#step || doneBytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
     this.#step = step;
     this.#samples.push({ at, bytes: doneBytes });

@@ -34,7 +34,7 @@ import { RETRY_MAX_MS, recordStepFailure, toError } from "./step-failure.ts";
 
 /** The interval of progress updates in the status, in milliseconds. The API shows the current progress. */
 const PROGRESS_WRITTEN_MS = 2_000;
-/** The maximum number of steps of one run. More steps are only possible if the plan loops. */
+/** The maximum number of steps of one reconcile run. More steps are only possible if the plan loops. */
 const STEPS_MAX = 10;
 
 /** One reconcile of a Model: observes, plans, starts the first step and writes the status. */
@@ -120,7 +120,8 @@ export class ModelRun {
     const { failure } = this.#memory;
     if (failure?.step !== stepsByOperation[type]) return 0;
     const waitMs = Math.max(0, failure.retryAt - this.#context.clock.now());
-    // A longer delay shows that the machine's clock was wrong and has been corrected.
+    // A longer delay than a failure can have shows that the machine's clock was wrong and has been corrected, so the
+    // step is retried now.
     return waitMs > RETRY_MAX_MS ? 0 : waitMs;
   }
 
@@ -226,7 +227,7 @@ export class ModelRun {
     const { stored } = observed;
     if (!stored) return false;
     const job = this.#context.jobs.current(this.#desired.name);
-    // A running download already has all files, and ends within moments.
+    // A running download already has all files and ends within moments, so the inspection of the file waits for it.
     if (job?.step === "download" && job.state.type === "running") return false;
     const { name: id, contextTokens, sequences } = this.#desired;
     const key = computeFactsKey(stored.path, this.#desired);

@@ -12,7 +12,7 @@ export function computeFactsKey(path: string, desired: DesiredModel): string {
   return JSON.stringify([path, desired.contextTokens ?? null, desired.sequences ?? null]);
 }
 
-/** Observes a Model, for the reconciler and for dry runs. */
+/** Observes the files of a Model, its state at the assistant and the memory, for the reconciler and for dry runs. */
 export async function observeModel(input: {
   readonly desired: DesiredModel;
   readonly memory: ModelReconcileState;

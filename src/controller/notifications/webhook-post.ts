@@ -87,7 +87,9 @@ export function postWebhook(
   });
 }
 
-/** The addresses of a name may have changed after the webhook was created. */
+/**
+ * The addresses are checked at each connection, because those of a name may have changed after the webhook was created.
+ */
 const guardedLookup = createGuardedLookup((address) =>
   isMetadataAddress(address) ? refusedAddressError(address) : undefined,
 );

@@ -37,7 +37,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
   readonly #logger: Logger;
   readonly #tasks: TaskGroup;
   readonly #noticeScanner: NoticeScanner;
-  /** Lanes with a delivery in progress. */
+  /** The lanes (see `getLane`) with a delivery in progress. */
   readonly #busy = new Set<string>();
   /** No delivery starts before this time, because the store has failed; in epoch milliseconds. */
   #pausedUntilMs = 0;
@@ -61,7 +61,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     });
   }
 
-  /** Follows the store from now on, and sends deliveries that an earlier run has left. */
+  /** Follows the store from now on, and sends deliveries that an earlier Berth process has left. */
   start(): void {
     this.#isStarted = true;
     this.#unwatch = this.#options.store.watch((change) => {

@@ -8,7 +8,7 @@ import { BUILD_CANCEL_LIMIT_MS } from "./docker-limits.ts";
 export interface ReportedLayer {
   /** The beginning of the image's id. */
   readonly id: string;
-  /** False for a base image, and for a layer that an earlier build has made. */
+  /** False for a layer of a base image, and for a layer that an earlier build has made. */
   readonly isNew: boolean;
 }
 

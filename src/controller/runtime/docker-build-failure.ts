@@ -168,11 +168,12 @@ function pullFailure(text: string, failure: EngineBuildFailure): BerthError | un
       cause,
       hint: "check the name and the tag in the Dockerfile",
     });
-  // BuildKit reports this text if it has neither credentials nor a session that provides credentials.
+  // BuildKit reports "no active sessions" if it has neither credentials nor a session that provides credentials.
   const error = /no active sessions/.test(text)
     ? registryDeniedError(pulled, cause)
     : errorFromEngineText(text, pulled, undefined, cause);
-  // Registries give the same response for missing and for private images.
+  // Registries give the same response for missing and for private images. If credentials were sent, the registry has
+  // probably refused them.
   if (error.code === "image_not_found" && hasAuth && /private/.test(error.message))
     return registryDeniedError(pulled, cause);
   if (error.code === "registry_denied") return registryDeniedError(pulled, cause);

@@ -36,7 +36,7 @@ export class BuildSession implements AsyncDisposable {
     this.id = id;
     this.#socket = socket;
     this.#http = performServerHandshake(socket);
-    // A broken session fails the build that needs it.
+    // A broken session is not an error here, because it fails the build that needs it.
     this.#http.on("error", () => {});
     this.#http.on("stream", (stream, headers) => {
       stream.on("error", () => {});

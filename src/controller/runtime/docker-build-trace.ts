@@ -104,7 +104,10 @@ function readWarning(bytes: Uint8Array): string {
   return short;
 }
 
-/** Calls `read` for each field with its number. `read` returns false for a field that it does not know. */
+/**
+ * Calls `read` with each field of a protobuf message and the field's number. `read` returns false for an unknown field,
+ * which is then skipped.
+ */
 export function forEachField(
   bytes: Uint8Array,
   read: (field: number, reader: protobuf.Reader) => boolean,

@@ -235,7 +235,7 @@ export class DockerConnection {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       const failure = late ? engineTimeoutError(action, limitMs) : toEngineError(error, action);
-      // The engine may have another version when it is reachable again.
+      // The engine may have another version when it is reachable again, so the cached version is dropped.
       if (failure.code === "engine_unreachable") this.#version = undefined;
       throw failure;
     } finally {

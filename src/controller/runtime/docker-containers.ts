@@ -87,7 +87,8 @@ export async function createContainer(
   const there = await inspectContainer(connection, spec.name, signal);
   if (there && !hasLabels(there.Config.Labels, spec.labels)) throw foreignContainerError(spec.name);
   if (there && there.State.Status !== "removing" && !there.State.Dead) return there.Id;
-  // The existing container belongs to Berth and is being removed, or was removed between the two calls.
+  // The existing container belongs to Berth and is being removed, or was removed between the two calls, so the name is
+  // tried once more.
   if (there) await waitUntilRemoved(connection, there.Id, signal);
   const again = await tryCreate(connection, spec, signal);
   if (again === undefined) throw foreignContainerError(spec.name);
@@ -204,7 +205,7 @@ export async function renameContainer(
         docker.getContainer(encodeURIComponent(id)).rename({ name, abortSignal }),
     );
   } catch (error) {
-    // The engine refuses a name even if the container already has that name.
+    // The engine refuses to rename a container to the name that it already has, so this is not a failure.
     const there = await inspectContainer(connection, id, signal);
     if (there?.Name === `/${name}`) return;
     if (error instanceof BerthError && error.code === "name_clash")
@@ -298,7 +299,7 @@ function buildCreateBody(spec: ContainerSpec): Record<string, unknown> {
     StopTimeout: Math.ceil(spec.stopGraceMs / 1000),
     ExposedPorts: Object.fromEntries(ports.map(({ key }) => [key, {}])),
     HostConfig: {
-      // Berth restarts containers itself, within the App's restart budget.
+      // The engine's own restarts are off, because Berth restarts containers itself, within the App's restart budget.
       RestartPolicy: { Name: "no" },
       // An init process reaps zombies and forwards signals, for images whose process does neither.
       Init: true,

@@ -22,7 +22,7 @@ export class ContextUpload implements Disposable {
       objectMode: false,
       highWaterMark: AHEAD_BYTES,
     });
-    // If no reader is left, an error without a listener would end the process.
+    // Without this listener, an error would end the process if no reader is left.
     this.stream.on("error", () => {});
     // Starts reading immediately, because Node discards unread output of a child process when that process exits.
     this.stream.read(0);

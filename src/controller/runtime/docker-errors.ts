@@ -19,7 +19,10 @@ export function toEngineError(error: unknown, action: EngineAction): BerthError 
   return errorFromEngineText(getEngineMessage(error), action, status, error);
 }
 
-/** Like `toEngineError`, for an error that the engine reports inside a stream. */
+/**
+ * Converts an error that the engine reports inside a stream to a BerthError, as `toEngineError` does for the error of a
+ * call.
+ */
 export function errorFromEngineText(
   text: string,
   action: EngineAction,

@@ -12,7 +12,7 @@ import type { RuntimeEvent } from "./port.ts";
 /** The first delay before a reconnection; it doubles each time. An engine restart takes one to a few seconds. */
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 5_000;
-/** If a connection lasted this long, the delay is reset. */
+/** After a connection that lasted this long, the next reconnect waits for the first delay again. */
 const STABLE_AFTER_MS = 5_000;
 /**
  * Events are requested from an earlier time, because the clocks of two machines differ. An event that arrives twice is

@@ -99,7 +99,8 @@ export async function pullImage(
     const failure = toEngineError(error, action);
     if (isEngineTimeout(failure) && (await isAnswering(connection, signal)))
       throw silentRegistryError(action, silenceMs, failure);
-    // Registries give the same response for missing and for private images.
+    // Registries give the same response for missing and for private images. If credentials were sent, the registry has
+    // probably refused them.
     if (failure.code === "image_not_found" && auth && /private/.test(failure.message))
       throw new BerthError("registry_denied", `cannot ${action}: the registry denied access`, {
         cause: failure,
@@ -194,7 +195,7 @@ class PullProgressReporter {
       layer.current = Math.max(layer.current, current);
       if (total !== undefined) layer.total = Math.max(layer.total, total);
     } else if (/^(Download|Pull) complete|^Extracting/.test(status)) {
-      // A small layer may complete without any Downloading message.
+      // A small layer may complete without any Downloading message, so its size is then taken from this message.
       if (layer.total === 0 && total !== undefined) layer.total = total;
       layer.current = layer.total;
     } else return;

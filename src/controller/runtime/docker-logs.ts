@@ -29,7 +29,7 @@ export async function* readLogs(
         ...(options.sinceMs === undefined ? {} : { since: (options.sinceMs / 1000).toFixed(3) }),
       },
     });
-    // A followed log may be silent for days; any other log may not.
+    // A followed log can be silent for days, so it gets no idle timeout.
     const idleTimeout = options.follow
       ? undefined
       : withIdleTimeout(connection.clock, stream, { silenceMs: LOG_IDLE_LIMIT_MS });

@@ -188,7 +188,8 @@ function toMountSpec(mount: Mount, requested: unknown): MountSpec | undefined {
     return ANONYMOUS_VOLUME.test(volume) ? undefined : { type: "volume", volume, ...common };
   }
   if (mount.Type !== "bind") return undefined;
-  // The source is read from the request, because an engine in a virtual machine may report another one.
+  // The source of a bind mount is read from the settings with which the container was created, because an engine in a
+  // virtual machine may report another path for the mount.
   const own: unknown[] = Array.isArray(requested) ? requested : [];
   const asked = own.find(
     (item) => textAt(item, "Type") === "bind" && textAt(item, "Target") === mount.Destination,

@@ -36,10 +36,10 @@ async function rejoinNetworks(
   let hasJoined = false;
   for (const [name, endpoint] of Object.entries(inspected?.NetworkSettings.Networks ?? {})) {
     const there = await findNetworks(connection, name, signal);
-    // Podman stores the name of the network instead of its id.
+    // Podman stores the name of the network instead of its id, so the name is accepted too.
     const known = new Set(["", name, ...there.map((network) => network.id)]);
     if (there.length === 0 || known.has(endpoint.NetworkID)) continue;
-    // If the container is stopped, this call replaces the previous connection.
+    // In a stopped container, this call replaces the endpoint in the removed network.
     await connectNetwork(connection, id, name, endpoint.Aliases ?? [], signal);
     hasJoined = true;
   }
@@ -61,7 +61,7 @@ async function tryStart(
         await container.start({ abortSignal });
       } catch (error) {
         if (getHttpStatus(error) === 304) return;
-        // The engine counts a paused container as running, although its processes do not run.
+        // The engine counts a paused container as running and refuses to start it, so the container is unpaused.
         if (!/paused container/i.test(getEngineMessage(error))) throw error;
         await container.unpause({ abortSignal });
       }

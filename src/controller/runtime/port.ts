@@ -136,8 +136,8 @@ export interface ImageRuntime {
  */
 export interface LeaseRuntime {
   /**
-   * Creates the record of a term. Atomic: if several processes call it for one term, the first one's labels stay, and
-   * all calls succeed; `listLeases` says whose record it is. Throws `disk_full`.
+   * Creates the lease record of a term. The call is atomic: if several processes call it for the same term, the record
+   * keeps the labels of the first one, and all calls succeed; `listLeases` returns the labels. Throws `disk_full`.
    */
   createLease(instance: string, term: number, labels: Labels, signal: AbortSignal): Promise<void>;
   /** Returns one state of all records: a record that exists during the whole call is in it. The order is undefined. */
@@ -345,7 +345,7 @@ export type ProbeTarget =
 
 export interface ProbeResult {
   readonly healthy: boolean;
-  /** The observation, for the condition's message: "GET /healthz answered 500", "connection refused". */
+  /** The result of the probe for the condition's message: "GET /healthz answered 500", "connection refused". */
   readonly message: string;
   /** True if the port accepted the connection of an HTTP probe and answered nothing. */
   readonly isSilent?: boolean;

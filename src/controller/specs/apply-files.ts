@@ -27,7 +27,7 @@ export interface ApplyFilesOptions {
   readonly events: SpecEvents;
   /** The resources that files declare, according to the store. */
   readonly declared: () => readonly DeclaredResource[];
-  /** Every known file in its earlier state. If `loaded` has the file too, the state in `loaded` is used. */
+  /** Every spec file in the state of the previous scan. If `loaded` has the file too, the state in `loaded` is used. */
   readonly known: ReadonlyMap<string, FileView & { readonly hash: string }>;
   /** Returns true if a file that the scan has not found may still exist. */
   readonly isUnknown: (file: string) => boolean;
@@ -156,8 +156,8 @@ function applyOne(
         ? view.keys !== undefined && !listsResource(view, key)
         : !options.isUnknown(other);
       // A new or changed file takes over the resource at once, because the resource has moved into it. An unchanged
-      // file waits until the loss in the other file is confirmed, because an editor may leave a file empty for a
-      // moment while it saves.
+      // file waits until it is certain that the other file has lost the resource, because an editor may leave a file
+      // empty for a moment while it saves.
       return isGone && (isFresh || options.isConfirmedMissing({ ...key, file: other }));
     });
   return applyFile(file, {

@@ -127,7 +127,7 @@ export async function mirrorFiles(
   for (const below of foreign) {
     if (files.has(below)) continue;
     signal.throwIfAborted();
-    // If a folder is at this path now, it has replaced a link above, and is kept.
+    // If a real folder is at this path now, it has replaced the file or link, and is kept.
     if (await isRealFolder(join(folder, below))) continue;
     await unlink(join(folder, below)).catch(ignoreNotFound);
     if (!isTemporaryName(below.split("/").at(-1) ?? "")) removed.push(below);

@@ -199,7 +199,7 @@ async function listParentIdentities(root: string): Promise<ReadonlySet<string>> 
   const parents = new Set<string>();
   for (let path = root; dirname(path) !== path; ) {
     path = dirname(path);
-    // A folder that this user may not examine cannot be entered through a link.
+    // A folder whose stats this user may not read is left out, because no link can lead into it either.
     const stats = await readStats(path).catch(() => undefined);
     if (stats) parents.add(identify(stats));
   }

@@ -27,7 +27,10 @@ import { MANAGER_PREFIX, parseFileManager } from "./spec-file.ts";
  * one.
  */
 const CHECKOUT_LIMITS = { bytesMax: 64 * 1024 * 1024, filesMax: 20_000 } as const;
-/** The time limit of a round. A longer round is aborted, for example if a server sends only one byte a minute. */
+/**
+ * The time limit of one fetch of the repository and the update of its files. A longer one is aborted, for example if a
+ * server sends only one byte a minute.
+ */
 const ROUND_MS_MAX = 5 * 60_000;
 const RETRY_MS_MIN = 5_000;
 const RETRY_MS_MAX = 10 * 60_000;
@@ -69,7 +72,7 @@ export class SpecsGitFollower implements AsyncDisposable {
   /** sha256 of the files of #commit by path, after they have been written once. */
   #hashes: ReadonlyMap<string, string> | undefined;
   #round: Promise<void> = Promise.resolve();
-  /** The round that has been requested and has not begun. */
+  /** The fetch of the repository that has been requested and has not begun. */
   #nextRound: Promise<void> | undefined;
 
   constructor(options: SpecsGitFollowerOptions) {
@@ -82,14 +85,14 @@ export class SpecsGitFollower implements AsyncDisposable {
     this.#target = join(options.folder, this.#name);
   }
 
-  /** Starts the follower. The first round has begun when the method returns. */
+  /** Starts the follower. The first fetch of the repository has begun when the method returns. */
   start(): void {
     this.#tasks.run("specs from git", (signal) => this.#follow(signal));
   }
 
   /**
-   * Requests a round. Resolves when a round that began after this call has ended, even if it failed. Rejects when
-   * `signal` aborts.
+   * Requests a fetch of the repository. Resolves when a fetch that began after this call has ended, even if it failed.
+   * Rejects when `signal` aborts.
    */
   async sync(signal: AbortSignal): Promise<SpecsGitReport> {
     signal.throwIfAborted();
@@ -104,7 +107,7 @@ export class SpecsGitFollower implements AsyncDisposable {
 
   /**
    * Handles a push to a repository, which may have several URLs. If the follower follows this repository, requests a
-   * round and returns true.
+   * fetch and returns true.
    */
   handlePush(urls: readonly string[], ref: string | undefined): boolean {
     const { url, ref: own } = this.#options.config;
@@ -156,7 +159,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     return Math.round(waitMs * (0.8 + 0.2 * random()));
   }
 
-  /** Queues one round after the current one. Further callers share this round until it begins. */
+  /** Queues one fetch of the repository after the current one. Further callers share this fetch until it begins. */
   #requestRound(): Promise<void> {
     this.#nextRound ??= this.#round.then(() => {
       this.#nextRound = undefined;

@@ -23,7 +23,8 @@ export async function createGoDockerfile(
   const main = await findMainPackage(reader, module);
   const version = chooseGoVersion(module);
   const sums = (await reader.read("go.sum")) ?? "";
-  // Many small services use SQLite's C library, and need a C compiler. Most other services build without one.
+  // Many small services use SQLite's C library, and need a C compiler, so the image then gets one. Most other services
+  // build without one.
   const needsC = /^github\.com\/mattn\/go-sqlite3 /m.test(sums);
   const isVendored = reader.has("vendor/modules.txt");
   const description = `Go ${version}`;

@@ -75,7 +75,7 @@ function createInstallLines(project: PythonProject, server: string | undefined):
   return [
     ...begin,
     "RUN pip install --no-cache-dir poetry",
-    // Poetry installs into the active environment.
+    // Poetry installs into the active virtual environment, so these variables make /venv the active one.
     "ENV VIRTUAL_ENV=/venv PATH=/venv/bin:$PATH",
     manifests,
     "RUN poetry install --no-interaction --only main --no-root",

@@ -80,7 +80,8 @@ export function createWebServerLines(
   return [
     `RUN mkdir -p /etc/caddy && printf '%s\\n' \\\n    ${words} \\\n    > /etc/caddy/Caddyfile`,
     copyInstruction,
-    // Caddy saves its configuration, but the user of the image has no home directory for the file.
+    // Caddy saves its configuration. The user of the image has no home directory for that file, so it is written to
+    // /tmp.
     `ENV PORT=${PORT} XDG_CONFIG_HOME=/tmp XDG_DATA_HOME=/tmp`,
     `EXPOSE ${PORT}`,
     `USER ${USER}`,

@@ -34,7 +34,7 @@ export function showConsentQuestion(question: ConsentQuestion, style: ViewOption
   ].join("\n");
 }
 
-/** Formats a source for one line. */
+/** Formats a source that the answer would use as one line. */
 export function formatSource({ title, uri, source }: SourceRow): string {
   const name = sanitizeLine(title === "" ? uri : title);
   return title === "" || uri === ""

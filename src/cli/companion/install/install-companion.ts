@@ -129,6 +129,6 @@ async function reloadBus(io: CliIo): Promise<void> {
       { signal: limit.signal, timeoutMs: ANSWER_MS_MAX },
     );
   } catch {
-    // A session bus that starts later reads the service files at its start.
+    // A session bus that starts later reads the service files itself, so there is nothing to reload now.
   }
 }

@@ -28,7 +28,7 @@ export async function signIn(
   const ended = new Promise<LoginCompletedEvent>((resolve) => {
     settle = resolve;
   });
-  // A result that arrives before BeginLogin has returned belongs to an earlier sign-in.
+  // A result that arrives before BeginLogin has returned belongs to an earlier sign-in, so it is ignored.
   const stop = await remote.onLoginCompleted((end) => {
     if (hasBegun && end.providerId === id) settle?.(end);
   });

@@ -7,7 +7,7 @@ import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
 
 /** This file plans the operations that single containers need, independent of the rollout strategy. */
 
-/** Adds the creation and the start of missing containers, with their network and volumes. */
+/** Plans the creation and the start of missing containers, with their network and volumes. */
 export function planCreations(
   draft: PlanDraft,
   creations: readonly ContainerSpec[],

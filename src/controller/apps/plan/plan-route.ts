@@ -81,8 +81,8 @@ export function isRouted(desired: DesiredApp, observed: Pick<ObservedApp, "conta
 }
 
 /**
- * Adds the switch of the route, if it is due. A container that one of the `steps` stops gets no requests after the
- * switch.
+ * Plans the switch of the App's requests to the desired version, if it is due. A container that one of the `steps`
+ * stops gets no requests after the switch.
  */
 export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   const { desired, observed } = draft;
@@ -145,8 +145,8 @@ function chooseRoute(
   const isReady =
     isVersionReady(desired, containers, health) &&
     taken.targets.length === desired.containers.length;
-  // The desired health check does not apply to an older version, so the containers of an older version keep their
-  // requests.
+  // The desired health check does not apply to an older version. Its running containers therefore keep their requests
+  // without a health check.
   const before = old.filter((container) => getSpecHash(container) === route?.version);
   const serving = listTargets(
     desired,

@@ -21,7 +21,7 @@ export interface ObservedApp {
   readonly image: "present" | "absent" | "unknown";
   readonly restarts: RestartHistory;
   /**
-   * True if the attempt at this version has just begun, so that earlier ends of its containers do not count as
+   * True if the attempt at this version has just begun, so that earlier exits of its containers do not count as
    * restarts.
    */
   readonly isFresh: boolean;
@@ -111,7 +111,7 @@ export interface StopOperation {
   readonly name: string;
   readonly id: string;
   readonly graceMs: number;
-  /** True if the run does not wait until the container has stopped. */
+  /** True if the reconcile run does not wait until the container has stopped. */
   readonly isBackground: boolean;
 }
 

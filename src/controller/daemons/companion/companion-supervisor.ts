@@ -308,7 +308,10 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
 class Wakeup {
   #wake: () => void = () => {};
 
-  /** Resolves at the next `notify`. Only one caller may wait: an earlier promise never resolves. */
+  /**
+   * Resolves at the next `notify`. Only one caller may wait at a time: a second call replaces the first, whose promise
+   * then never resolves.
+   */
   wait(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = resolve;

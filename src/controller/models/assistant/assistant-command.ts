@@ -33,7 +33,7 @@ export function buildAssistantCommand(
  */
 export function computeStartedBy(start: AssistantLaunch): string {
   const { version, environment, owner } = start;
-  // The assistant reads further settings from its data directory.
+  // The assistant reads further settings from these variables, so they count too.
   const settings = Object.fromEntries(
     Object.entries(environment).filter(([name]) => name.startsWith("BERTH_ASSISTANT")),
   );

@@ -74,7 +74,7 @@ export interface AssistantSupervisorOptions extends AssistantLaunchSettings {
   readonly onChange: (report: AssistantReport, event: AssistantEvent | undefined) => void;
 }
 
-/** The end of a daemon, and for how many milliseconds the daemon had answered requests. */
+/** The exit of a daemon, with the number of milliseconds for which it had answered requests. */
 interface DaemonExit {
   readonly reason: string;
   readonly upMs: number;

@@ -100,7 +100,7 @@ export interface AssistantReport {
   /** The URL of the assistant's endpoint, such as http://127.0.0.1:7777, while the assistant is up; otherwise null. */
   readonly url: string | null;
   readonly pid: number | null;
-  /** The number of starts since Berth came up; 1 if the assistant never ended. */
+  /** The number of starts since Berth came up; 1 if the assistant has never exited. */
   readonly starts: number;
   /** The reason why the assistant is not up, and what to do about it; while it is up, a notice for its users. */
   readonly message: string | null;

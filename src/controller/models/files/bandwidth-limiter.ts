@@ -7,7 +7,7 @@ const BURST_MS = 100;
 export class BandwidthLimiter {
   readonly #clock: Clock;
   readonly #bytesPerMs: number | undefined;
-  /** The time at which all acquired bytes fit into the limit. */
+  /** The time at which the acquired bytes no longer exceed the limit. Until then, callers of `acquire` wait. */
   #dueMs = 0;
 
   constructor(clock: Clock, bytesPerSecond: number | undefined) {

@@ -93,7 +93,7 @@ export class Blobs {
   }
 
   async touch(sha256: string): Promise<void> {
-    // A file without a note has no time of last use.
+    // The error for a file without a note is ignored, because such a file has no time of last use.
     await updateLastUsed(this.#getNotePath(sha256), this.#clock.now()).catch(() => {});
   }
 

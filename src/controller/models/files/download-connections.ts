@@ -1,6 +1,9 @@
 import type { PartQueue } from "./part-queue.ts";
 
-/** Downloads parts, one after the other. Calls `onPart` when the server has begun to send a part. */
+/**
+ * Downloads parts of the file over one connection, one after the other. Calls `onPart` when the server has begun to
+ * send a part.
+ */
 export type ConnectionRun = (
   index: number,
   signal: AbortSignal,

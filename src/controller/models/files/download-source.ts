@@ -11,7 +11,10 @@ export interface SourceResponse {
   readonly response: IncomingMessage;
   /** The server that sent the response, as messages name it. */
   readonly host: string;
-  /** The target of an earlier redirect, if it was requested directly; undefined if the original URL was requested. */
+  /**
+   * The target of an earlier redirect, if the request went directly to that target; undefined if it went to the
+   * original URL.
+   */
   readonly rememberedRedirect: URL | undefined;
 }
 
@@ -83,7 +86,7 @@ export class DownloadSource implements Disposable {
     const isMeant = url.origin === this.#original.origin && this.#token !== undefined;
     const all = {
       "user-agent": this.#userAgent,
-      // With compression, byte ranges would be those of the compressed body instead of the file.
+      // No compression is accepted, because byte ranges would be those of the compressed body instead of the file.
       "accept-encoding": "identity",
       ...headers,
       ...(isMeant ? { authorization: `Bearer ${this.#token}` } : {}),

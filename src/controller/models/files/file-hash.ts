@@ -54,7 +54,10 @@ export class FileHash {
     this.#digests.catch(() => {});
   }
 
-  /** Releases the first `readableBytes` bytes. A smaller number than before has no effect. */
+  /**
+   * Tells the worker that the first `readableBytes` bytes of the file can be hashed. A smaller number than before has
+   * no effect.
+   */
   advance(readableBytes: number): void {
     const bytes = BigInt(readableBytes);
     if (!this.#worker || Atomics.load(this.#readableBytes, 0) >= bytes) return;

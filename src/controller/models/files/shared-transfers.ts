@@ -14,7 +14,7 @@ interface RunningTransfer {
 export class SharedTransfers implements AsyncDisposable {
   readonly #running = new Map<string, RunningTransfer>();
 
-  /** Returns the running transfer of a content. */
+  /** Returns the running transfer of the content with this key. */
   get(content: string): FileTransfer | undefined {
     return this.#running.get(content)?.transfer;
   }

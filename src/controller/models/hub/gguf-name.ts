@@ -71,7 +71,8 @@ function parseQuantization(text: string): string | null {
 
 function classifyRole(name: string, base: string, quantization: string | null): GgufName["role"] {
   if (name.includes("mmproj") || base.startsWith("ggml-vocab")) return "companion";
-  // A model may be named after its importance matrix, but the matrix itself is not quantized.
+  // An importance matrix has no quantization in its name. A name with one belongs to a model that is named after its
+  // matrix.
   if (base.includes("imatrix") && quantization === null) return "companion";
   if (/^(mtp|eagle3|dflash)-/.test(base)) return "companion";
   if (/(^|[-._])(lora|adapter)([-._]|$)/.test(base)) return "companion";

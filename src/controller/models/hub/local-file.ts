@@ -33,7 +33,7 @@ export async function resolveLocalFile(request: LocalFileRequest): Promise<Resol
     });
   }
   return {
-    // The expected digest alone does not show if the file has changed since its last verification.
+    // The key includes the file's state, because the expected digest alone does not show a change of the file.
     key: hashModelKey(["local", request.sha256 ?? null, states]),
     commit: null,
     quantization: parseGgufName(files[0]?.name ?? "")?.quantization ?? null,

@@ -34,7 +34,7 @@ export class ModelSourceResolver implements ModelSources {
 
   constructor(options: ModelSourceResolverOptions) {
     this.#endpoint = new URL(options.endpoint);
-    // A token that was read from a file may end with a newline.
+    // A token that was read from a file may end with a newline, which is removed.
     this.#token = options.token?.trim() || undefined;
     this.#clock = options.clock;
     this.#limitMs = options.limitMs ?? LIMIT_MS;
