@@ -1,6 +1,8 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { connect } from "node:http2";
 import { Agent, request } from "node:https";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -8,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { acceptIngressConnections } from "../../src/base/http/ingress-connections.ts";
 import { ingressPaths } from "../../src/controller/ingress/ingress-paths.ts";
+import type { AppLogEntry } from "../../src/controller/port.ts";
 import { openTestApi, putApp, type TestApi } from "../support/api-harness.ts";
 import { CaddyHarness } from "../support/caddy-harness.ts";
 import { rawTar } from "../support/raw-tar.ts";
@@ -116,6 +119,10 @@ function guessLocally(forwardedFor: string): Promise<number> {
   });
 }
 
+function createLogLine(message: string): AppLogEntry {
+  return { container: "c", stream: "stdout", time: "2030-01-01T00:00:00Z", message };
+}
+
 describe("the API under a domain", () => {
   it("answers over HTTPS, in any spelling of the name, and needs a token", async () => {
     expect((await send("/api/health")).status).toBe(200);
@@ -152,6 +159,60 @@ describe("the API under a domain", () => {
       if (seen.includes("watched")) break;
     }
     expect(seen).toContain("watched");
+  });
+
+  it("sends events over HTTP/2 concurrently with other answers, and ends their stream when the client leaves", async () => {
+    const session = connect(`https://127.0.0.1:${harness.httpsPort}`, {
+      ca: agent.options.ca,
+      servername: API,
+    });
+    const headers = { ":authority": API, authorization: `Bearer ${api.token("admin")}` };
+    const ask = (path: string) => session.request({ ...headers, ":path": path });
+    const left = new Promise((resolve) => {
+      api.server.server.once("request", (incoming) => incoming.once("close", resolve));
+    });
+    const events = ask("/api/events?kind=App");
+    const [head] = await once(events, "response");
+    expect(head).toMatchObject({
+      ":status": 200,
+      "content-type": "text/event-stream; charset=utf-8",
+    });
+    expect(session.alpnProtocol).toBe("h2");
+    let seen = "";
+    events.on("data", (chunk) => {
+      seen += String(chunk);
+    });
+    for (const name of ["first", "second"]) {
+      putApp(api.store, name);
+      await expect.poll(() => seen).toContain(name);
+      const other = ask(`/api/apps/${name}`);
+      expect((await once(other, "response"))[0]).toMatchObject({ ":status": 200 });
+      other.resume();
+    }
+    events.close();
+    await left;
+    session.destroy();
+  });
+
+  it("sends the lines of a followed log as they are written, and ends with the log", async () => {
+    putApp(api.store, "logged");
+    let finish: (() => void) | undefined;
+    const finished = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    api.control.logs = async function* () {
+      yield createLogLine("the first line");
+      await finished;
+      yield createLogLine("the last line");
+    };
+    const incoming = await open("/api/apps/logged/logs?follow=true");
+    let seen = "";
+    for await (const chunk of incoming) {
+      seen += String(chunk);
+      if (seen.includes("the first line")) finish?.();
+    }
+    expect(seen).toContain("the last line");
+    expect(incoming.complete).toBe(true);
   });
 
   it("accepts large archives", async () => {
