@@ -103,10 +103,10 @@ test("a build ends after two minutes if the registry of its base image never ans
 
 test("a silent step of a build is not mistaken for a silent registry", async () => {
   await using engine = await startEngine([
-    { stream: "Step 1/2 : FROM registry.test/base:1" },
+    { stream: "Step 1/3 : FROM registry.test/base:1" },
     { stream: "\n" },
     { stream: " ---> 0123456789ab\n" },
-    { stream: "Step 2/2 : RUN sleep 1000" },
+    { stream: "Step 2/3 : RUN sleep 1000" },
     { stream: "\n" },
     { stream: " ---> Running in 0123456789ab\n" },
   ]);
