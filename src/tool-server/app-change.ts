@@ -7,7 +7,9 @@ import type { AppSnapshot, UndoRecord } from "./undo-records.ts";
 
 const MESSAGE_CHARS_MAX = 1_000;
 
-/** The state of an app after a write. The write succeeded, so no state is an error. */
+/**
+ * The state of an app after a write. The write itself has succeeded, so none of these states is an error of the call.
+ */
 export interface AppProgress {
   readonly state: "ready" | "stopped" | "failed" | "waiting";
   readonly message: string;

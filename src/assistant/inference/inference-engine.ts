@@ -31,7 +31,7 @@ export interface ModelFacts {
   /** The file's `general.name`, if it has one. */
   readonly name: string | undefined;
   readonly parameters: number | undefined;
-  /** `Q8_0`, `F16`, ...; undefined if the file has no such entry. */
+  /** The quantization, such as `Q8_0` or `F16`; undefined if the file does not state it. */
   readonly quantization: string | undefined;
   readonly fileBytes: number;
   /** Context length that the model was trained with, in tokens. */
@@ -68,7 +68,7 @@ export interface LoadRequest extends ModelFile {
 /**
  * A lease on the processor cores. Only one model computes at a time, because the threads of two models would spin while
  * they wait for each other, and both would be about a hundred times slower. A model may be asked to release the cores
- * after its current step.
+ * after its current runner call.
  */
 export interface CoreLease {
   /**
@@ -80,7 +80,7 @@ export interface CoreLease {
   /**
    * Calls back when another model starts to wait for the cores and when none waits any more; returns a function that
    * unsubscribes. An engine in another process keeps the cores while no other model waits for them. While one waits,
-   * the engine requests the cores before each step.
+   * the engine requests the cores before each decoding step.
    */
   onContest(listener: (contested: boolean) => void): () => void;
 }
@@ -151,7 +151,7 @@ export type GenerateEvent =
 export interface ModelLoad {
   /** The number of generations that hold a KV-cache sequence. */
   readonly active: number;
-  /** The number of generations and embedding jobs that wait. */
+  /** The number of generations without a sequence and of embedding jobs that have not started. */
   readonly queued: number;
 }
 

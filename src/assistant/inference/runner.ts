@@ -1,7 +1,7 @@
 /**
- * One loaded model as the scheduler uses it: sequences that hold state, are filled in chunks and stepped together.
- * Adapters: llama.cpp (in a child process), the stub, and scripted runners of the tests. A runner has one scheduler,
- * which never runs two methods that touch sequences at the same time.
+ * One loaded model as the scheduler uses it: KV-cache sequences that are filled in chunks, and that decode one token
+ * each per step. Adapters: llama.cpp (in a child process), the stub, and scripted runners of the tests. A runner has
+ * one scheduler, which never runs two methods that touch sequences at the same time.
  */
 export interface Runner extends AsyncDisposable {
   /** Number of KV-cache sequences; their ids start at 0. */
@@ -29,8 +29,8 @@ export interface Runner extends AsyncDisposable {
   prefill(sequence: number, tokens: readonly Token[]): Promise<void>;
 
   /**
-   * Starts to generate on a sequence. `last` is the one token of the prompt that was not prefilled; the first step
-   * evaluates it, and nothing is evaluated before. An error that this method throws ends only this job.
+   * Starts to generate on a sequence. `last` is the one token of the prompt that was not prefilled; the first decoding
+   * step evaluates it, and nothing is evaluated before. An error that this method throws ends only this job.
    */
   start(sequence: number, last: Token, sampling: Sampling): TokenStream;
 
@@ -44,8 +44,8 @@ export interface Runner extends AsyncDisposable {
 
   /**
    * Returns unit vectors and the token count of each text; an abort takes effect between two texts. Rejects with
-   * TextTooLongError and stays usable afterwards. Touches no sequence. The scheduler calls it between steps, never
-   * twice at the same time, and with few texts at a time while a generation waits.
+   * TextTooLongError and stays usable afterwards. Touches no sequence. The scheduler calls it between decoding steps,
+   * never twice at the same time, and with few texts at a time while a generation waits.
    */
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult>;
 }
@@ -53,24 +53,24 @@ export interface Runner extends AsyncDisposable {
 export type Token = number;
 
 /**
- * A generation in progress, created by `Runner.start` for that runner only. A stream that is left out of some steps
- * loses nothing: its sequence keeps its state until the scheduler suspends it.
+ * A generation in progress, created by `Runner.start` for that runner only. A stream that is left out of some decoding
+ * steps loses nothing: its sequence keeps its state until the scheduler suspends it.
  */
 export interface TokenStream {
   /** The sequence on which the stream runs, or on which it ran last if it is suspended. */
   readonly sequence: number;
   /**
-   * Releases the sequence between two steps, so that another job can use it; the sequence itself is left unchanged. The
-   * stream keeps the state that sampling needs until `resume` or `close`: the grammar's state, the tokens that
-   * penalties consider, the bytes of an incomplete code point, and the random state if it can be saved (otherwise
-   * sampling continues with another seed).
+   * Releases the sequence between two decoding steps, so that another job can use it; the sequence itself is left
+   * unchanged. The stream keeps the state that sampling needs until `resume` or `close`: the grammar's state, the
+   * tokens that penalties consider, the bytes of an incomplete code point, and the random state if it can be saved
+   * (otherwise sampling continues with another seed).
    */
   suspend(): Promise<void>;
   /**
    * Continues after `suspend`, on any sequence. By then the scheduler has used `truncate` and `prefill` to fill that
    * sequence with everything that the stream had evaluated: the prompt and the generated tokens except `last`, the
-   * newest one (or the prompt's last token if none was generated). The next step evaluates `last` and returns the token
-   * after it. The grammar and the text decoder have seen `last` already and must not process it again.
+   * newest one (or the prompt's last token if none was generated). The next decoding step evaluates `last` and returns
+   * the token after it. The grammar and the text decoder have seen `last` already and must not process it again.
    */
   resume(sequence: number, last: Token): void;
   /**
@@ -116,7 +116,7 @@ export type StepOutcome =
 
 export interface TokenLogprob {
   readonly text: string;
-  /** UTF-8 of this token alone, which may be part of a code point. */
+  /** The UTF-8 bytes of this token alone, which may be only a part of a code point. */
   readonly bytes: readonly number[];
   /** Natural logarithm, 0 or less. */
   readonly logprob: number;

@@ -19,8 +19,8 @@ export interface InferenceService {
    * `model_not_found`, `no_model`, `unsupported_schema`, `queue_full`, `context_length_exceeded`, `model_unusable`, ...
    * Each choice then has any number of deltas and one `end`; the iterable ends after the last `end`.
    *
-   * An abort, or ending the loop, frees all sequences within one step and settles a pending pull immediately. If the
-   * caller stops pulling, its sequences pause without delaying others.
+   * An abort, or ending the loop, frees all KV-cache sequences within one decoding step and settles a pending pull
+   * immediately. If the caller stops pulling, its sequences pause without delaying others.
    */
   generate(request: GenerateRequest, signal: AbortSignal): AsyncIterable<AnswerEvent>;
 
@@ -38,7 +38,7 @@ export interface InferenceService {
   health(): InferenceHealth;
 }
 
-/** The maximum length of an answer if the request sets none, as the API documents it. */
+/** The maximum number of tokens of an answer if the request sets no limit, as the API documents it. */
 export const DEFAULT_TOKENS_MAX = 1_024;
 
 export interface GenerateRequest {
@@ -197,6 +197,6 @@ export interface ModelInfo {
 export interface InferenceHealth {
   /** `llama.cpp`, or `stub`. */
   readonly engine: string;
-  /** False while the ledger cannot be written, so that every request would be refused. */
+  /** False while the ledger cannot be written; every request would then be refused. */
   readonly ledgerOk: boolean;
 }

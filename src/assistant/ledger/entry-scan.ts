@@ -27,7 +27,7 @@ export class EntryScan {
   readonly #db: SqliteDatabase;
   readonly #edge = new TreeEdge();
   readonly #checkpointSizes: ReadonlySet<number>;
-  /** Stored roots of subtrees that have not been compared yet, by `level/index`. */
+  /** Stored roots of subtrees that have not been compared with the computed roots yet, by `level/index`. */
   readonly #nodes: Map<string, Buffer>;
   readonly #nodeProblems: LedgerProblem[] = [];
   /** Entries whose sealed text is missing, and for which no erasure has been found yet. */
@@ -158,7 +158,7 @@ export class EntryScan {
     for (const seq of symmetricDifference(this.#openDispatches, open))
       suspect(seq, `the table of open dispatches is wrong about entry ${seq}`);
     // Problems of stored hashes are reported only if all entries are good, because a bad entry changes every hash above
-    // it.
+    // it in the Merkle tree.
     if (this.problems.length > 0) return;
     this.secondaryProblems.push(...this.#nodeProblems);
     for (const key of this.#nodes.keys())

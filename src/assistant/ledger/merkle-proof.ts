@@ -42,7 +42,7 @@ function rangeRoot(hashes: TreeHashes, from: number, to: number): Buffer {
   return TreeEdge.fromSubtreeRoots(to - from, roots).root();
 }
 
-/** Returns the right edge of the tree over the first `size` leaves. */
+/** Returns the right edge of the Merkle tree over the first `size` leaves. */
 export function edgeAt(hashes: TreeHashes, size: number): TreeEdge {
   const roots = fullSubtrees(size).map(({ start, height }) => subtreeRoot(hashes, start, height));
   return TreeEdge.fromSubtreeRoots(size, roots);

@@ -92,7 +92,7 @@ export class TreeEdge {
    */
   readonly #roots: (Buffer | undefined)[] = [];
 
-  /** Creates an edge from the roots of the full subtrees, in the order of `fullSubtrees(size)`. */
+  /** Creates the right edge of a tree from the roots of its full subtrees, in the order of `fullSubtrees(size)`. */
   static fromSubtreeRoots(size: number, roots: readonly Buffer[]): TreeEdge {
     const edge = new TreeEdge();
     edge.#size = size;

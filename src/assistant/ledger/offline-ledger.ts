@@ -111,7 +111,10 @@ export class OfflineLedger implements Disposable {
     });
   }
 
-  /** Proves that the first `size` entries are unchanged. Returns undefined if there are fewer entries. */
+  /**
+   * Proves that the first `size` entries have not changed since the ledger had only these. Returns undefined if there
+   * are fewer entries.
+   */
   proveConsistency(
     size: number,
   ): { path: readonly Buffer[]; checkpoint: string; size: number } | undefined {
@@ -225,7 +228,7 @@ function openForReading(files: LedgerPaths): SqliteDatabase {
     timeout: BUSY_TIMEOUT_MS,
   });
   try {
-    // The first read of the database may fail on a full disk.
+    // The first read of the database may fail, for example on a full disk; the database is then closed.
     const version = readSchemaVersion(db);
     if (version === ledgerMigrations.length) return db;
     throw new LedgerFailure("io", `the ledger has schema ${version}, which this Berth cannot read`);

@@ -13,7 +13,9 @@ export class FrontendWindow {
   readonly #waiting = new Set<number>();
   /** The frontend whose window the companion has shown for a question, and hides again afterwards. */
   #summoned: string | undefined;
-  /** Steps run one after the other, so that the window is never hidden before it is shown. */
+  /**
+   * Calls that show or hide the window run one after the other, so that the window is never hidden before it is shown.
+   */
   #queue: Promise<void> = Promise.resolve();
 
   constructor(options: {

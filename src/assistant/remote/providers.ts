@@ -58,7 +58,7 @@ export class Providers {
   }
 
   noteStatus(id: string, status: ProviderStatus): void {
-    // The provider may have been removed before its last answers arrived.
+    // The last answers of a provider may arrive after its removal; their status is ignored.
     if (!this.#known.has(id)) return;
     this.#status.set(id, status);
     this.#options.store.noteUsed(id, this.#options.clock.now());

@@ -15,7 +15,7 @@ export interface ToolInvocation {
   readonly args: JsonObject;
 }
 
-/** The result of a call whose `dispatch` entry is in the ledger, so that the app may have been called. */
+/** The result of a call whose `dispatch` entry is in the ledger; the app may have been called. */
 export interface DispatchResult {
   readonly dispatch: Receipt;
   readonly outcome: CallOutcome;

@@ -87,7 +87,7 @@ export class PendingConfirmations {
     this.#dependencies = dependencies;
   }
 
-  /** Returns the caller that requested a parked call; undefined if no such call is parked. */
+  /** Returns the caller that requested a parked call; undefined if no call with this id is parked. */
   findRequester(callId: number): Caller | undefined {
     return this.#parked.get(callId)?.plan.caller;
   }

@@ -9,9 +9,9 @@ const SLACK_MS = 50;
 const AGREEMENT_MS = 2_000;
 
 /**
- * Records the latest time at which each connection can have been made. A child process can keep a connection open after
- * the process that made it has ended, and the process id that the bus reports can then be reused. The process that
- * reuses the id is recognised, because it started after the connection was made.
+ * Records, for each connection, the latest time at which it can have been made. A child process can keep a connection
+ * open after the process that made it has ended, and the process id that the bus reports can then be reused. The
+ * process that reuses the id is recognised, because it started after the connection was made.
  */
 export class ConnectionTimes {
   readonly #nowMs: () => number;

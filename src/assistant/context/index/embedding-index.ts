@@ -58,7 +58,8 @@ export class EmbeddingIndex {
     vector: Float32Array | undefined,
   ): { vector: Float32Array; index: VectorIndex } | undefined {
     const active = this.#active;
-    // With few vectors, a ranking by similarity would mostly reflect which passages already have a vector.
+    // There is no vector while few passages have one: a ranking by similarity would mostly reflect which passages have
+    // a vector.
     if (!active || active.space.index.size * 2 < this.#passages) return undefined;
     if (vector?.length !== active.dimensions) return undefined;
     return { vector, index: active.space.index };

@@ -191,8 +191,8 @@ export class IndexRuntime {
 }
 
 /**
- * Ends the thread after the current step if the error says that the index is damaged. The next thread builds the
- * index from scratch.
+ * Ends the thread in the next turn of the event loop if the error says that the index is damaged. The next thread
+ * builds the index from scratch.
  */
 function exitIfDamaged(error: unknown): void {
   if (isDamaged(error))

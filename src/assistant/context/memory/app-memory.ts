@@ -258,7 +258,7 @@ export class AppMemory implements Memory, AsyncDisposable {
     this.#files = undefined;
   }
 
-  /** Deletes unused keys and truncates the write-ahead log. After a failure, it is retried later. */
+  /** Deletes unused keys and truncates the write-ahead log. After a failure, the cleanup is retried later. */
   #cleanUp(): void {
     this.#cancelCleanup?.();
     this.#cancelCleanup = undefined;

@@ -66,7 +66,8 @@ export class InferenceSession {
 
   /**
    * Resolves when the request is in the ledger and in the queue. The message is then written to the pipe. Rejects with
-   * the errors of the service, and with `busy`, with `cancelled`, or with `not_found` if the pipe has no reader.
+   * the errors of the service, with `busy` while the session is generating, with `cancelled` if the message is
+   * cancelled before it begins, and with `not_found` if the pipe has no reader.
    */
   async generate(request: GenerateRequest): Promise<void> {
     if (this.signal.aborted) throw sessionClosedError();

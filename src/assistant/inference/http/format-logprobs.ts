@@ -1,6 +1,6 @@
 import type { TokenLogprob } from "../runner.ts";
 
-/** The value for minus infinity, which JSON cannot represent. */
+/** The value that is sent for minus infinity, which JSON cannot represent. */
 const LOGPROB_MIN = -9999;
 
 /** Formats logprobs for chat answers. */

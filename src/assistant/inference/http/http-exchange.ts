@@ -24,7 +24,7 @@ export class HttpExchange {
     return this.#abort.signal;
   }
 
-  /** True if the client has disconnected, so that no answer can be sent. */
+  /** True if the client has disconnected; no answer can then be sent. */
   get isClientGone(): boolean {
     return this.#isClientGone;
   }

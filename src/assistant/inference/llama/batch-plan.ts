@@ -10,13 +10,13 @@ export class BatchPlan {
   #costs: BatchCosts = [];
   readonly #plans = new Map<number, readonly number[]>();
 
-  /** Sets the measured costs. Without costs every step is one batch. */
+  /** Sets the measured costs. Without costs every decoding step is one batch. */
   adopt(costs: BatchCosts): void {
     this.#costs = costs;
     this.#plans.clear();
   }
 
-  /** Returns the widths of a step's batches, which add up to `streams`, widest first. */
+  /** Returns the widths of the batches of one decoding step, widest first; they add up to `streams`. */
   widths(streams: number): readonly number[] {
     const known = this.#plans.get(streams);
     if (known) return known;
@@ -43,8 +43,8 @@ export class BatchPlan {
   }
 
   /**
-   * Returns the cost of a width. If the width was not measured, the cost is interpolated; beyond the widest measured
-   * width, it grows in proportion.
+   * Returns the cost of a batch of this width. If the width was not measured, the cost is interpolated; beyond the
+   * widest measured width, it grows in proportion.
    */
   #cost(width: number): number {
     const above = this.#costs.findIndex(([each]) => each >= width);

@@ -26,7 +26,7 @@ export interface LlamaRunnerOptions {
   /** The loaded model. The runner owns it and disposes of it. */
   readonly model: LlamaModel;
   readonly contextTokens: number;
-  /** The number of sequences; 0 for a model made for embedding, which generates nothing. */
+  /** The number of KV-cache sequences; 0 for a model made for embedding, which generates nothing. */
   readonly sequences: number;
   /** The number of texts that are embedded concurrently. */
   readonly embeddingsAtOnce: number;
@@ -36,7 +36,7 @@ export interface LlamaRunnerOptions {
   readonly threads: ThreadGovernor;
 }
 
-/** Implements Runner with llama.cpp; see `lockstep.ts` for how a step becomes one batch. */
+/** Implements Runner with llama.cpp; see `lockstep.ts` for how a decoding step becomes one batch. */
 export class LlamaRunner implements Runner {
   readonly sequences: number;
   readonly contextTokens: number;

@@ -33,7 +33,7 @@ export interface LlamaStreamOptions {
 }
 
 /**
- * The stream of one answer's tokens. The library's generator holds a sequence from its first step on; a
+ * The stream of one answer's tokens. The library's generator holds a sequence from its first decoding step on; a
  * suspension ends the generator, so state that must survive is kept here.
  */
 export class LlamaStream implements TokenStream {
@@ -71,7 +71,7 @@ export class LlamaStream implements TokenStream {
     return this.#isPrepared;
   }
 
-  /** Compiles the grammar before the first step. Never rejects: `next` returns the failure. */
+  /** Compiles the grammar before the first decoding step. Never rejects: `next` returns the failure. */
   async prepare(): Promise<void> {
     this.#isPrepared = true;
     try {
@@ -82,8 +82,8 @@ export class LlamaStream implements TokenStream {
   }
 
   /**
-   * Returns the next token. Calls the library before its first await, so that the tokens of all streams of a step share
-   * a batch.
+   * Returns the next token. Calls the library before its first await, so that the tokens of all streams of a decoding
+   * step share a batch.
    */
   async next(): Promise<StepOutcome> {
     try {

@@ -13,10 +13,10 @@ export interface BatchCounts {
 }
 
 /**
- * Makes the library decode all tokens of a step as one batch. By default the library decodes the tokens submitted so
- * far, and streams submit one after the other: a step of eight streams became a batch of seven and a batch of one, and
- * took two to three times as long. So this strategy offers no tokens to the library before all streams of the step have
- * submitted theirs.
+ * Makes the library decode all tokens of a decoding step as one batch. By default the library decodes the tokens
+ * submitted so far, and streams submit one after the other: a step of eight streams became a batch of seven and a batch
+ * of one, and took two to three times as long. So this strategy offers no tokens to the library before all streams of
+ * the step have submitted theirs.
  */
 export class Lockstep {
   #expected = 0;
@@ -28,8 +28,8 @@ export class Lockstep {
   /** The value for the library's option `LlamaContextOptions.batching`. */
   readonly batching: BatchingOptions = {
     // Batches are dispatched at once. If the library waited for the next cycle of the event loop, writes of the
-    // previous step would come first, which made a single stream 6 % slower. `#chooseBatch` waits for the other streams
-    // of the step.
+    // previous decoding step would come first, which made a single stream 6 % slower. `#chooseBatch` waits for the
+    // other streams of the step.
     dispatchSchedule: (dispatch) => dispatch(),
     itemPrioritizationStrategy: ({ items, size }) => this.#chooseBatch(items, size),
   };
@@ -55,7 +55,7 @@ export class Lockstep {
     const [width = items.length, ...others] = this.#widths;
     this.#widths = others;
     const batch = items.slice(0, Math.max(1, width));
-    // The other tokens of the step are offered again when the current batch is done.
+    // The other tokens of the decoding step are offered again when the current batch is done.
     this.#expected = Math.min(this.#expected, items.length - batch.length);
     this.#count++;
     this.#last = batch.length;

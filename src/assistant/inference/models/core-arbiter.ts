@@ -3,13 +3,13 @@ import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 
 /**
  * The time in milliseconds for which one model computes while another model with work of the same class waits. It is no
- * shorter than a step of a large model (10 to 100 ms), so that switches are rare, and short enough that a reader does
- * not notice the switches.
+ * shorter than a decoding step of a large model (10 to 100 ms), so that switches are rare, and short enough that a
+ * reader does not notice the switches.
  */
 const SLICE_MS = 100;
 
 /**
- * The time in milliseconds after which background work that waits for the cores gets them for one step, so that
+ * The time in milliseconds after which background work that waits for the cores gets them for one runner call, so that
  * continuous interactive work of another model does not starve it.
  */
 const AGEING_MS = 2_000;
@@ -28,8 +28,8 @@ interface CoreClient {
 }
 
 /**
- * Lends the machine's cores to one model at a time. Interactive work comes first; models with work of the
- * same class alternate. The holder is never interrupted: it releases the cores between two steps.
+ * Lends the machine's cores to one model at a time. Interactive work comes first; models with work of the same class
+ * alternate. The holder is never interrupted: it releases the cores between two runner calls.
  */
 export class CoreArbiter {
   readonly #clock: Clock;
@@ -122,7 +122,10 @@ export class CoreArbiter {
     this.#notifyContest();
   }
 
-  /** Chooses an aged waiter first, then an interactive one, then the one that has waited longest. */
+  /**
+   * Chooses the model that gets the cores next: an aged waiter first, then an interactive one, then the one that has
+   * waited longest.
+   */
   #chooseNext(except?: CoreClient): Waiter | undefined {
     const waiting = this.#waiting.filter(({ client }) => client !== except);
     return (

@@ -1,6 +1,6 @@
 /** The memory that a model needs, in bytes. */
 export interface MemoryNeed {
-  /** The memory with the context and the sequences that the engine prefers. */
+  /** The memory that the model needs with the context and the sequences that the engine prefers. */
   readonly wanted: number;
   /** The memory with the smallest useful context and one sequence. */
   readonly least: number;
@@ -20,14 +20,13 @@ export interface Occupant {
 }
 
 /**
- * Chooses the model to evict for a newcomer. Returns `wait` if models in use may become idle, and `none` if the
- * newcomer gets only the free memory. The rules:
+ * Chooses the model to evict for a newcomer, a model that is to be loaded. Returns `wait` if models in use may become
+ * idle, and `none` if the newcomer gets only the free memory. The rules:
  *
- * 1. Unpinned models are evicted until all that the newcomer wants is free: idle ones at once, models in
- *    use when they become idle, unless that takes too long (`isLate`).
+ * 1. Unpinned models are evicted until all that the newcomer wants is free: idle ones at once, models in use when they
+ *    become idle, unless that takes too long (`isLate`).
  * 2. Pinned models are evicted only if the newcomer would otherwise not fit even with its smallest need (`least`), and
- *    only
- *    if evicting them is enough.
+ *    only if evicting them is enough.
  */
 export function chooseEviction<T extends Occupant>(
   others: readonly T[],

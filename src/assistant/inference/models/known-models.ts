@@ -13,7 +13,7 @@ export interface KnownModel {
    * The time when the file was last written, in epoch milliseconds; a file with another time counts as another file.
    */
   readonly modifiedMs: number;
-  /** The size of all files; undefined if they cannot be read, or for the stub's model, which has none. */
+  /** The size of all files of the model; undefined if they cannot be read, or for the stub's model, which has none. */
   readonly sizeBytes: number | undefined;
   /**
    * True if the model is loaded at start and kept in memory: it was named on the command line, or registered as pinned
@@ -214,7 +214,7 @@ function nameTakenError(name: string, owner: string, param: string): AssistantEr
   );
 }
 
-/** Lists the first ten ids. */
+/** Formats the first ten ids for a message. */
 function formatIds(ids: readonly string[]): string {
   const more = ids.length - 10;
   return `${ids.slice(0, 10).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;

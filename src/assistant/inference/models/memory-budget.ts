@@ -31,7 +31,8 @@ export class MemoryBudget {
   async evictFor(need: MemoryNeed, newcomer: Resident): Promise<number> {
     using limit = createTimeLimit(newcomer.loadAbort.signal, EVICTION_WAIT_MS);
     for (;;) {
-      // A model that is not loaded yet uses no memory, and it is not loaded before the current load has ended.
+      // A model that is not loaded yet does not count: it uses no memory, and its load waits for the end of the current
+      // load.
       const others = this.#options.residents().filter(({ model }) => model !== undefined);
       const usedBytes = others.reduce((total, { model }) => total + (model?.memoryBytes ?? 0), 0);
       const freeBytes = this.#options.bytesMax - usedBytes;

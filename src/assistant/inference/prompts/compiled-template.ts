@@ -31,7 +31,7 @@ export class CompiledTemplate {
     return template;
   }
 
-  /** Returns the template's capabilities. Throws TimeLimitError. */
+  /** Returns the template's capabilities. Throws TimeLimitError if the template takes too long to render a probe. */
   get capabilities(): TemplateCapabilities {
     this.#capabilities ??= probeTemplate(this.source, (variables) => this.render(variables, 0));
     return this.#capabilities;

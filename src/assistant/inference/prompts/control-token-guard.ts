@@ -68,7 +68,7 @@ export class ControlTokenGuard {
     return spans;
   }
 
-  /** Returns true if the text could complete a name whose beginning is the template's text. */
+  /** Returns true if the text could complete the name of a control token whose beginning is the template's text. */
   canCompleteControlToken(text: string): boolean {
     const trimmed = text.trim();
     if (trimmed === "") return false;
@@ -149,7 +149,10 @@ export class TextMasker {
     return pieces;
   }
 
-  /** Keeps white space, which templates trim, and characters that JSON escapes, which templates quote. */
+  /**
+   * Masks the wanted characters, except white space, which templates trim, and characters that JSON escapes, which
+   * templates quote.
+   */
   #maskIf(text: string, wanted: (character: string) => boolean): string {
     return text.replaceAll(/[^\s"\\\p{Cc}]/gu, (character) =>
       wanted(character) ? this.#getCode(character) : character,

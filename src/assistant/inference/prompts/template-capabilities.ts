@@ -28,7 +28,8 @@ const user = { role: "user", content: "probe question" };
 
 /** Throws only TimeLimitError. Any other failure of a probe means that the template lacks the capability. */
 export function probeTemplate(source: string, render: Render): TemplateCapabilities {
-  // Some templates iterate over the tools without testing whether they are defined.
+  // Some templates iterate over the tools without testing whether they are defined; such a template needs an empty
+  // list.
   const emptyTools =
     tryRender(render, { messages: [user] }) === undefined &&
     tryRender(render, { messages: [user], tools: [] }) !== undefined;

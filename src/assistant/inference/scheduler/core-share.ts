@@ -1,8 +1,8 @@
 import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 
 /**
- * Holds the cores for one model: they are requested before each call that computes, and released when the model is
- * idle.
+ * Holds the cores for one model: they are requested before each runner call that computes, and released when the model
+ * is idle.
  */
 export class CoreShare {
   readonly #cores: CoreLease;

@@ -12,7 +12,7 @@ const PIECE_LONG_MS = 100;
 const COST_MIN = 256;
 const COST_FIRST = 2048;
 const COST_MAX = 65_536;
-/** The overhead of each text, in characters. */
+/** The fixed cost of embedding a text, expressed in characters. */
 const TEXT_COST = 16;
 
 /** Adapts how much text one call embeds to the duration of the last calls. */
@@ -41,7 +41,7 @@ export class EmbeddingJob {
   readonly #texts: readonly string[];
   readonly #vectors: Float32Array[] = [];
   readonly #tokens: number[] = [];
-  /** Aborts the current piece. */
+  /** Aborts the embedding of the current piece. */
   readonly #pieceAbort = new AbortController();
   #remainingCost: number;
   #resolve: (embedded: EmbeddingResult) => void = () => {};

@@ -1,6 +1,6 @@
 import type { GenerateEvent } from "../inference-engine.ts";
 
-/** Generation pauses when a reader is this far behind; 16 full queues hold about a megabyte. */
+/** A generation pauses when its reader is this number of events behind; 16 full queues hold about a megabyte. */
 const EVENTS_MAX = 256;
 const CHARACTERS_MAX = 65_536;
 

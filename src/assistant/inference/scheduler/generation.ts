@@ -24,7 +24,7 @@ export class Generation {
   readonly priority: RequestPriority;
   readonly sampling: Sampling;
   readonly events: EventQueue;
-  /** The sequence that the generation owns; undefined if it has none. */
+  /** The KV-cache sequence that the generation owns; undefined if it has none. */
   slot: GenerationSlot | undefined;
   /** The token stream. It exists from the first decoding step to the end, even while the generation has no sequence. */
   stream: TokenStream | undefined;
@@ -73,8 +73,8 @@ export class Generation {
   }
 
   /**
-   * The prompt and the answer so far. The next step evaluates the last token; all other tokens must be evaluated before
-   * that step.
+   * The prompt and the answer so far. The next decoding step evaluates the last token; all other tokens must be
+   * evaluated before that step.
    */
   get tokens(): readonly Token[] {
     return this.#tokens;

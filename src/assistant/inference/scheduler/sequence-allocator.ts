@@ -131,7 +131,7 @@ export class SequenceAllocator {
     }
   }
 
-  /** Finds the first waiting generation that may evict another one. */
+  /** Finds the first waiting generation that may take the sequence of another generation, and that other generation. */
   #findPreemption(): { next: Generation; victim: Generation } | undefined {
     for (const next of [this.#waiting.nextInteractive, this.#waiting.nextBackground]) {
       const victim = next && this.#findVictim(next);

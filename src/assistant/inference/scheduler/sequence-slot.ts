@@ -1,6 +1,6 @@
 import type { Runner, Token } from "../runner.ts";
 
-/** One sequence of the runner, its owner and the tokens that it holds. */
+/** One KV-cache sequence of the runner, its owner and the tokens that it holds. */
 export class SequenceSlot<Owner = unknown> {
   readonly index: number;
   /** The generation that owns the sequence; set until the finished generation's stream is closed. */
@@ -23,7 +23,7 @@ export class SequenceSlot<Owner = unknown> {
     for (const token of tokens) this.#tokens.push(token);
   }
 
-  /** Marks the contents as unknown after a failed evaluation. */
+  /** Marks the contents of the sequence as unknown after a failed evaluation. */
   invalidate(): void {
     this.#isCertain = false;
     this.#tokens.length = 0;

@@ -9,7 +9,7 @@ import type { Generation, GenerationSlot } from "./generation.ts";
  */
 export const BACKGROUND_EVERY = 32;
 
-/** An aged prefill piece should take no longer than a step of eight streams, so it has eight tokens. */
+/** An aged prefill piece should take no longer than a decoding step of eight streams, so it has eight tokens. */
 const AGED_PREFILL_TOKENS = 8;
 
 /**
@@ -20,7 +20,7 @@ const OLDEST_EVERY = 4;
 
 /** One call of the runner. */
 export type RunnerCall =
-  /** `members` are the streams of the step, in the order of their sequences. */
+  /** `members` are the streams of the decoding step, in the order of their sequences. */
   | { readonly kind: "step"; readonly members: readonly Generation[] }
   | { readonly kind: "prefill"; readonly generation: Generation; readonly tokensMax: number }
   | { readonly kind: "embed"; readonly embedding: EmbeddingJob; readonly alone: boolean };

@@ -24,7 +24,7 @@ export function compileArray(
       refuseKeyword(keyword, alternative.pointer, `is more than ${schemaLimits.repetition}`);
     }
   }
-  // An array with at most one item cannot violate uniqueItems.
+  // An array with at most one item cannot violate uniqueItems, so the keyword is ignored for it.
   if (alternative.unique && (max === undefined || max > 1)) {
     if (alternative.contains.length > 0)
       refuseKeyword("uniqueItems", alternative.pointer, "cannot be combined with contains");
@@ -35,8 +35,8 @@ export function compileArray(
   const comma = sequence(literal(","), blank);
   const close = sequence(blank, literal("]"));
   const prefix = getPrefixLength(alternative.facets);
-  // The loop runs from the last index to the first. Each pass builds the grammar of what may follow the first `index`
-  // items, of which there is at least one.
+  // The loop runs from the last index to the first. Each iteration builds the grammar of what may follow the first
+  // `index` items, of which there is at least one.
   let after: Expression | undefined = compileItemsAfterPrefix(
     language,
     alternative,

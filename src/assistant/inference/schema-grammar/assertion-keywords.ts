@@ -19,7 +19,7 @@ type Raw = Readonly<Record<string, unknown>>;
 
 /** The parts of the document that reading a schema object's keywords needs. */
 export interface SubschemaContext {
-  /** Returns the schema at `steps` below the node. */
+  /** Returns the schema at the path `steps` below the node. */
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction;
   nextFacetId(): number;
 }

@@ -16,7 +16,8 @@ export type DocumentValidator = (document: unknown) => readonly string[];
 export function createDocumentValidator(schema: unknown): DocumentValidator {
   const ajv = new Ajv2020({
     strict: false,
-    // The grammar compiler has checked the schema already, and is stricter than a meta-schema.
+    // The schema is not checked against a meta-schema, because the grammar compiler has checked it already and is
+    // stricter.
     validateSchema: false,
     meta: false,
     logger: false,
@@ -25,7 +26,7 @@ export function createDocumentValidator(schema: unknown): DocumentValidator {
     code: { regExp: Object.assign(lenientRegExp, { code: "lenientRegExp" }) },
   });
   addFormats(ajv);
-  // Ajv checks `multipleOf` by dividing doubles, by which 0.07 is not a multiple of 0.01.
+  // The keyword is replaced, because Ajv divides doubles, by which 0.07 is not a multiple of 0.01.
   ajv.removeKeyword("multipleOf").addKeyword({
     keyword: "multipleOf",
     type: "number",

@@ -129,7 +129,7 @@ function countElements(expression: Expression): number {
       return expression.options.reduce((sum, option) => sum + 1 + countElements(option), 1);
     default: {
       const { item, min, max } = expression;
-      // llama.cpp makes a rule of a repeated group, and copies only repeated classes.
+      // llama.cpp makes a rule of a repeated group, which therefore counts once, and copies only repeated classes.
       const size = item.kind === "class" ? countElements(item) : 1;
       const inside = item.kind === "class" ? 0 : countElements(item);
       return inside + min * size + (max === undefined ? size + 2 : (max - min) * (size + 3));

@@ -4,10 +4,10 @@ import type { Clock } from "../../../base/clock.ts";
 import { startWorker } from "../../../base/start-worker.ts";
 import type { GrammarAnswer, GrammarRequest } from "./grammar-worker-protocol.ts";
 
-/** If a schema makes the compiler use more memory, the thread ends, not the process. */
+/** If a schema makes the compiler use more memory than this, the thread ends, not the process. */
 const HEAP_MAX_MB = 192;
 
-/** Loading the thread's few hundred kilobytes of code can take long on a busy machine. */
+/** The time limit for loading the thread's code, a few hundred kilobytes, which can take long on a busy machine. */
 const START_MAX_MS = 30_000;
 
 export type GrammarThreadAnswer =

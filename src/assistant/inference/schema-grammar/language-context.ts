@@ -9,6 +9,8 @@ export interface LanguageContext {
   readonly table: RuleTable;
   /** Matches at most one blank; small models would repeat blanks forever if more were allowed. */
   readonly blank: Expression;
-  /** Returns the rule for values of all `schemas`; its body is built later, so schemas may be recursive. */
+  /**
+   * Returns the rule for the values that satisfy all `schemas`; its body is built later, so schemas may be recursive.
+   */
   valueRule(schemas: SchemaConjunction, hint: string): Expression;
 }

@@ -11,7 +11,7 @@ export interface NormalizerContext {
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction;
   /** Negates a conjunction of exactly one schema. */
   negate(schemas: SchemaConjunction): SchemaConjunction;
-  /** Returns the alternatives for values of all `schemas`. */
+  /** Returns the alternatives for the values that satisfy all `schemas`. */
   normalize(schemas: SchemaConjunction): readonly Alternative[];
   /** Returns the alternatives for the values that both lists allow. */
   intersect(left: readonly Alternative[], right: readonly Alternative[]): readonly Alternative[];

@@ -17,7 +17,7 @@ export class RuleTable implements RuleSink {
   }
 
   reserve(hint: string): string {
-    // Rule names in llama.cpp have letters, digits and hyphens.
+    // Other characters are replaced, because rule names in llama.cpp have only letters, digits and hyphens.
     const base =
       hint
         .replaceAll(/[^a-zA-Z0-9]+/g, "-")

@@ -49,7 +49,7 @@ export class SchemaDocument {
     return node;
   }
 
-  /** Returns the schema at `steps` below `node`; refuses a value that is neither an object nor a boolean. */
+  /** Returns the schema at the path `steps` below `node`; refuses a value that is neither an object nor a boolean. */
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaNode {
     let raw: unknown = node.raw;
     for (const step of steps) raw = getChild(raw, String(step));
@@ -114,7 +114,7 @@ export class SchemaDocument {
 
   #findResource(raw: unknown, pointer: string, around: Resource): Resource {
     const id = this.#readId(raw);
-    // Up to draft 7, an `$id` with only a fragment was an anchor.
+    // Up to draft 7, an `$id` with only a fragment is an anchor, which does not change the base URI.
     if (id === undefined || id.startsWith("#")) return around;
     let uri: URL;
     try {

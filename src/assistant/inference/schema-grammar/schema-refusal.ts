@@ -13,7 +13,7 @@ export function refuseKeyword(keyword: string, pointer: string, why: string): ne
   );
 }
 
-/** Appends steps to a JSON Pointer. */
+/** Appends segments to a JSON Pointer. */
 export function extendPointer(pointer: string, ...steps: readonly (string | number)[]): string {
   let result = pointer;
   for (const step of steps) {

@@ -23,7 +23,7 @@ async function* mergeSources<T>(
   const pulls = new Map<AsyncIterator<T>, Promise<Pulled<T>>>();
   const pull = (source: AsyncIterator<T>) => {
     const pulled = source.next().then((result) => ({ source, result }));
-    // Promise.race below reports a failure, unless the failure comes too late to matter.
+    // A failure is ignored here: Promise.race below reports it, unless it comes too late to matter.
     pulled.catch(() => {});
     pulls.set(source, pulled);
   };

@@ -183,7 +183,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
   }
 }
 
-/** Adds the failure to the prompt, so that the model can correct itself in the next step. */
+/** Adds the failure to the prompt, so that the model can correct itself when it chooses again. */
 function recordFailure(progress: PassProgress, past: PastStep): false {
   progress.past.push(past);
   progress.failuresInARow += 1;

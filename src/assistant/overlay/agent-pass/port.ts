@@ -26,9 +26,9 @@ export interface PassTurn {
   /** The local model that chooses tools; undefined means the default model. */
   readonly model: string | undefined;
   /**
-   * Shows a parked call to the user and waits for the answer. Resolves to the caller that approved the call; the pass
-   * then confirms the call as this caller. Rejects with DeniedError if the user did not approve. `signal` aborts if the
-   * call was resolved elsewhere in the meantime; the question is then withdrawn.
+   * Shows a parked call to the user and waits for the answer. Resolves to the caller that approved the call, in whose
+   * name the call is then confirmed. Rejects with DeniedError if the user did not approve. `signal` aborts if the call
+   * was resolved elsewhere in the meantime; the question is then withdrawn.
    */
   readonly ask: (spec: ConfirmationSpec, signal: AbortSignal) => Promise<Caller>;
   /** Called when a call ends. If the pass rejects, this callback is the only report of its calls. */

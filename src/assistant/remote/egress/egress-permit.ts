@@ -35,7 +35,7 @@ export class EgressPermit implements EgressAuthorization, Disposable {
   constructor({ provider, egress = promptOnly, consent, providers, signal }: EgressPermitOptions) {
     signal.throwIfAborted();
     this.provider = provider;
-    // Every request contains a prompt, that is, text which a person or a program wrote.
+    // The class `prompt` is always included, because every request contains text that a person or a program wrote.
     this.classes = [...new Set<DataClass>(["prompt", ...egress.classes])];
     const missing = consent.missing(this.classes);
     this.once = missing.filter((scope) => egress.allowedOnce.includes(scope));

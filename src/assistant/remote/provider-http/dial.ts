@@ -61,7 +61,7 @@ function connectSocket(
   const options = {
     host,
     port,
-    // Node does not call `lookup` if the host is an IP address.
+    // Node does not call `lookup` if the host is an IP address, which was checked as well.
     lookup: createLookup(checked),
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_MS,

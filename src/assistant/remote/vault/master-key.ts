@@ -58,7 +58,7 @@ export class MasterKey {
     this.#held = undefined;
   }
 
-  /** Reads the source without creating a key, and updates `protection`. */
+  /** Reads the source of the master key without creating a key, and updates `protection`. */
   async probe(): Promise<void> {
     if (this.#held) return;
     this.#probing ??= this.#probeSources(false).finally(() => (this.#probing = undefined));
@@ -95,7 +95,7 @@ export class MasterKey {
     this.#lock(source, record ? missingMessages[record.source] : "no source can store a key");
   }
 
-  /** Creates a key in a source. Resolves to the key, or to the reason why it could not be created. */
+  /** Creates a master key in the given source. Resolves to the key, or to the reason why it could not be created. */
   async #createKey(source: KeySource): Promise<FoundKey> {
     const key = randomBytes(SECRET_BYTES);
     try {

@@ -32,7 +32,7 @@ export interface IndexQuery {
   readonly queryVector: { readonly vector: Float32Array; readonly index: VectorIndex } | undefined;
 }
 
-/** The settings of a ranking. The benchmark in bench/ compares different values. */
+/** The settings of the search ranking. The benchmark in bench/ compares different values. */
 export interface SearcherOptions {
   readonly lexical?: Partial<LexicalSearchOptions>;
   readonly isDiversified?: boolean;

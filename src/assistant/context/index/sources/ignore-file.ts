@@ -44,7 +44,8 @@ function parseRule(folder: string, line: string): IgnoreRule | undefined {
   const isForFolders = written.endsWith("/");
   if (isForFolders) written = written.slice(0, -1);
   const isHere = written.includes("/");
-  // Git also accepts `!` to negate a set of characters. The matching uses Docker's patterns, which accept only `^`.
+  // Git also accepts `!` to negate a set of characters. It is replaced by `^`, the only form in Docker's patterns,
+  // which do the matching.
   const pattern = written.replace(/^\//, "").replaceAll("[!", "[^");
   if (pattern === "") return undefined;
   const above = folder === "" ? "" : `${escapePattern(folder)}/`;

@@ -1,7 +1,10 @@
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import { type PackedVector, packVector, VectorIndex } from "../search/vector-index.ts";
 
-/** The number of passages that one step scans for missing vectors. One step takes about a millisecond. */
+/**
+ * The number of passages that one step of a background task scans for missing vectors. One step takes about a
+ * millisecond.
+ */
 const SCANNED_PER_STEP = 4_096;
 
 export interface UnembeddedChunk {

@@ -44,7 +44,7 @@ const TEXT_BYTES_MAX = 64 << 20;
 const METADATA_BYTES_MIN = 8 + 4 + 1;
 const TENSOR_BYTES_MIN = 8 + 4 + 8 + 4 + 8;
 
-/** The scalar types by their number. */
+/** GGUF's scalar types by their number in the file. */
 const scalarTypes: Readonly<
   Record<number, { bytes: number; read(bytes: Buffer): number | boolean }>
 > = {

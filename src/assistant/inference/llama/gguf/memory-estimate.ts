@@ -47,7 +47,7 @@ export function estimateGenerationMemory(
       1,
       SHORT_TEXT_TOKENS,
     ) +
-    // A step's logits are in memory twice: in the computation and in the output.
+    // The logits of a decoding step are in memory twice: in the computation and in the output.
     sequences * shape.vocabulary * COMPUTE_VALUE_BYTES
   );
 }

@@ -108,7 +108,7 @@ export class JobServer {
     }
   }
 
-  /** Schedules one message for all streams of a step, because each message costs a system call and a copy. */
+  /** Schedules one message for all streams of a decoding step, because each message costs a system call and a copy. */
   #flushSoon(atOnce: boolean): void {
     if (this.#flushing === "at once" || (this.#flushing === "soon" && !atOnce)) return;
     const waitMs = this.#flushedAt + COALESCE_MS - performance.now();

@@ -10,7 +10,7 @@ export interface Calibration {
 export interface ThreadGovernorOptions {
   /** The largest number of threads for any workload. */
   readonly threadsMax: number;
-  /** Sets the threads of the next computation. */
+  /** Sets the number of threads of the next computation. */
   readonly setThreads: (threads: number) => void;
   /** A monotonic clock in milliseconds. */
   readonly now: () => number;

@@ -76,7 +76,7 @@ export function buildAnswerLayout(constraints: AnswerConstraints): GrammarLayout
   );
   rules["answer"] = answer;
   if (thinking.isOpened) return { root: rest, rules, schemas };
-  // The rule for free text covers the reasoning as well.
+  // The rule for free text allows any text, so it covers the reasoning as well.
   if (isCallOptional && document === undefined) return { root: answer, rules, schemas };
   const thought = sequence(literal(thinking.open), rest);
   return { root: { kind: "choice", options: [rule("answer"), thought] }, rules, schemas };

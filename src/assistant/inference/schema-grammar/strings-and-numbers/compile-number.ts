@@ -107,7 +107,7 @@ class SignedRangeWriter {
     const { modulus, places } = this.syntax;
     const { budget } = this;
     if (modulus === 1n) return minimise(buildRangeAutomaton({ from, to, places }, budget));
-    // Zero is the only multiple below the modulus.
+    // Below the modulus, zero is the only multiple, so the range ends at zero.
     if (modulus > to) return minimise(buildRangeAutomaton({ from, to: 0n, places }, budget));
     if ((to - from) / modulus < LISTED_MAX) {
       return buildLiteralAutomaton(listMultiples(from, to, modulus, places), budget);

@@ -29,7 +29,7 @@ export function scaleDecimal(value: Decimal, scale: number, rounding: "up" | "do
 }
 
 /**
- * Returns true if a number is a multiple of a step, comparing both as printed decimals. By division of doubles, 0.07
+ * Returns true if `value` is a multiple of `step`, comparing both as printed decimals. By division of doubles, 0.07
  * would not be a multiple of 0.01. Validators of generated documents should use this function instead.
  */
 export function isMultipleOf(value: number, step: number): boolean {

@@ -133,7 +133,9 @@ export class ExpressionBuilder {
     ]);
   }
 
-  /** Repeats up to `count` times: several blocks, then single items for the lengths in between. */
+  /**
+   * Repeats `item` 0 to `count` times: with blocks of several items, then with single items for the lengths in between.
+   */
   private repeatUpTo(item: InternedExpression, count: number): InternedExpression {
     if (count <= REPEAT_MAX) return this.internRepeat(item, 0, count);
     const size = computeBlockSize(count);

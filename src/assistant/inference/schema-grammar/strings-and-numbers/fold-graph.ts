@@ -1,7 +1,7 @@
 import type { ExpressionBuilder, InternedExpression } from "./expression-builder.ts";
 import { FINAL_NODE, type StateGraph } from "./state-graph.ts";
 
-/** A run with an uneven end is folded only if it saves at least this many rules. */
+/** A run with an uneven end (see `foldRuns`) is folded only if that saves at least this many rules. */
 const UNEVEN_RUN_MIN = 8;
 
 /**
@@ -49,7 +49,7 @@ function foldRuns(graph: StateGraph, builder: ExpressionBuilder, first: number):
   }
 }
 
-/** Removes all nodes of the run except the first, and the edge from the first to the second. */
+/** Removes all nodes of a run (see `foldRuns`) except the first, and the edge from the first to the second. */
 function removeRun(graph: StateGraph, nodes: readonly number[]): void {
   const [first = FINAL_NODE, ...rest] = nodes;
   for (const to of graph.getEdges(first).keys()) graph.removeEdge(first, to);
@@ -57,8 +57,8 @@ function removeRun(graph: StateGraph, nodes: readonly number[]): void {
 }
 
 /**
- * Returns the nodes of the run that begins with `first` and `second`; `after` is the node that follows a run with an
- * uneven end.
+ * Returns the nodes of the run (see `foldRuns`) that begins with `first` and `second`; `after` is the node that follows
+ * a run with an uneven end.
  */
 function findRun(
   graph: StateGraph,
@@ -85,7 +85,7 @@ function findRun(
   }
 }
 
-/** Returns the next node of the run from a node with these edges. */
+/** Returns the next node of a run (see `foldRuns`) after a node with these edges. */
 function continueRun(
   edges: ReadonlyMap<number, InternedExpression>,
   others: ReadonlyMap<number, InternedExpression>,

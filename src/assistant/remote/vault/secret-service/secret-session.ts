@@ -25,8 +25,8 @@ export class SecretSession {
   readonly #key: Buffer;
 
   /**
-   * Opens a session with the Secret Service. Rejects like SessionBus.call, with SecretProtocolError, and for an invalid
-   * public key.
+   * Opens a session with the Secret Service. Rejects like SessionBus.call, with SecretProtocolError if the service
+   * sends no public key, and with Node's error if the key is invalid.
    */
   static async open(call: SecretsCall): Promise<SecretSession> {
     const ours = getDiffieHellman("modp2");
