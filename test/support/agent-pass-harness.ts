@@ -89,7 +89,7 @@ export class AgentPassHarness {
     );
   }
 
-  /** The prompts that the model received, one for each step. */
+  /** The prompts that the model received, one for each step of the pass. */
   get prompts(): readonly string[] {
     return this.inference.requests.map(({ prompts }) => textOfPrompt(prompts[0]));
   }

@@ -53,7 +53,7 @@ export async function openTestApi(
     hostPaths?: StoreOptions["hostPaths"];
     trustedProxies?: readonly string[];
     apiDomain?: string;
-    /** Settings of the server that replace the usual ones. */
+    /** Settings of the server that replace those of the harness. */
     values?: readonly ConfigValue[];
   } = {},
 ): Promise<TestApi> {

@@ -197,7 +197,7 @@ export class BerthProcess implements AsyncDisposable {
     const text = await readFile(join(folder, "run/assistant.json"), "utf8").catch(() => "{}");
     const { pid }: { pid?: number } = JSON.parse(text);
     if (pid === undefined) return undefined;
-    // The file with the process id stays when the process ends, and another process may get the same id.
+    // The file outlives the process, and another process may get the same id, so the command line is compared.
     const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
     return command.includes(folder) ? pid : undefined;
   }
@@ -254,7 +254,7 @@ export class BerthProcess implements AsyncDisposable {
     const child = this.#child;
     if (!child) return null;
     if (this.isRunning) {
-      // An assistant that survives the kill of the server keeps the server's output streams open.
+      // An assistant that survives the kill keeps the server's output streams open, so `close` would not occur.
       const end = signal === "SIGKILL" ? "exit" : "close";
       const ended = new Promise((resolve) => child.once(end, resolve));
       child.kill(signal);
@@ -386,11 +386,11 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Apps keep running when Berth is killed, and the companion keeps running for a moment.
+    // Children of Berth, such as the companion, may outlive its kill, so they are listed before it.
     const pid = this.isRunning ? this.#child?.pid : undefined;
     const started = pid === undefined ? [] : await descendantsOf(pid);
     await this.kill();
-    // An assistant may be starting, and may not have printed its process id yet.
+    // An assistant that is still starting has not reported its process id, so its command line identifies it.
     const assistants = await processesNaming(join(this.dataDir, "assistant"));
     const caddy = await this.caddyPid();
     const left = [...(caddy === undefined ? [] : [caddy]), ...assistants, ...started];

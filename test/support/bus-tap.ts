@@ -15,7 +15,7 @@ export class BusTap implements AsyncDisposable {
       stdio: ["ignore", "pipe", "inherit"],
     });
     const tap = new BusTap(child);
-    // The first message is addressed to the monitor itself.
+    // The bus sends the first message to the monitor itself, which records all messages from then on.
     await once(child.stdout, "data");
     return tap;
   }

@@ -3,7 +3,7 @@ const allowedNext: Readonly<Record<string, readonly string[]>> = {
   "": ["call.requested"],
   "call.requested": ["call.result", "call.dispatch", "call.parked", "call.expired"],
   "call.parked": ["call.confirmed", "call.declined", "call.expired", "call.result"],
-  // If a ledger accepts entries and then reports a failure, the agent answers the call again.
+  // An answer may follow an answer: the agent answers again if the ledger has written an entry but reports a failure.
   "call.confirmed": [
     "call.dispatch",
     "call.result",

@@ -22,7 +22,7 @@ export interface CompanionOptions {
 export class CompanionProcess implements AsyncDisposable {
   /** The home folder, which contains the data, settings and runtime folders. */
   readonly home: string;
-  /** The environment for a program of the same user. */
+  /** The environment variables with which a program runs as the companion's user. */
   readonly environment: Readonly<Record<string, string>>;
   readonly #flags: readonly string[];
   readonly #log: string[] = [];

@@ -17,8 +17,8 @@ export interface DaemonResources {
 /** The maximum number of connections that the daemon keeps open to one provider. */
 const KEPT_CONNECTIONS_MAX = 8;
 /**
- * The longest wait. It is shorter than the interval at which waiting clients get keep-alive data, because that data
- * would also reveal closed connections.
+ * The longest wait for the resources, in milliseconds. It is shorter than the interval at which waiting clients get
+ * keep-alive data, because that data would also reveal closed connections.
  */
 const WAIT_MS_MAX = 8_000;
 
@@ -38,7 +38,7 @@ export async function readDaemonResources(
   };
 }
 
-/** Waits until the daemon holds no more resources than before and no request is pending. */
+/** Waits until the daemon holds no more resources than `before` and no request is pending. */
 export async function waitForResources(
   before: DaemonResources,
   harness: RemoteCompanionHarness,
@@ -46,7 +46,7 @@ export async function waitForResources(
   const { timers, ...others } = before;
   const now = async () => {
     const { timers: timersNow, ...rest } = await readDaemonResources(harness);
-    // Idle connections that are kept open have timers, and fewer such connections were open when `before` was counted.
+    // Idle connections that are kept open have timers. More of them may be open now than at the time of `before`.
     return { ...rest, extraTimers: Math.max(0, timersNow - timers - KEPT_CONNECTIONS_MAX) };
   };
   await expect

@@ -136,7 +136,7 @@ export class DbusNextFrontend implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A call that arrives from now on gets no answer.
+    // A call that arrives during the disconnection must get no answer.
     this.window.isMute = true;
     this.#bus.disconnect();
   }

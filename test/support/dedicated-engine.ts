@@ -93,10 +93,10 @@ export class DedicatedEngine implements AsyncDisposable {
         .remove({ force: true })
         .catch(() => {});
     for (const id of this.#leftTasks) this.#ctr("tasks", "delete", "--force", id);
-    // The bridges of networks that are not removed outlive the engine.
+    // The bridge of a network that is not removed would stay on the machine after the engine has ended.
     await this.docker.pruneNetworks().catch(() => {});
     await this.stop();
-    // A build step continues after the engine has stopped waiting for it.
+    // The process of a build step may outlive the engine, so it is killed.
     for (const pid of await processesRootedBelow(this.#dir)) killProcess(pid);
     await rm(this.#dir, { recursive: true, force: true });
   }

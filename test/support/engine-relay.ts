@@ -90,7 +90,7 @@ export class EngineRelay implements AsyncDisposable {
 
   async #pass(incoming: IncomingMessage, answer: ServerResponse): Promise<void> {
     const path = (incoming.url ?? "").replace(/^\/v[\d.]+/, "").replace(/\?.*$/, "");
-    // The request that creates a volume has the volume's name in its body.
+    // A request that creates a volume has the name of the volume in its body, not in its path.
     const body = path === "/volumes/create" ? await buffer(incoming) : undefined;
     const isLease = LEASE_RECORD.test(body?.toString() ?? path);
     const trap = isLease ? undefined : this.#trapFor(incoming.method ?? "GET", path);

@@ -53,7 +53,7 @@ export class FakeBus implements Bus {
     return this.served.get(path)?.properties[name]?.();
   }
 
-  /** Returns the number of callbacks that wait for the disconnection of this connection. */
+  /** Returns the number of callbacks that wait for the disconnection of the given connection. */
   countWatchers(connection: string): number {
     return this.#disconnectCallbacks.get(connection)?.size ?? 0;
   }

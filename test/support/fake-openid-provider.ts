@@ -21,7 +21,7 @@ export class FakeOpenIdProvider implements AsyncDisposable {
   tokens: (usual: Claims) => Claims = (usual) => usual;
   /** Handlers by path, each of which answers the requests for its path instead of the provider. */
   readonly instead = new Map<string, (response: ServerResponse) => void>();
-  /** The key that signs id tokens. The published key set stays the same when a test changes this key. */
+  /** The key that signs id tokens. If a test replaces it, the signatures do not match the published keys. */
   signing: KeyObject = published.privateKey;
   readonly #server: Server;
   #nonce = "";

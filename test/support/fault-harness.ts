@@ -61,7 +61,7 @@ export class FaultHarness implements AsyncDisposable {
   mount(below: string, args: readonly string[]): () => Promise<void> {
     const unmount = mountFileSystem(join(this.dataDir, below), args);
     this.#cleanup.defer(() => unmount("at once"));
-    // A daemon that still runs would continue to write to the mounted file system.
+    // A daemon that still runs would write to the mounted file system, so it is killed before the unmount.
     this.#cleanup.defer(async () => void (await this.companion.stop("SIGKILL")));
     return unmount;
   }

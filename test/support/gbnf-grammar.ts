@@ -170,7 +170,7 @@ class GbnfParser {
       ranges.push([from, to]);
     }
     this.#at += 1;
-    // llama.cpp treats an empty class as the empty text.
+    // llama.cpp would accept the empty text for an empty class, so the compiler must not generate one.
     if (ranges.length === 0) throw new Error("an empty class");
     return { kind: "class", negated, ranges };
   }

@@ -103,7 +103,7 @@ async function listening(
     const port = fixedPort ?? (await freePort());
     const config = path.join(dir, "sshd_config");
     await writeFile(config, settings(dir, port));
-    // sshd starts a new process for each connection, for which it needs its own full path.
+    // sshd starts itself again for each connection, so `program` has to be its full path.
     const child = spawn(program, ["-D", "-e", "-f", config], {
       stdio: ["ignore", "ignore", "pipe"],
     });

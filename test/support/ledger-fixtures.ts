@@ -19,7 +19,7 @@ export function openTestLedger(dir: string): Promise<OpenLedger> {
   return openLedger({ dir, clock: systemClock, version: "0.0.0-test" });
 }
 
-/** Creates the entry with this number. Every third entry has no sealed content. */
+/** Creates the ledger entry with this number. Every third entry has no sealed content. */
 export function createEntry(number: number): NewEntry {
   const fields = { model: "tiny", number };
   if (number % 3 === 2) return { name: "context.search", fields };

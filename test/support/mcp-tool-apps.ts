@@ -42,7 +42,7 @@ export async function mcpToolAppsHarness(
     limits: { callTimeoutMs: CALL_LIMIT_MS, ...limits },
   });
   const running = new Map<string, SdkApp>();
-  // The adapter creates the folder when it is first used, but these apps listen earlier.
+  // This call makes the adapter create its folder, in which the apps then listen.
   await apps
     .getDefinition({ appId: "org.example.first", isActivatable: false }, "x", neverAborted())
     .catch(() => {});

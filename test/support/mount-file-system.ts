@@ -23,7 +23,7 @@ export function mountFileSystem(
         runAsRoot("umount", [...flags, target]);
         isMounted = false;
       } catch (error) {
-        // The writer opens files from time to time, so the folder may be busy.
+        // A process may have a file open at the moment, so the unmount is tried again.
         if (Date.now() > deadline) throw error;
         await pause(20);
       }

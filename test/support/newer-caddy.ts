@@ -21,7 +21,7 @@ export async function buildNewerCaddy(): Promise<string> {
   if (isBuilt) return folder;
   const go = await findCurrentGo();
   await mkdir(folder, { recursive: true });
-  // Caddy reports no version if it is built from its own module.
+  // Caddy does not know its version if it is built from its own module, so a linker flag sets the version.
   const flags = `-X ${MODULE}.CustomVersion=v${NEWER_CADDY}`;
   await promisify(execFile)(
     go,

@@ -42,7 +42,7 @@ export class OverlayCli {
     );
   }
 
-  /** The model of the last request for an answer. */
+  /** The model that the overlay's last request for an answer names. */
   get lastModel(): string | undefined {
     return this.overlay.inference.requests.at(-1)?.model;
   }

@@ -66,7 +66,7 @@ export function proseOf(file: SourceFile): Prose[] {
   return file.path.endsWith(".md") ? markdownProse(file) : commentsAndTitles(file);
 }
 
-/** Returns the paragraphs and headings outside of code fences, without code spans and the text of links to files. */
+/** Returns the paragraphs and headings outside of code fences, and omits code spans and the texts of links to files. */
 function markdownProse({ path, text }: SourceFile): Prose[] {
   const prose: Prose[] = [];
   let fenced = false;

@@ -60,7 +60,7 @@ export class RawApp implements AsyncDisposable {
     return this.received.map(({ method }) => method);
   }
 
-  /** The number of open connections. All data of closed connections has been processed. */
+  /** The number of connections that the client has not closed, or whose data is not completely processed. */
   get openConnections(): number {
     return this.#sockets.size;
   }
@@ -87,7 +87,7 @@ export class RawApp implements AsyncDisposable {
       answer: ({ id }, result) => send({ jsonrpc: "2.0", id, result }),
     };
     const lines = createInterface({ input: socket });
-    // The stream forwards the errors of the socket.
+    // Errors of the socket also occur on this stream, and are expected.
     lines
       .on("error", () => {})
       .on("line", (line) => {

@@ -30,7 +30,7 @@ export interface ScriptedRunnerOptions {
   readonly contextTokens?: number;
   readonly prefillTokensMax?: number;
   readonly embeddingLength?: number;
-  /** The duration of each call, measured by the clock. 0 means one turn of the event loop. */
+  /** The milliseconds of `clock` that a call of `encode` takes; 0, the default, is one turn of the event loop. */
   readonly encodeMs?: number;
   readonly stepMs?: number;
   readonly prefillMs?: number;

@@ -4,8 +4,8 @@ import type { ReceivedData, SocketCalls, SocketEvents } from "../../src/dbus/soc
 const { EAGAIN } = os.constants.errno;
 
 /**
- * The system calls of one socket, with scripted results. A call without a script would block, except `send`, which
- * accepts everything.
+ * The system calls of one socket, with scripted results. Without a scripted result, `receive` reports that it would
+ * block, `connect` succeeds, and `send` accepts everything.
  */
 export class ScriptedSocket implements SocketCalls {
   readonly connects: number[] = [];

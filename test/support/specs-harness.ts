@@ -107,7 +107,7 @@ export class SpecsHarness implements AsyncDisposable {
     }
   }
 
-  /** Returns `state: errors as line:column message` of a file; undefined if the file is not listed. */
+  /** Returns a file's state, and then a line `LINE:COLUMN MESSAGE` for each error; undefined if it is not listed. */
   fileState(path: string): string | undefined {
     const file = this.specs.report().files.find((report) => report.file === path);
     if (!file) return undefined;

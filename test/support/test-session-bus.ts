@@ -6,7 +6,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { killProcess, processesWith } from "./processes.ts";
 
-/** The result of a client program. */
+/** The exit code and the output of a client program. */
 export interface ClientRun {
   readonly code: number | null;
   readonly stdout: string;
@@ -89,7 +89,7 @@ export class TestSessionBus implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const monitor of this.#monitors) await terminate(monitor, "SIGTERM");
     await terminate(this.#daemon, "SIGTERM");
-    // A program that the bus has started may still be connecting, and would not notice that the bus has ended.
+    // A program that the bus has started may not be connected yet, and would not notice the end of the bus.
     const starter = `DBUS_STARTER_ADDRESS=unix:path=${this.#dir}/`;
     for (const pid of await processesWith(starter)) killProcess(pid);
     await rm(this.#dir, { recursive: true, force: true });
@@ -173,7 +173,7 @@ export class TestSessionBus implements AsyncDisposable {
     return typeof value === "object" && value !== null && "data" in value ? value.data : undefined;
   }
 
-  /** Records the signals of a name with `gdbus monitor`, from the moment when the promise resolves. */
+  /** Records the signals of a bus name with `gdbus monitor`, from the moment when the promise resolves. */
   async monitor(name: string): Promise<BusMonitor> {
     const child = spawn("gdbus", ["monitor", "--session", "--dest", name], {
       env: { PATH: process.env["PATH"], LC_ALL: "C", ...this.environment },

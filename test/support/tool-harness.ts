@@ -39,7 +39,7 @@ export class ToolHarness implements AsyncDisposable {
   readonly apps: McpApps;
   /** Unexpected errors of calls, which are thrown at the end of the test. */
   readonly #unexpected: unknown[] = [];
-  /** The address and the token that the tools use. */
+  /** The URL of the API, and the token, that the tools use. */
   target: { url: string; token: string | undefined; instance?: string };
   #tools: ToolServer;
   readonly #api: FastifyInstance;

@@ -38,7 +38,7 @@ export class TrafficLoad implements AsyncDisposable {
   readonly #agent = new Agent({ keepAlive: true });
   #isOver = false;
   requests = 0;
-  /** The failures, with their times. */
+  /** The failed requests, each as its number with its status or error. */
   readonly failures: string[] = [];
   /** The number of responses with each body, in the order in which the bodies first occurred. */
   readonly bodies = new Map<string, number>();

@@ -46,7 +46,7 @@ export class VaultHarness {
     return this.#vault;
   }
 
-  /** Opens the vault's database as another program does. */
+  /** Runs `work` on the vault's database through a connection of its own, as another program could. */
   sql<T>(work: (db: Database.Database) => T): T {
     const db = new Database(join(this.dir, "vault.db"));
     try {

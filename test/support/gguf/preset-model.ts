@@ -42,7 +42,7 @@ const tiny: LlamaShape = {
 
 /** The presets of models by name, with the sizes of their files. */
 const llamaPresets = {
-  /** A file of 0.4 MB. The computation takes almost no time compared with the surrounding code. */
+  /** A file of 0.4 MB, with which the computation takes almost no time. */
   tiny,
   /** A file of 0.4 MB, whose context needs far more memory than its weights. */
   "wide-context": { ...tiny, name: "Wide Random", contextTokens: 131_072 },

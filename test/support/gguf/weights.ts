@@ -62,7 +62,7 @@ export class WeightMaker {
         const row = first + index;
         if (row === 0 && weights.firstRowZero === true) continue;
         if (stencil !== undefined) {
-          // Rows of a large matrix are copies of rows that are already encoded, which is fast.
+          // Rows of a large matrix are copied from rows that are already encoded, because encoding each row is slow.
           bytes.set(stencil.window(start + row * columns, columns), index * bytesOfRow);
           continue;
         }

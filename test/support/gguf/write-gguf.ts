@@ -61,7 +61,7 @@ export async function writeGguf(file: FileHandle, model: GgufFile): Promise<void
   }
 }
 
-/** Writes magic, version, counts, metadata, tensor descriptions, and padding before the first tensor. */
+/** Encodes the magic, version, counts, metadata, tensor descriptions, and the padding before the first tensor. */
 export function encodeHeader(model: GgufFile): Uint8Array {
   const out = new ByteList();
   out.raw(Buffer.from("GGUF"));

@@ -146,7 +146,7 @@ function wantedRange(
   const [, first = "", last = ""] = /^bytes=(\d*)-(\d*)$/.exec(request.headers.range ?? "") ?? [];
   if (first === "" && last === "") return undefined;
   const condition = request.headers["if-range"];
-  // A weak entity tag never matches here, because the bytes may differ.
+  // A weak entity tag in If-Range never matches, because the bytes of the versions may differ.
   const holds = condition === lastModified || (condition === etag && !etag?.startsWith("W/"));
   if (condition !== undefined && !holds) return undefined;
   const start = first === "" ? Math.max(0, sizeBytes - Number(last)) : Number(first);

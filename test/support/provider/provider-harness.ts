@@ -91,10 +91,10 @@ export class ProviderHarness implements AsyncDisposable {
     return await readText(await this.open(asking));
   }
 
-  /** Waits until a request has left no connection, timer or listener. Idle connections may remain. */
+  /** Waits until no request is open and the events of its socket have occurred. Idle connections may remain. */
   async untilQuiet(): Promise<void> {
     await this.provider.until(({ requests }) => requests.every(({ state }) => state !== "open"));
-    // The last events of a closed socket occur in this turn of the event loop.
+    // The last events of a closed socket occur before this timer fires.
     await new Promise((resolve) => systemClock.setTimer(0, () => resolve(undefined)));
   }
 

@@ -15,7 +15,7 @@ export type ScriptedResponse =
       readonly before?: (piece: number) => Promise<unknown> | undefined;
       /** The number of pieces after which the connection is cut, or stays open without further data. */
       readonly afterwards?: { readonly after: number; readonly do: "cut" | "hang" };
-      /** An error that is sent as an event after the text, instead of the finish. */
+      /** An error that is sent as an event after the text, instead of the event that finishes the answer. */
       readonly error?: { readonly message: string; readonly code?: string };
     }
   | {
