@@ -53,7 +53,10 @@ export async function benchCompanion(turns: number): Promise<Figure[]> {
   }
 }
 
-/** Requests the state of the surface. If the word is "memory", the surface collects garbage before it answers. */
+/**
+ * A request for the state of the benchmark's surface process. With "memory", the process collects garbage before it
+ * answers.
+ */
 type AskState = (word: "memory" | "state") => Promise<SurfaceState>;
 
 const options = { execArgv: ["--import", "tsx"] };

@@ -101,7 +101,7 @@ function isInForeground() {
 function environmentOf(node) {
   const env = Object.assign({}, process.env);
   env.PATH = path.dirname(node) + path.delimiter + (env.PATH || "/usr/local/bin:/usr/bin:/bin");
-  // npm sets these variables for the scripts that it runs.
+  // npm sets these variables for the scripts that it runs. If they are set, they have to name this `node`.
   ["NODE", "npm_node_execpath"].forEach(function (name) {
     if (env[name]) env[name] = node;
   });
@@ -149,7 +149,8 @@ function nodeDir() {
   if (process.getuid && process.getuid() === 0) return "/var/lib/berth/node";
   const data = process.env.XDG_DATA_HOME || "";
   if (path.isAbsolute(data)) return path.join(data, "berth/node");
-  // npm 7 and 8 run scripts as the owner of the folder, but keep HOME, which may be that of root.
+  // npm 7 and 8 run scripts as the owner of the folder, but keep HOME, which may be that of root. HOME is therefore
+  // used only if it belongs to this user.
   const home = isOwn(os.homedir()) ? os.homedir() : os.userInfo().homedir;
   return path.join(home, ".local/share/berth/node");
 }

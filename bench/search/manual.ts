@@ -69,7 +69,7 @@ function readPage(source: string, fileName: string): DocumentText {
       name = `${title.toLowerCase()}(${number})`;
     } else {
       if (paragraphMacros.has(macro)) body.push("");
-      // Requests of roff itself have names in lower case, and their arguments are not text.
+      // Only macros have text as arguments. Requests of roff itself, whose names are in lower case, have none.
       if (/^[A-Z]/.test(macro) && macro !== "Dd" && macro !== "Os") body.push(readArguments(rest));
     }
   }

@@ -42,7 +42,8 @@ export function installErrorHandlers(
     const path = request.url.split("?", 1)[0] ?? "";
     const methods = routes.find(path);
     const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}...` : path);
-    // A route may also throw a NotFoundError itself, if the path names a resource that does not exist.
+    // If the path allows the method, the route itself has thrown a NotFoundError, because the path names a resource
+    // that does not exist.
     if (methods.length === 0 || methods.includes(request.method)) {
       answer(new NotFoundError(`there is nothing at ${shown}`, "see /api/docs"), request, reply);
       return;

@@ -123,7 +123,8 @@ function getFrameworkError(error: unknown): KnownError | undefined {
       message: "the request ended before its body was complete",
     };
   }
-  // Other errors of the HTTP framework and its plugins have readable messages without internal details.
+  // The messages of other client errors (4xx) of the HTTP framework and its plugins are readable and have no internal
+  // details, so callers get them.
   const status = "statusCode" in error ? Number(error.statusCode) : 500;
   if (status < 400 || status >= 500) return undefined;
   return { code: codeByStatus[status] ?? "invalid_request", message: error.message };

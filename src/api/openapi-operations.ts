@@ -69,7 +69,7 @@ function completeResponses(path: string, responses: JsonObject): JsonObject {
   };
 }
 
-/** The components of the data of events. */
+/** The component that describes the data of a stream's events, by the path of the stream. */
 const eventData: Readonly<Record<string, string>> = {
   "/api/events": "Change",
   "/api/llm/models/{id}/progress": "ModelProgress",

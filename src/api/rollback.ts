@@ -120,7 +120,7 @@ export function createSourceHold(
   const { source } = target.spec;
   const isHeld = app.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
   const release = isHeld ? { [SOURCE_REVISION_ANNOTATION]: null } : {};
-  // An archive remains available for as long as Berth keeps a revision that uses it.
+  // An archive needs no pin, because it remains available for as long as Berth keeps a revision that uses it.
   if (source === undefined || "archive" in source) return release;
   const build = target.image === null ? undefined : store.builds.findByImage(target.image);
   const revisionGoneError = (why: string) =>

@@ -52,7 +52,7 @@ export function assessApp(
   if (ready?.status === "True") return { type: "ready" };
   const stalled = observed("Stalled");
   if (stalled?.status === "True") return { type: "failed", message: stalled.message };
-  // An app without an image waits for a deploy, which would create another generation.
+  // An app without an image counts as failed, because it waits for a deploy, which would create another generation.
   if (ready?.reason === "Reverted" || ready?.reason === "NoImage" || status.phase === "failed") {
     return { type: "failed", message: ready?.message ?? "the app has failed" };
   }

@@ -30,7 +30,7 @@ export class LazyValidator<Value> {
 
   #compile(): ValidateFunction<Value> {
     const ajv = new Ajv({ allErrors: this.#allErrors, meta: false, validateSchema: false });
-    // The copy through JSON drops the markers that TypeBox keeps on schemas.
+    // The copy through JSON drops the markers that TypeBox keeps on schemas, which a strict Ajv refuses.
     const plain: object = JSON.parse(JSON.stringify(this.#schema));
     return ajv.compile<Value>(plain);
   }

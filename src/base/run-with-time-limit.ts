@@ -14,7 +14,8 @@ export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
     }
   };
   try {
-    // The time limit of a script covers all functions that it calls, including those of other contexts.
+    // The time limit of a script covers all functions that it calls, including those of other contexts, so it covers
+    // `run`.
     script.runInContext(context, { timeout: limitMs });
   } catch (error) {
     throw new TimeLimitError(`took longer than ${limitMs} ms`, { cause: error });

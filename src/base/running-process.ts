@@ -10,7 +10,7 @@ export function isProcessRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
-    // EPERM means that the process exists and belongs to another user.
+    // EPERM means that the process exists, although it belongs to another user.
     return getErrorCode(error) === "EPERM";
   }
   try {

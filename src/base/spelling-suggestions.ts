@@ -11,7 +11,8 @@ export function findNearest(word: string, candidates: Iterable<string>): string 
   let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
     const slips = countTypos(normalizeWord(word), normalizeWord(candidate));
-    // In a word of three letters, two typos would give an entirely different word.
+    // At most one typo is tolerated in a word of three letters, because two typos would give an entirely different
+    // word.
     if (slips < bestDistance && slips < Math.max(2, candidate.length - 1)) {
       best = candidate;
       bestDistance = slips;

@@ -19,7 +19,7 @@ const eraseLine = "\r\u001b[K";
 export function withCleanOutput(io: CliIo): CliIo {
   return {
     ...io,
-    // A copy would keep the width that the terminal had at the start.
+    // Getters are used, because a copy would keep the width that the terminal had at the start.
     get columns() {
       return io.columns;
     },

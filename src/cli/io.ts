@@ -44,7 +44,7 @@ export function processIo(environment: Environment): CliIo {
     inputIsTerminal: process.stdin.isTTY,
     outputIsTerminal: process.stdout.isTTY,
     errorIsTerminal: process.stderr.isTTY,
-    // The user may resize the terminal at any time.
+    // The widths are read at each use, because the user may resize the terminal at any time.
     get columns() {
       return columnsOf(process.stdout);
     },

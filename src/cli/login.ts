@@ -50,7 +50,7 @@ export async function logOut(cli: Cli, url: string | undefined): Promise<void> {
       known.length === 0 ? {} : { hint: `berth logout ${known.join(" or ")}` },
     );
   }
-  // A named token stays valid: other programs may use it.
+  // Only a session is ended. A named token stays valid, because other programs may use it.
   if (saved.kind === "session") {
     try {
       await createClient({ baseUrl: server, token: saved.token }).auth.logout();

@@ -20,7 +20,7 @@ export interface ReconcileResult {
 
 export interface ReconcileLoopOptions {
   readonly kind: Kind;
-  /** The name in the metrics. */
+  /** The name of the queue in the metrics. */
   readonly name: string;
   readonly workers: number;
   readonly clock: Clock;
@@ -30,8 +30,8 @@ export interface ReconcileLoopOptions {
   /** Returns a random number from 0 to 1, to spread back-offs. */
   readonly random: () => number;
   /**
-   * Converges one resource to its spec, or cleans up after a deleted one. `retryAtMs` is the time of the next run, in
-   * epoch milliseconds, if this one throws an error other than a RetryLaterError.
+   * Converges one resource to its spec, or cleans up after a deleted one. `retryAtMs` is the time of the next
+   * reconcile, in epoch milliseconds, if this one throws an error other than a RetryLaterError.
    */
   readonly reconcile: (
     name: string,

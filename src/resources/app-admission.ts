@@ -160,7 +160,7 @@ function isSameClaim(a: DomainClaim, b: DomainClaim): boolean {
   return formatClaim(a) === formatClaim(b) && a.redirects === b.redirects;
 }
 
-/** Returns the pointer of the field that makes the claim. The default domain of an App comes from its name. */
+/** Returns the pointer of the field that makes the claim. The claim to the default domain comes from the App's name. */
 function locateClaim({ domain, ingress }: AppSpec, claim: DomainClaim): string {
   if (claim.redirects) {
     const index = (ingress?.redirects ?? []).findIndex(({ from }) => from === claim.domain);

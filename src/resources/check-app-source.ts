@@ -40,7 +40,7 @@ function findGitUrlProblem(url: string): string | undefined {
     return "is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH";
   }
   const { protocol, username, password } = parsed;
-  // Users often put a token into the user name of the URL.
+  // A user name is refused too, because users often put a token into it.
   if (password !== "" || (username !== "" && protocol !== "ssh:")) {
     return "contains a user or a password, which would be readable: put them into a Secret and name it in credential";
   }

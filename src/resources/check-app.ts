@@ -125,7 +125,7 @@ function checkLimits(spec: AppSpec, add: AddIssue): void {
   }
   if (cpu !== undefined) {
     const nanoCpus = typeof cpu === "number" ? cpu * 1e9 : parseCpu(cpu);
-    // The engine cannot limit a container to less than a hundredth of a CPU.
+    // The engine cannot limit a container to less than a hundredth of a CPU, so a smaller limit is refused.
     if (nanoCpus < 10_000_000) add(["spec", "resources", "cpu"], "has to be at least 0.01 (10m)");
     if (nanoCpus > 100_000 * 1e9) add(["spec", "resources", "cpu"], "is more than any machine has");
   }

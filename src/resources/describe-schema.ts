@@ -95,7 +95,7 @@ export function describeValue(value: unknown, path: string, syntax: Syntax = "ya
   const isHidden = root === "spec" && (field === "env" || field === "data" || rest.includes("env"));
   if (typeof value === "string") {
     if (isHidden) return "text";
-    // A URL may contain a password.
+    // A URL may contain a password, which is hidden.
     const safe = value.replace(/\/\/[^/@]*@/g, "//...@");
     const shown =
       safe.length > SHOWN_CHARACTERS_MAX ? `${safe.slice(0, SHOWN_CHARACTERS_MAX)}…` : safe;

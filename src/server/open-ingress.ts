@@ -166,7 +166,7 @@ async function stopPreviousIngress(
   store.settings.set(LAST_MODE_SETTING, mode);
 }
 
-/** Chooses how Caddy runs. With `auto`, the mode of the last run is kept if it is still possible. */
+/** Chooses how Caddy runs. With `auto`, the mode that Berth used last is kept if it is still possible. */
 async function chooseHost(
   options: OpenIngressOptions,
   paths: IngressPaths,

@@ -184,8 +184,8 @@ function stageBackup(
 }
 
 /**
- * Gives the restored store another instance id. The images and ports of the old id are removed from it, because the
- * other instance may run on the same machine.
+ * Gives the restored store another instance id. The images and ports of the old id are removed from the store, because
+ * the other instance may run on the same machine.
  */
 function giveNewIdentity(db: Database.Database): void {
   db.prepare<[string]>("UPDATE meta SET value = ? WHERE key = 'instanceId'").run(

@@ -70,7 +70,8 @@ export class SqliteTokenStore implements TokenStore {
     };
     this.#write(() => {
       this.#removeExpired.run(nowMs);
-      // Several sessions may have the same name, because several people may log in as the same user.
+      // Only named tokens need a unique name. Several sessions may have the same name, because several people may log
+      // in as the same user.
       if (input.kind === "named" && this.#byName.get(input.kind, input.name)) {
         throw new ConflictError("name_taken", `there is a token named "${input.name}" already`, {
           hint: "choose another name, or revoke the existing token first",

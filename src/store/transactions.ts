@@ -64,7 +64,7 @@ export class Transactions {
       result = work();
       this.#commit.run();
     } catch (error) {
-      // If the disk is full, SQLite has already rolled back the transaction.
+      // If the disk is full, SQLite has already rolled back the transaction, so none is open.
       if (this.#db.inTransaction) this.#rollback.run();
       this.#onRollback();
       throw mapSqliteError(error);

@@ -10,7 +10,7 @@ import { EmptyBody, NoQuery, responses, unserialized } from "../route-schemas.ts
 export function backupRoutes(api: Api, context: ApiContext): void {
   const { store, clock, config, logger } = context;
 
-  // The copy is in the data directory, because it may not fit into a temporary file system in memory.
+  // The copy is in the data directory, because it may be too large for a temporary file system in memory.
   const folder = join(config.dataDir, "tmp");
 
   // A killed process may have left backup files, which contain every secret, so they are removed at the start.

@@ -75,7 +75,8 @@ export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSl
         return;
       }
       const data = JSON.stringify(modelProgressView(item));
-      // A slow reader only misses intermediate states.
+      // No update is sent while the reader has not received the last one. The reader then only misses intermediate
+      // states.
       if (data !== sent && isReading) void sendProgress(data);
       timer.cancel = clock.setTimer(PROGRESS_INTERVAL_MS, sendUpdate);
     };

@@ -41,7 +41,7 @@ export class HttpConnections {
   onEnd(socket: Socket, response: ServerResponse, callback: OnRequestEnd): void {
     const responses = this.#responses.get(socket);
     if (responses) responses.set(response, callback);
-    // The connection was closed between the arrival of the request and this call.
+    // The connection was closed between the arrival of the request and this call, so the request is already over.
     else if (socket.destroyed) callback(false);
   }
 

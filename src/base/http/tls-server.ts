@@ -34,8 +34,8 @@ export class TlsServerWithLocalHttp extends Server {
     this.#tls = createTlsServer({ ...certificate, ALPNProtocols: ["http/1.1"] }, (socket) => {
       super.emit("connection", socket);
     });
-    // A client that does not trust the certificate, or disconnects during the handshake, causes no error of the
-    // server.
+    // A client that does not trust the certificate, or disconnects during the handshake, causes no error of the server.
+    // Only its connection is closed.
     this.#tls.on("tlsClientError", (_error, socket) => socket.destroy());
   }
 

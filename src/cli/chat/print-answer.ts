@@ -95,7 +95,7 @@ class AnswerWriter {
   async writeText(piece: string): Promise<void> {
     if (this.#isSilent) return;
     if (this.#last === "thought") this.#endThoughts();
-    // Some chat templates emit line breaks between thoughts and answer.
+    // Some chat templates emit line breaks between thoughts and answer, which are left out.
     const text =
       this.#last === "text"
         ? stripControlCharacters(piece)

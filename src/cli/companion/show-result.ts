@@ -36,7 +36,7 @@ function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: Ca
     ({ path, message }) =>
       `${path === "" ? "" : `${sanitizeLine(path)}: `}${sanitizeLine(message)}`,
   );
-  // A single error is already in the message that was printed above.
+  // A single error is already in the message that was printed above, so it is not repeated.
   for (const fault of faults) if (fault !== reason) cli.note(`  ${fault}`);
   const hint = findHint(detail);
   if (hint !== undefined) cli.note(`${cyan("try:")}   ${hint}`);

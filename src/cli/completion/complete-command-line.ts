@@ -219,7 +219,7 @@ function completeArgument(
     case "file":
       return { candidates: [], paths: "files" };
     case "folder":
-      // deploy accepts the name of an app instead of a folder.
+      // deploy accepts the name of an app instead of a folder, so both are completed.
       return { ...completeNames("App"), paths: "folders" };
     case "app-id":
       return { candidates: [], source: { type: "tool-apps" }, paths: "none" };

@@ -42,7 +42,7 @@ export function createCompanionFindings({
   starts,
   message,
 }: SystemInfo["companion"]): DoctorFinding[] {
-  // A companion that has failed and is being started again still counts as failed.
+  // A companion that has failed and is being started again is reported as failed.
   const isRetrying = state === "starting" && starts > 1;
   if (state !== "waiting" && !isRetrying) return [];
   return [

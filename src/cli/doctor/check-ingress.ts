@@ -112,7 +112,8 @@ async function checkIngressPort(flag: string, port: number): Promise<DoctorFindi
       return createFinding(check, "fail", `cannot listen on ${port}: ${getErrorMessage(error)}`);
     const holder = findPortHolder(port);
     const text = `${port} is taken${holder === undefined ? "" : ` by ${holder}`}`;
-    // If docker-proxy listens, the port belongs to a container, which may be Berth's own Caddy.
+    // If docker-proxy listens, the port belongs to a container, which may be Berth's own Caddy, so this is only a
+    // warning.
     return holder?.startsWith("docker-proxy") === true
       ? createFinding(
           check,

@@ -37,7 +37,7 @@ export function createListing<T>(input: ListingInput<T>): Listing {
     document: input.document,
     empty: input.empty,
     table: (format, width, columnWidthsMin) => {
-      // With -o wide the user has asked for all columns.
+      // With -o wide the user has asked for all columns, so a narrow terminal hides none.
       const columns =
         format === "wide"
           ? allColumns.map((column) => ({ ...column, dropOrder: undefined }))

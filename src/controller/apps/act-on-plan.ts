@@ -33,7 +33,7 @@ export interface RunRecorder {
    */
   write(state: RunState): void;
   /**
-   * Works like `write`, for use before the restart of a container. A full disk does not prevent the restart of a
+   * Writes the state as `write` does, before the restart of a container. A full disk does not prevent the restart of a
    * version that was stable earlier.
    */
   writeRestart(state: RunState, progress: Reason): void;
@@ -170,8 +170,8 @@ type ObtainedRunImage =
   | { readonly isWaiting: false; readonly state: RunState };
 
 /**
- * Starts the pull or the build of the image that the run needs, without waiting for its end; `isWaiting` is true while
- * the pull or the build is in progress. Throws errors after which the caller has to try again later.
+ * Starts the pull or the build of the image that the reconcile run needs, without waiting for its end; `isWaiting` is
+ * true while the pull or the build is in progress. Throws errors after which the caller has to try again later.
  */
 async function obtainRunImage(
   context: ReconcilerContext,

@@ -13,8 +13,8 @@ import { PlanExecutor } from "./plan-executor.ts";
 import type { ReconcilerContext, ReconcilerDependencies } from "./reconciler-context.ts";
 
 /**
- * Converges one App to its spec. It is level-triggered: a run reads the whole state, compares it with the spec, acts,
- * and writes the status. A run can be interrupted at any point and repeated.
+ * Converges one App to its spec. It is level-triggered: a reconcile run reads the whole state, compares it with the
+ * spec, acts, and writes the status. A run can be interrupted at any point and repeated.
  */
 export class AppReconciler {
   readonly #context: ReconcilerContext;

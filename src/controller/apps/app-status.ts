@@ -165,7 +165,8 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
   }
   const failing = findRepeatedFailure(findings);
   if (failing) return notReady(serves ? "degraded" : "failed", failing.reason, failing.message);
-  // While a source is being resolved, Berth does not know if the source resolves to the version that failed.
+  // While a source is being resolved, a quarantine is not reported, because Berth does not know if the source resolves
+  // to the version that failed.
   if (memory.quarantine && !findings.held) {
     const { revertedTo, message } = memory.quarantine;
     return notReady(

@@ -29,7 +29,7 @@ export interface EngineMonitorOptions {
   readonly instance: string;
   readonly onContainer: (app: string) => void;
   readonly onConnectionChange: (connected: boolean) => void;
-  /** Called with the Apps whose containers differ from the last observation of a reconcile or a sweep. */
+  /** Called with the Apps whose containers differ from the last observation by a reconcile or a full listing. */
   readonly onSweep: (apps: readonly string[]) => void;
   /** Returns the names of all Apps. */
   readonly listApps: () => readonly string[];
@@ -71,7 +71,7 @@ export class EngineMonitor {
     const byApp = new Map<string, ObservedContainer[]>();
     for (const container of await runtime.listContainers({ instance }, signal)) {
       const app = container.labels[labels.APP];
-      // A container without an App, such as that of the ingress, has its own controller.
+      // A container without an App, such as that of the ingress, has its own controller and is left out here.
       if (app === undefined && container.labels[labels.COMPONENT] !== undefined) continue;
       byApp.set(app ?? "", [...(byApp.get(app ?? "") ?? []), container]);
     }

@@ -50,7 +50,7 @@ export function findImagePin(store: StoreReader, input: PinInput): ImagePin | nu
     const digest = revisions.find(({ imageId }) => imageId === hold.id)?.digest;
     return createImagePin(resource, reference, { id: hold.id, digest });
   }
-  // The image of an App that does not run is resolved when the App is started.
+  // The image of an App that does not run is resolved only when the App is started, so the old pin is kept until then.
   return isIdle(resource) ? pin : null;
 }
 
@@ -125,7 +125,8 @@ function isCurrent(resource: Resource<"App">, pin: ImagePin): boolean {
   const { spec, metadata } = resource;
   const { annotations } = metadata;
   if (pin.hold !== (readImageHold(resource, pin.reference)?.value ?? null)) return false;
-  // Each revision of a source has its own reference, and a digest always names the same image.
+  // Such a pin cannot become outdated: each revision of a source has its own reference, and a digest always names the
+  // same image.
   if (spec.image === undefined || parseImageReference(spec.image).digest !== null) return true;
   if (pin.deployedAt !== (annotations[DEPLOYED_AT_ANNOTATION] ?? null)) return false;
   return (

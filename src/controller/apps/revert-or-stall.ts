@@ -69,7 +69,7 @@ export function revertOrStall(
     reason: failure.reason,
     message: failure.message,
   });
-  // A version that was good before is not quarantined, because the cause of its failure is outside of it.
+  // A version that was stable before is not quarantined, because the cause of its failure is outside of it.
   if (attempted && memory.quarantine === null && attempted.number !== good?.number)
     store.revisions.mark(name, attempted.number, "quarantined", failure.message);
   return { ...memory, stalled: { inputs, ...failure } };

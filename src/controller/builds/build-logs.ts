@@ -6,7 +6,7 @@ import type { SecretMask } from "../secrets/app-secret-mask.ts";
 
 /** The maximum size of one log. The last lines, which contain the result, are written even if they exceed this size. */
 export const LOG_BYTES_MAX = 16 * 2 ** 20;
-/** Limits the memory of readers when a program writes without newlines. */
+/** Longer lines are truncated, to limit the memory of readers when a program writes without newlines. */
 const LINE_LENGTH_MAX = 16_384;
 const READ_BYTES = 64 * 1024;
 

@@ -153,7 +153,7 @@ export class SourceTracker {
     return followers.map((resource) => resource.metadata.name);
   }
 
-  /** Prevents that further resolutions start. */
+  /** Prevents that further resolutions of sources start. */
   close(): void {
     this.#timers.clear();
   }

@@ -40,7 +40,7 @@ export class DaemonChild {
         detached: true,
       });
     } catch (error) {
-      // Some failures of a start, such as a lack of memory, are thrown instead of emitted.
+      // Some failures of a start, such as a lack of memory, are thrown instead of emitted, so they are handled here.
       this.ended = Promise.resolve(describeSpawnError(error));
       return;
     }
@@ -56,7 +56,8 @@ export class DaemonChild {
       failure = `${message.message}${hint.replaceAll(/--[a-z][a-z-]*/g, (flag) => options.flags[flag] ?? flag)}`;
     });
     this.ended = new Promise((resolve) => {
-      // The event "close" comes after the last message, whereas a message may still arrive after "exit".
+      // The event "close" is used, because it comes after the last message, whereas a message may still arrive after
+      // "exit".
       child.once("close", (code, signal) => resolve(failure ?? describeExit(code, signal)));
       child.once("error", (error) => {
         if (child.pid === undefined) resolve(describeSpawnError(error));

@@ -145,7 +145,7 @@ export class CaddyConfigLoader {
 
   /**
    * Starts Caddy with all sites that it accepts. If Caddy does not start with these sites, starts Caddy without any
-   * site: some hosts cannot validate the configuration before the start.
+   * site: Caddy in a container can only validate a configuration while it runs.
    */
   async #start(sites: readonly Site[], signal: AbortSignal): Promise<void> {
     const { host, logger } = this.#options;

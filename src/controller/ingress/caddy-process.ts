@@ -32,7 +32,7 @@ export interface CaddyProcessOptions {
   readonly clock: Clock;
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
-  /** Environment variables for Caddy (PATH, proxies); HOME and the XDG folders are set here. */
+  /** Environment variables for Caddy (PATH, proxies); this class itself sets HOME and the XDG folders. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 

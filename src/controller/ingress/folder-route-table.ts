@@ -80,7 +80,7 @@ export class FolderRouteTable implements AppRouteTable {
       await rm(join(this.folder, "new"), { recursive: true, force: true });
       for (const name of ["apps", "hosts", "new"])
         await mkdir(join(this.folder, name), { recursive: true, mode: 0o700 });
-      // A crash may have left markers that are older than the table.
+      // A crash may have left markers that are older than the table, so all markers are removed.
       await this.#markers.clear();
     });
   }

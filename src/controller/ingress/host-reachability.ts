@@ -9,8 +9,8 @@ const REACHABILITY_SETTING = "ingress.reach";
 
 /**
  * Finds out if processes of this machine reach containers at the containers' addresses. They do if the instance's
- * network is one of this machine's networks. They do not if the engine runs on another machine, in a virtual machine
- * or without root. While the engine is unreachable, the stored result of an earlier run is returned.
+ * network is one of this machine's networks. They do not if the engine runs on another machine, in a virtual machine or
+ * without root. While the engine is unreachable, the last stored result is returned.
  */
 export async function findHostReachability(options: {
   readonly runtime: Pick<WorkloadRuntime, "ensureNetwork" | "removeNetwork"> &

@@ -141,7 +141,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
       return listeners.length === 0 ? OPENING : null;
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
-      // An assistant that is not running has no listeners.
+      // Without Apps that use models, the failure does not matter: an assistant that is not running has no listeners.
       if (users.length === 0) return OPENING;
       if (!(error instanceof BerthError))
         this.#options.logger.error({ err: error }, "the container listeners failed unexpectedly");

@@ -24,7 +24,8 @@ export async function deleteModel(
   if (resource.status && resource.status.phase !== "deleting")
     store.setStatus("Model", name, uid, { ...resource.status, phase: "deleting" });
   const observation = await watch.observe(signal);
-  // An assistant that has ended has no models in memory, but an assistant that does not answer may have some.
+  // An assistant that has ended has no models in memory. One that does not answer may have some, so the deletion waits
+  // for it.
   const { state } = daemon.report();
   if (!observation.reachable && (state === "up" || state === "foreign"))
     return { isSettled: true, requeueAfterMs: RETRY_UNREACHABLE_MS };

@@ -314,7 +314,8 @@ export class ModelRun {
     jobs.clearResult(name);
     if (job.state.type === "done") this.#recordSuccess(job.step);
     else if (job.step === "verify") this.#recordDamage(toError(job.state.error));
-    // The assistant has marked the model as failed, and will not retry without a request.
+    // A failed load is recorded too, because the assistant has marked the model as failed and will not retry without a
+    // request.
     else if (job.step === "load") this.#recordFailure(job.step, toError(job.state.error));
     return true;
   }

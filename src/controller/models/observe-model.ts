@@ -83,7 +83,8 @@ function collectCandidates(
   return [...others, { desired, facts }].flatMap(({ desired: one, facts: known }) => {
     if (!one.running) return [];
     const model = state.models.find(({ id, pinned }) => id === one.name && pinned);
-    // A model that is being loaded already uses memory, but the amount is not known yet.
+    // A model that is being loaded already uses memory, but the amount is not known yet, so the smallest possible
+    // amount is assumed.
     const residentBytes =
       model?.state === "loading" ? (known?.memoryBytes.least ?? 0) : (model?.memoryBytes ?? null);
     if (known === null && residentBytes === null) return [];

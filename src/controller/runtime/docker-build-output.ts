@@ -40,7 +40,7 @@ export class LineAssembler {
   flush(): void {
     const rest = this.#rest;
     this.#rest = "";
-    // The engine may reset colours after the last newline, which leaves no text.
+    // The engine may reset colours after the last newline. This rest has no text, so it is not emitted.
     if (stripControlCharacters(rest) !== "") this.#emit(rest);
   }
 

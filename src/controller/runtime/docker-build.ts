@@ -122,7 +122,7 @@ async function sendBuildRequest(
     headers: { "X-Registry-Config": encodeRegistryConfig(options.auths) },
     upload: upload.stream,
   });
-  // The classic builder reads the whole context before it responds; BuildKit responds earlier.
+  // The classic builder has read the whole context when it responds; BuildKit responds earlier.
   if (!session) upload.markConsumed();
   // A step may be silent for any time. Only the pull of a base image has a limit.
   const cancel = connection.clock.setTimer(BUILD_LIMIT_MS, () => stream.destroy());

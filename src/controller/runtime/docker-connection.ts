@@ -312,7 +312,7 @@ function dial(
   return new Promise((resolve, reject) => {
     getModem(docker).dial(
       {
-        // docker-modem adds the query only to a path with a question mark.
+        // docker-modem adds the query only to a path that ends with a question mark.
         path: request.query ? `${request.path}?` : request.path,
         method: request.method,
         options: { _query: request.query ?? {}, _body: request.body ?? {} },

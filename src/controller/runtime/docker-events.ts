@@ -105,7 +105,7 @@ function parseEvent(
   appOf: (id: string) => string | undefined,
 ): RuntimeEvent | undefined {
   const attributes = textsAt(message, "Actor", "Attributes");
-  // An action can have a detail, as in "exec_start: sh".
+  // An action can have a detail after a colon, as in "exec_start: sh". The detail is left out.
   const action = (textAt(message, "Action") ?? "").split(":")[0] ?? "";
   if (message["Type"] === "network") {
     const id = attributes["container"];

@@ -46,7 +46,7 @@ export async function findNetworks(
     (_, bound) =>
       connection.request({ method: "GET", path: `/networks?filters=${filters}` }, bound),
   );
-  // The engine also returns networks whose names only contain the requested name.
+  // The engine also returns networks whose names only contain the requested name, so the names are compared here.
   return (Array.isArray(found) ? found : [])
     .filter((network) => textAt(network, "Name") === name)
     .toSorted((a, b) => getSortKey(a).localeCompare(getSortKey(b)))

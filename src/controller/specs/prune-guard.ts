@@ -67,7 +67,7 @@ export interface ResourceKey {
   readonly name: string;
 }
 
-/** A resource, and the path (below the folder) of the file that declares it according to the store. */
+/** A resource, and the path (below the watched folder) of the file that declares it according to the store. */
 export interface DeclaredResource extends ResourceKey {
   readonly file: string;
 }

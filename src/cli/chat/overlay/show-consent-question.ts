@@ -34,7 +34,7 @@ export function showConsentQuestion(question: ConsentQuestion, style: ViewOption
   ].join("\n");
 }
 
-/** Formats a source that the answer would use as one line. */
+/** Formats, on one line, a source whose text would be sent to the provider. */
 export function formatSource({ title, uri, source }: SourceRow): string {
   const name = sanitizeLine(title === "" ? uri : title);
   return title === "" || uri === ""

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { Cli } from "../../cli.ts";
 
-/** Returns true if a browser that is started here is visible to the user. */
+/** Returns true if a browser that is started on this machine is visible to the user. */
 export function hasDesktop({ io }: Cli): boolean {
   const { environment, inputIsTerminal, errorIsTerminal } = io;
   const hasScreen = Boolean(environment["WAYLAND_DISPLAY"]) || Boolean(environment["DISPLAY"]);

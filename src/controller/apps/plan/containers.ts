@@ -46,8 +46,8 @@ export function planContainers(
 }
 
 /**
- * Adds the replacement of a container if it has a difference that no call can change. Returns false if there is no such
- * difference.
+ * Plans the replacement of a container if it has a difference that no call can change. Returns false if there is no
+ * such difference.
  */
 function planReplacement(
   draft: PlanDraft,

@@ -110,7 +110,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
   async #run(signal: AbortSignal): Promise<void> {
     for (;;) {
       await this.#superviseOnBus(signal);
-      // The child exits when its bus ends, unless the child hangs.
+      // The child normally exits when its bus ends. A child that hangs is ended here.
       await this.#endChild();
       this.#updateReport({
         state: "no_bus",

@@ -135,7 +135,8 @@ export class Downloader implements AsyncDisposable {
       if (sizeBytes !== undefined && (file.sizeBytes === null || file.sizeBytes === sizeBytes)) {
         await this.#dependencies.assertUsable(blobs.getPath(known), file.name);
         await linking.runExclusive(async () => {
-          // The partial file still exists if Berth was killed right after it stored the complete file.
+          // If Berth was killed right after it stored the complete file, the partial file still exists, and is removed
+          // now.
           if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
           await views.link(key, file.name, known);
         });

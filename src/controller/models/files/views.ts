@@ -64,7 +64,7 @@ export class Views {
   }
 
   #getFolder(key: string): string {
-    // The keys are derived from resolved sources, and users cannot choose them.
+    // Users cannot choose keys, which are derived from resolved sources, so an invalid key is a bug.
     if (!/^[^/\0]{1,200}$/.test(key) || key === "." || key === "..")
       throw new Error("the key of a model is not a valid folder name");
     return join(this.#dir, key);
