@@ -23,7 +23,7 @@ export async function deleteAppTool(
   }
   const isGone = await client.apps
     .waitDeleted(name, { timeoutMs: context.remainingMs(), signal })
-    // The deletion continues even if the wait fails.
+    // The deletion continues even if the wait fails, so a failed wait is no error of this call.
     .catch(() => false);
   return {
     text: [

@@ -45,19 +45,19 @@ export interface ModelFacts {
   /** The file's Jinja template, unchanged. */
   readonly chatTemplate: string | undefined;
   /**
-   * The memory in bytes that the loaded model needs in total, with this number of sequences and this context for each
-   * sequence.
+   * The memory in bytes that the loaded model needs in total, with this number of KV-cache sequences and this context
+   * for each sequence.
    */
   memoryBytes(options: { readonly contextTokens: number; readonly sequences: number }): number;
 }
 
 export interface LoadRequest extends ModelFile {
   /**
-   * Context of one sequence in tokens. Undefined means the trained length as far as it fits `memoryBytesMax`, at most
-   * 8,192.
+   * Context of one KV-cache sequence in tokens. Undefined means the trained length as far as it fits `memoryBytesMax`,
+   * at most 8,192.
    */
   readonly contextTokens: number | undefined;
-  /** The number of sequences; undefined means 8, or fewer if memory is short. */
+  /** The number of KV-cache sequences; undefined means 8, or fewer if memory is short. */
   readonly sequences: number | undefined;
   /** Memory that the model may use in total; a model that needs more is rejected with `insufficient_memory`. */
   readonly memoryBytesMax: number;
@@ -151,7 +151,7 @@ export type GenerateEvent =
 export interface ModelLoad {
   /** The number of generations that hold a KV-cache sequence. */
   readonly active: number;
-  /** The number of generations without a sequence and of embedding jobs that have not started. */
+  /** The number of generations without a KV-cache sequence and of embedding jobs that have not started. */
   readonly queued: number;
 }
 

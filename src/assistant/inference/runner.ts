@@ -6,10 +6,11 @@
 export interface Runner extends AsyncDisposable {
   /** Number of KV-cache sequences; their ids start at 0. */
   readonly sequences: number;
-  /** The number of tokens that one sequence can hold, prompt and answer together. */
+  /** The number of tokens that one KV-cache sequence can hold, prompt and answer together. */
   readonly contextTokens: number;
   /**
-   * The maximum number of tokens of one `prefill` call. Between two such calls the other sequences get a decoding step.
+   * The maximum number of tokens of one `prefill` call. Between two such calls the other KV-cache sequences get a
+   * decoding step.
    */
   readonly prefillTokensMax: number;
 
@@ -20,22 +21,22 @@ export interface Runner extends AsyncDisposable {
   encode(prompt: Prompt): Promise<readonly Token[]>;
 
   /**
-   * Erases the tokens of the sequence beyond the first `length`. Resolves to the number of tokens that remain: a model
-   * whose state cannot be cut there keeps fewer, down to 0.
+   * Erases the tokens of the KV-cache sequence beyond the first `length`. Resolves to the number of tokens that remain:
+   * a model whose state cannot be cut there keeps fewer, down to 0.
    */
   truncate(sequence: number, length: number): Promise<number>;
 
-  /** Evaluates 1 to `prefillTokensMax` tokens at the end of the sequence, without sampling. */
+  /** Evaluates 1 to `prefillTokensMax` tokens at the end of the KV-cache sequence, without sampling. */
   prefill(sequence: number, tokens: readonly Token[]): Promise<void>;
 
   /**
-   * Starts to generate on a sequence. `last` is the one token of the prompt that was not prefilled; the first decoding
-   * step evaluates it, and nothing is evaluated before. An error that this method throws ends only this job.
+   * Starts to generate on a KV-cache sequence. `last` is the one token of the prompt that was not prefilled; the first
+   * decoding step evaluates it, and nothing is evaluated before. An error that this method throws ends only this job.
    */
   start(sequence: number, last: Token, sampling: Sampling): TokenStream;
 
   /**
-   * Samples one token for each stream, evaluated together as one batch, with the streams in the order of their
+   * Samples one token for each stream, evaluated together as one batch, with the streams in the order of their KV-cache
    * sequences. Resolves to the outcomes in the same order, in a later turn of the event loop, so that a caller that
    * steps in a loop does not block other work. A failure of one stream is its own outcome; a rejection means that the
    * whole model is broken.
@@ -44,8 +45,8 @@ export interface Runner extends AsyncDisposable {
 
   /**
    * Returns unit vectors and the token count of each text; an abort takes effect between two texts. Rejects with
-   * TextTooLongError and stays usable afterwards. Touches no sequence. The scheduler calls it between decoding steps,
-   * never twice at the same time, and with few texts at a time while a generation waits.
+   * TextTooLongError and stays usable afterwards. Touches no KV-cache sequence. The scheduler calls it between decoding
+   * steps, never twice at the same time, and with few texts at a time while a generation waits.
    */
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult>;
 }
@@ -54,28 +55,29 @@ export type Token = number;
 
 /**
  * A generation in progress, created by `Runner.start` for that runner only. A stream that is left out of some decoding
- * steps loses nothing: its sequence keeps its state until the scheduler suspends it.
+ * steps loses nothing: its KV-cache sequence keeps its state until the scheduler suspends it.
  */
 export interface TokenStream {
-  /** The sequence on which the stream runs, or on which it ran last if it is suspended. */
+  /** The KV-cache sequence on which the stream runs, or on which it ran last if it is suspended. */
   readonly sequence: number;
   /**
-   * Releases the sequence between two decoding steps, so that another job can use it; the sequence itself is left
-   * unchanged. The stream keeps the state that sampling needs until `resume` or `close`: the grammar's state, the
+   * Releases the KV-cache sequence between two decoding steps, so that another job can use it; the sequence itself is
+   * left unchanged. The stream keeps the state that sampling needs until `resume` or `close`: the grammar's state, the
    * tokens that penalties consider, the bytes of an incomplete code point, and the random state if it can be saved
    * (otherwise sampling continues with another seed).
    */
   suspend(): Promise<void>;
   /**
-   * Continues after `suspend`, on any sequence. By then the scheduler has used `truncate` and `prefill` to fill that
-   * sequence with everything that the stream had evaluated: the prompt and the generated tokens except `last`, the
-   * newest one (or the prompt's last token if none was generated). The next decoding step evaluates `last` and returns
-   * the token after it. The grammar and the text decoder have seen `last` already and must not process it again.
+   * Continues after `suspend`, on any KV-cache sequence. By then the scheduler has used `truncate` and `prefill` to
+   * fill that sequence with everything that the stream had evaluated: the prompt and the generated tokens except
+   * `last`, the newest one (or the prompt's last token if none was generated). The next decoding step evaluates `last`
+   * and returns the token after it. The grammar and the text decoder have seen `last` already and must not process it
+   * again.
    */
   resume(sequence: number, last: Token): void;
   /**
-   * Ends the stream, suspended or not; the sequence keeps the state of every evaluated token. Safe to call twice. The
-   * scheduler calls it for each stream, even for one that ended or failed by itself.
+   * Ends the stream, suspended or not; the KV-cache sequence keeps the state of every evaluated token. Safe to call
+   * twice. The scheduler calls it for each stream, even for one that ended or failed by itself.
    */
   close(): Promise<void>;
 }

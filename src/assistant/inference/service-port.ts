@@ -189,7 +189,7 @@ export interface ModelInfo {
   readonly state: "resident" | "loading" | "idle" | "failed";
   /** The reason of a failed model, and what to do about it. */
   readonly failure?: string | undefined;
-  /** Context of one sequence; undefined if it is not known before the model is loaded. */
+  /** Context of one KV-cache sequence; undefined if it is not known before the model is loaded. */
   readonly contextTokens: number | undefined;
   readonly embeddingLength: number | undefined;
 }

@@ -39,7 +39,7 @@ async function readKey(fd: number, signal: AbortSignal): Promise<string> {
   }
   using limit = createTimeLimit(signal, READ_MS_MAX);
   const stop = () => stream.destroy(new Error("it took too long"));
-  // The sender may have closed its end while this process inspected the descriptor.
+  // The signal may have aborted while this process inspected the descriptor.
   if (limit.signal.aborted) stop();
   limit.signal.addEventListener("abort", stop, { once: true });
   const chunks: Buffer[] = [];

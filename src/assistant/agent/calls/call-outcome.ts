@@ -66,7 +66,7 @@ export function toSingleLine(text: string): string {
     characters.length <= TEXT_CHARS_MAX
       ? line
       : `${characters.slice(0, TEXT_CHARS_MAX - 1).join("")}…`;
-  // D-Bus strings are UTF-8, which cannot encode a lone surrogate.
+  // A lone surrogate is replaced, because D-Bus strings are UTF-8, which cannot encode it.
   return Buffer.from(short).toString();
 }
 

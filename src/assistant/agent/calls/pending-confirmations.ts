@@ -199,8 +199,8 @@ export class PendingConfirmations {
         return end;
       },
       (error: unknown) => {
-        // After this error the user can answer again. If the call was already dispatched, the journal prevents a second
-        // dispatch.
+        // After an error the call is parked again, so that the user can answer again. If the call was already
+        // dispatched, the journal prevents a second dispatch.
         this.#resumeWaiting(parked);
         throw error;
       },

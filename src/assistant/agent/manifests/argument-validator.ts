@@ -26,7 +26,7 @@ export function createArgumentValidator(schema: JsonObject): ArgumentValidator {
     try {
       if (validate(args)) return [];
     } catch {
-      // fast-deep-equal throws if a value that it compares with an enum or a const has a member `valueOf` that is not a
+      // fast-deep-equal threw: a value that it compared with an enum or a const has a member `valueOf` that is not a
       // function.
       return [
         { path: "", message: 'holds a member "valueOf" or "toString", which is not allowed' },

@@ -47,8 +47,7 @@ export function checkMetaSchema(
   try {
     if (ajv.validateSchema(withoutDialect(schema)) === true) return;
   } catch {
-    // fast-deep-equal, which Ajv uses to compare values, throws if a value has a member `valueOf` that is not a
-    // function.
+    // fast-deep-equal, with which Ajv compares values, threw: a value has a member `valueOf` that is not a function.
     faults.error(pointer, 'holds a member "valueOf" or "toString" where Ajv cannot compare it');
     return;
   }

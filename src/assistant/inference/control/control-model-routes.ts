@@ -16,7 +16,7 @@ import { type ModelInspectionView, type StateView, toControlModelView } from "./
 const id = Type.String({ pattern: modelIdPattern, maxLength: MODEL_ID_LENGTH_MAX });
 const path = Type.String({ minLength: 1, maxLength: 4_096 });
 const size = {
-  /** The context of one sequence in tokens. */
+  /** The context of one KV-cache sequence in tokens. */
   context_tokens: Type.Optional(Type.Integer({ minimum: 16, maximum: 100_000_000 })),
   sequences: Type.Optional(Type.Integer({ minimum: 1, maximum: 256 })),
 };

@@ -51,7 +51,7 @@ export class LlamaRunner implements Runner {
   readonly #host: StreamHost;
   #lastEmbedding: Promise<unknown> = Promise.resolve();
 
-  /** Creates the context of all sequences and allocates its memory. */
+  /** Creates the context of all KV-cache sequences and allocates its memory. */
   static async open(options: LlamaRunnerOptions): Promise<LlamaRunner> {
     const lockstep = new Lockstep();
     const generation =

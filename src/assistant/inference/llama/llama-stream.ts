@@ -33,8 +33,8 @@ export interface LlamaStreamOptions {
 }
 
 /**
- * The stream of one answer's tokens. The library's generator holds a sequence from its first decoding step on; a
- * suspension ends the generator, so state that must survive is kept here.
+ * The stream of one answer's tokens. The library's generator holds a KV-cache sequence from its first decoding step on;
+ * a suspension ends the generator, so state that must survive is kept here.
  */
 export class LlamaStream implements TokenStream {
   readonly #host: StreamHost;

@@ -59,8 +59,8 @@ export class Lockstep {
     this.#expected = Math.min(this.#expected, items.length - batch.length);
     this.#count++;
     this.#last = batch.length;
-    // The tokens stay in the order in which they were submitted, which is the order of the sequences, because llama.cpp
-    // splits unordered batches.
+    // The tokens stay in the order in which they were submitted, which is the order of the KV-cache sequences, because
+    // llama.cpp splits unordered batches.
     let left = size;
     return batch.flatMap((item) => {
       const processAmount = Math.min(item.tokens.length, left);

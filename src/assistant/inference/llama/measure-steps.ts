@@ -7,8 +7,8 @@ const MEASURED_STEPS = 3;
 const MEASURED_PROMPT_TOKENS = 64;
 
 /**
- * Evaluates several decoding steps, each with one token for every sequence, and returns the duration of the fastest
- * step in milliseconds. Calls `before` before each step.
+ * Evaluates several decoding steps, each with one token for every KV-cache sequence, and returns the duration of the
+ * fastest step in milliseconds. Calls `before` before each step.
  */
 export async function measureSteps(
   sequences: readonly LlamaContextSequence[],

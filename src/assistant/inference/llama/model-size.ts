@@ -18,9 +18,9 @@ const SEQUENCES_DEFAULT = [8, 4, 2, 1];
 type SizeRequest = Pick<LoadRequest, "id" | "contextTokens" | "sequences" | "memoryBytesMax">;
 
 /**
- * Chooses a model's context and number of sequences. Requested values are kept or refused; other values are as large as
- * memory permits. The context comes first, because a conversation that exceeds its context is refused, whereas a
- * conversation without a free sequence only waits.
+ * Chooses a model's context and number of KV-cache sequences. Requested values are kept or refused; other values are as
+ * large as memory permits. The context comes first, because a conversation that exceeds its context is refused, whereas
+ * a conversation without a free sequence only waits.
  */
 export function chooseSize(
   facts: ModelFacts,

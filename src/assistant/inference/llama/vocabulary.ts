@@ -24,7 +24,8 @@ export class Vocabulary {
     const types = model.fileInfo.metadata.tokenizer?.ggml?.token_type ?? [];
     const control = new Map<string, Token>();
     for (const [token, word] of this.#words.entries()) {
-      // llama.cpp treats some tokens of the ordinary type as control tokens; all begin with these characters.
+      // All other tokens of the ordinary type are skipped. llama.cpp treats some tokens of this type as control tokens,
+      // all of which begin with these characters.
       if (Number(types[token]) === ORDINARY_TOKEN_TYPE && !/^[<[|｜]/.test(word)) continue;
       const { control: isControl, unknown: isUnknown } = this.#getAttributes(token);
       if ((isControl || isUnknown) && word !== "") control.set(word, token);

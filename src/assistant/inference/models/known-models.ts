@@ -20,7 +20,7 @@ export interface KnownModel {
    * through the control socket.
    */
   readonly isPinned: boolean;
-  /** The context of one sequence in tokens; undefined if the engine decides. */
+  /** The context of one KV-cache sequence in tokens; undefined if the engine decides. */
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
   /** The model's own memory limit, in addition to the common one; undefined if there is none. */

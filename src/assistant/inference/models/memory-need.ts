@@ -2,7 +2,10 @@ import type { ModelFacts } from "../inference-engine.ts";
 import type { MemoryNeed } from "./eviction-order.ts";
 import type { KnownModel } from "./known-models.ts";
 
-/** The defaults of the engine: its preferred context, its smallest context, and its preferred number of sequences. */
+/**
+ * The defaults of the engine: its preferred context, its smallest context, and its preferred number of KV-cache
+ * sequences.
+ */
 const CONTEXT_TOKENS_PREFERRED = 8_192;
 const CONTEXT_TOKENS_LEAST = 512;
 const SEQUENCES_PREFERRED = 8;

@@ -217,7 +217,7 @@ export class Residency implements AsyncDisposable {
       if (failure.error.code !== "engine_failed" || waitMs > BACKOFF_WAIT_MS_MAX)
         throw withRetryAfter(failure.error, waitMs);
       await delay(this.#options.clock, waitMs, signal);
-      // Another caller may have started the load meanwhile.
+      // Another caller may have started the load meanwhile, so the callers of this method check the state again.
       return;
     }
     const resident = this.#createResident(known);

@@ -104,7 +104,7 @@ function tryRender(
   try {
     return render({ bos_token: "", eos_token: "", add_generation_prompt: true, ...variables });
   } catch (error) {
-    // After one probe has exceeded the limit, the other probes would probably exceed it too.
+    // If one probe exceeds the limit, no other probe is rendered, because it would probably exceed the limit too.
     if (error instanceof TimeLimitError) throw error;
     return undefined;
   }

@@ -4,7 +4,7 @@ import { AnswerTextBuffer, type EmittedText } from "./answer-text-buffer.ts";
 import { EventQueue, type EventQueueListener } from "./event-queue.ts";
 import type { SequenceSlot } from "./sequence-slot.ts";
 
-/** A sequence of the runner that a generation can own. */
+/** A KV-cache sequence of the runner that a generation can own. */
 export type GenerationSlot = SequenceSlot<Generation>;
 
 /**
@@ -26,14 +26,17 @@ export class Generation {
   readonly events: EventQueue;
   /** The KV-cache sequence that the generation owns; undefined if it has none. */
   slot: GenerationSlot | undefined;
-  /** The token stream. It exists from the first decoding step to the end, even while the generation has no sequence. */
+  /**
+   * The token stream. It exists from the first decoding step to the end, even while the generation has no KV-cache
+   * sequence.
+   */
   stream: TokenStream | undefined;
   isOver = false;
   /** How often interactive jobs overtook this one; see WaitingQueue. */
   overtakenCount = 0;
   /** The generation is not evicted before its answer has this many tokens. */
   protectedTokens = 0;
-  /** True while the stream is suspended because the sequence was taken away. */
+  /** True while the stream is suspended because the KV-cache sequence was taken away. */
   isSuspended = false;
   /** The number of the last decoding step in which the generation took part; 0 if it took part in none. */
   steppedAt = 0;
@@ -90,8 +93,8 @@ export class Generation {
   }
 
   /**
-   * Assigns a sequence that holds the first `keptTokens` tokens. The count of the first assignment is reported as the
-   * prompt's cached tokens.
+   * Assigns a KV-cache sequence that holds the first `keptTokens` tokens. The count of the first assignment is reported
+   * as the prompt's cached tokens.
    */
   assignSlot(slot: GenerationSlot, keptTokens: number): void {
     this.slot = slot;

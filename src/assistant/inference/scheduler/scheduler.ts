@@ -32,9 +32,9 @@ export interface SchedulerOptions {
 }
 
 /**
- * Runs one loop that makes all runner calls which touch sequences, one after the other. Between two calls
- * it frees the sequences of finished generations and assigns sequences to waiting ones; then StepPolicy
- * chooses the next call. `in-process-model.ts` is the interface for callers.
+ * Runs one loop that makes all runner calls which touch KV-cache sequences, one after the other. Between two calls it
+ * frees the sequences of finished generations and assigns sequences to waiting ones; then StepPolicy chooses the next
+ * call. `in-process-model.ts` is the interface for callers.
  */
 export class Scheduler implements AsyncDisposable {
   /** Resolves when a runner call has rejected; the model cannot be used after that. */
@@ -168,7 +168,7 @@ export class Scheduler implements AsyncDisposable {
     try {
       return await encoding;
     } catch (error) {
-      // A prompt that the template cannot render does not affect other jobs.
+      // The error rejects only this job: a prompt that the template cannot render does not affect other jobs.
       throw toJobError(error);
     } finally {
       this.#encodings.delete(encoding);
@@ -192,7 +192,9 @@ export class Scheduler implements AsyncDisposable {
     this.#finish(generation);
   }
 
-  /** Ends a generation in any state. The sequence of the generation becomes free before the next runner call. */
+  /**
+   * Ends a generation in any state. The KV-cache sequence of the generation becomes free before the next runner call.
+   */
   #finish(generation: Generation): void {
     if (generation.isOver) return;
     generation.isOver = true;

@@ -4,10 +4,13 @@ import type { Generation, GenerationSlot } from "./generation.ts";
 import { chooseSlot } from "./sequence-slot.ts";
 import { OVERTAKEN_MAX, WaitingQueue } from "./waiting-queue.ts";
 
-/** A reader may stall this long before its generation loses the sequence to a waiting generation. */
+/** A reader may stall this long before its generation loses the KV-cache sequence to a waiting generation. */
 export const STALLED_READER_MAX_MS = 5_000;
 
-/** A background job that got its sequence by ageing is not evicted before it has generated this many more tokens. */
+/**
+ * A background job that got its KV-cache sequence by ageing is not evicted before it has generated this many more
+ * tokens.
+ */
 const AGED_TOKENS = 32;
 
 export interface SequenceAllocatorOptions {
@@ -19,8 +22,8 @@ export interface SequenceAllocatorOptions {
 }
 
 /**
- * Assigns the runner's sequences to generations. `releaseFinished` and `assignSequences` call the runner, so the
- * scheduler calls them only between two of the runner's calls; the other methods may be called at any time and take
+ * Assigns the runner's KV-cache sequences to generations. `releaseFinished` and `assignSequences` call the runner, so
+ * the scheduler calls them only between two of the runner's calls; the other methods may be called at any time and take
  * effect with the next call of one of those two.
  */
 export class SequenceAllocator {
@@ -38,19 +41,19 @@ export class SequenceAllocator {
     this.#waiting.add(generation);
   }
 
-  /** Removes a finished generation; `releaseFinished` frees its sequence. */
+  /** Removes a finished generation; `releaseFinished` frees its KV-cache sequence. */
   release(generation: Generation): void {
     this.#waiting.remove(generation);
     if (generation.stream) this.#finishedStreams.push(generation.stream);
     generation.stream = undefined;
   }
 
-  /** Queues a generation whose reader has caught up, if it lost its sequence meanwhile. */
+  /** Queues a generation whose reader has caught up, if it lost its KV-cache sequence meanwhile. */
   resume(generation: Generation): void {
     if (generation.stream && !generation.slot) this.#waiting.add(generation);
   }
 
-  /** Closes the streams of finished generations and frees their sequences. */
+  /** Closes the streams of finished generations and frees their KV-cache sequences. */
   async releaseFinished(): Promise<void> {
     for (let stream = this.#finishedStreams.pop(); stream; stream = this.#finishedStreams.pop())
       await stream.close();
@@ -58,7 +61,7 @@ export class SequenceAllocator {
     for (const slot of this.#options.slots) if (slot.owner?.isOver) this.#releaseSlot(slot);
   }
 
-  /** Assigns free sequences to waiting generations, and evicts other generations as far as the rules allow. */
+  /** Assigns free KV-cache sequences to waiting generations, and evicts other generations as far as the rules allow. */
   async assignSequences(): Promise<void> {
     for (;;) {
       const first = this.#waiting.next;
@@ -71,8 +74,8 @@ export class SequenceAllocator {
       const change = this.#findPreemption();
       if (!change) return;
       const freed = await this.#evict(change.victim);
-      // The sequence goes to the generation for which it was freed. An aged generation gets the next sequence that
-      // becomes free without an eviction.
+      // The KV-cache sequence goes to the generation for which it was freed. An aged generation gets the next sequence
+      // that becomes free without an eviction.
       if (freed && !change.next.isOver) await this.#assign(change.next, freed);
     }
   }
@@ -98,8 +101,8 @@ export class SequenceAllocator {
   }
 
   /**
-   * The time at which a waiting generation may take over the sequence of a stalled reader, by the clock; undefined if
-   * no generation waits or no reader is stalled.
+   * The time at which a waiting generation may take over the KV-cache sequence of a stalled reader, by the clock;
+   * undefined if no generation waits or no reader is stalled.
    */
   get nextEvictionAt(): number | undefined {
     if (this.#waiting.size === 0) return undefined;
@@ -131,7 +134,10 @@ export class SequenceAllocator {
     }
   }
 
-  /** Finds the first waiting generation that may take the sequence of another generation, and that other generation. */
+  /**
+   * Finds the first waiting generation that may take the KV-cache sequence of another generation, and that other
+   * generation.
+   */
   #findPreemption(): { next: Generation; victim: Generation } | undefined {
     for (const next of [this.#waiting.nextInteractive, this.#waiting.nextBackground]) {
       const victim = next && this.#findVictim(next);
@@ -158,8 +164,8 @@ export class SequenceAllocator {
   }
 
   /**
-   * Takes the sequence away from a generation and queues the generation. Resolves to undefined if the generation
-   * finished meanwhile.
+   * Takes the KV-cache sequence away from a generation and queues the generation. Resolves to undefined if the
+   * generation finished meanwhile.
    */
   async #evict(generation: Generation): Promise<GenerationSlot | undefined> {
     const { slot, stream } = generation;

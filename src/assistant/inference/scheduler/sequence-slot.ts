@@ -3,7 +3,7 @@ import type { Runner, Token } from "../runner.ts";
 /** One KV-cache sequence of the runner, its owner and the tokens that it holds. */
 export class SequenceSlot<Owner = unknown> {
   readonly index: number;
-  /** The generation that owns the sequence; set until the finished generation's stream is closed. */
+  /** The generation that owns the KV-cache sequence; set until the finished generation's stream is closed. */
   owner: Owner | undefined;
   /** A counter that grows with each use; 0 if never used. */
   usedAt = 0;
@@ -14,7 +14,7 @@ export class SequenceSlot<Owner = unknown> {
     this.index = index;
   }
 
-  /** The number of tokens that the sequence holds. */
+  /** The number of tokens that the KV-cache sequence holds. */
   get length(): number {
     return this.#tokens.length;
   }
@@ -23,15 +23,15 @@ export class SequenceSlot<Owner = unknown> {
     for (const token of tokens) this.#tokens.push(token);
   }
 
-  /** Marks the contents of the sequence as unknown after a failed evaluation. */
+  /** Marks the contents of the KV-cache sequence as unknown after a failed evaluation. */
   invalidate(): void {
     this.#isCertain = false;
     this.#tokens.length = 0;
   }
 
   /**
-   * Counts the leading tokens of `prompt` that the sequence holds. The prompt's last token is never counted, because a
-   * decoding step evaluates it.
+   * Counts the leading tokens of `prompt` that the KV-cache sequence holds. The prompt's last token is never counted,
+   * because a decoding step evaluates it.
    */
   countCommonPrefix(prompt: readonly Token[]): number {
     const most = Math.min(this.#tokens.length, prompt.length - 1);
@@ -52,7 +52,7 @@ export class SequenceSlot<Owner = unknown> {
 }
 
 /**
- * Chooses the free sequence with the longest common prefix, if that prefix is at least half of the prompt, or
+ * Chooses the free KV-cache sequence with the longest common prefix, if that prefix is at least half of the prompt, or
  * everything that the sequence holds. A shorter prefix (the start of a system prompt) saves less than another
  * conversation would lose; then the least recently used sequence is chosen. Undefined if none is free.
  */

@@ -20,7 +20,7 @@ const OLDEST_EVERY = 4;
 
 /** One call of the runner. */
 export type RunnerCall =
-  /** `members` are the streams of the decoding step, in the order of their sequences. */
+  /** `members` are the streams of the decoding step, in the order of their KV-cache sequences. */
   | { readonly kind: "step"; readonly members: readonly Generation[] }
   | { readonly kind: "prefill"; readonly generation: Generation; readonly tokensMax: number }
   | { readonly kind: "embed"; readonly embedding: EmbeddingJob; readonly alone: boolean };

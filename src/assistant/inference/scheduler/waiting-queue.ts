@@ -1,12 +1,12 @@
 import type { Generation } from "./generation.ts";
 
 /**
- * Interactive jobs overtake a background job if they get a sequence first, or if they evict the job. A background job
- * that was overtaken this often gets the next free sequence.
+ * Interactive jobs overtake a background job if they get a KV-cache sequence first, or if they evict the job. A
+ * background job that was overtaken this often gets the next free sequence.
  */
 export const OVERTAKEN_MAX = 32;
 
-/** The generations that wait for a sequence: interactive ones first, each class in the order of arrival. */
+/** The generations that wait for a KV-cache sequence: interactive ones first, each class in the order of arrival. */
 export class WaitingQueue {
   readonly #interactive: Generation[] = [];
   readonly #background: Generation[] = [];
@@ -23,7 +23,7 @@ export class WaitingQueue {
     return this.#background[0];
   }
 
-  /** The generation that gets the next free sequence. */
+  /** The generation that gets the next free KV-cache sequence. */
   get next(): Generation | undefined {
     const background = this.nextBackground;
     if (background && background.overtakenCount >= OVERTAKEN_MAX) return background;

@@ -76,7 +76,7 @@ export function readAssertions(
 function readNumberAssertions(node: SchemaNode, raw: Raw, integer: boolean): NumberConstraints {
   let minimum = readNumber(node, raw, "minimum");
   let maximum = readNumber(node, raw, "maximum");
-  // In draft 4, exclusiveMinimum and exclusiveMaximum are booleans that refer to minimum and maximum.
+  // If exclusiveMinimum and exclusiveMaximum are booleans, as in draft 4, they make minimum and maximum exclusive.
   const openBelow = getOwn(raw, "exclusiveMinimum");
   const openAbove = getOwn(raw, "exclusiveMaximum");
   let exclusiveMinimum: number | undefined;
@@ -184,7 +184,7 @@ function readArrayFacet(
     );
   }
   if (Array.isArray(items)) {
-    // Up to draft 2019-09, a list in `items` had the meaning of `prefixItems`.
+    // A list in `items` has the meaning of `prefixItems`, as up to draft 2019-09.
     if (tuple)
       refuseKeyword(
         "items",

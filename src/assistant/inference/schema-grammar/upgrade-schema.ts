@@ -67,7 +67,8 @@ class SchemaUpgrader {
     }
     // The keyword is dropped if there is no `type`, because Ajv accepts OpenAPI's `nullable` only together with `type`.
     if (keyword === "nullable") return getOwn(raw, "type") === undefined ? [] : [[keyword, value]];
-    // In draft 4, exclusiveMinimum and exclusiveMaximum are booleans that refer to minimum and maximum.
+    // In draft 4, exclusiveMinimum and exclusiveMaximum are booleans. They are dropped, and a minimum or maximum that
+    // such a boolean makes exclusive is renamed.
     if (typeof value === "boolean" && /^exclusiveM(in|ax)imum$/.test(keyword)) return [];
     if (keyword === "minimum" && getOwn(raw, "exclusiveMinimum") === true) {
       return [["exclusiveMinimum", value]];

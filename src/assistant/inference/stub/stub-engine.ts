@@ -12,7 +12,7 @@ import { StubRunner } from "./stub-runner.ts";
 const CONTEXT_TOKENS = 8_192;
 const SEQUENCES = 8;
 const EMBEDDING_LENGTH = 256;
-/** The memory of one token: each sequence keeps its tokens as a list of numbers. */
+/** The memory of one token: each KV-cache sequence keeps its tokens as a list of numbers. */
 const BYTES_PER_TOKEN = 8;
 
 /** An engine for trials without a model. Its name, facts and answers say "stub"; it reads no file. */

@@ -25,7 +25,7 @@ export class StubRunner implements Runner {
   readonly contextTokens: number;
   readonly prefillTokensMax = 128;
   readonly #embeddingLength: number;
-  /** The tokens that each sequence holds. */
+  /** The tokens that each KV-cache sequence holds. */
   readonly #sequenceTokens: Token[][];
 
   constructor(options: StubRunnerOptions) {

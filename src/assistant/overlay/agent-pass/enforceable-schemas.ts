@@ -43,7 +43,7 @@ export class EnforceableSchemas {
           this.#remember(first.digest, false);
           open = this.#listUnknown(candidates);
         } else if (first) open = open.slice(0, Math.ceil(open.length / 2));
-        // Each schema can be enforced alone, but together they are too large.
+        // Each schema can be enforced alone, but together they are too large, so half of them are left out.
         else good = good.slice(0, Math.floor(good.length / 2));
       }
     }

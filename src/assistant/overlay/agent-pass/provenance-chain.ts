@@ -27,7 +27,7 @@ export class ProvenanceChain {
 
   /** Adds an app whose output the model has seen. The label is untrusted, like that of a sandboxed caller. */
   addApp(appId: string): void {
-    // An app id is ASCII and may be longer than a label may be; its beginning still identifies the app.
+    // An app id is ASCII and may be longer than a label may be, so it is cut; its beginning still identifies the app.
     this.#labels.add(`app:${appId}`.slice(0, LABEL_BYTES_MAX));
   }
 }

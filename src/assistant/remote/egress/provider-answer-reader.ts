@@ -61,7 +61,7 @@ export class ProviderAnswerReader {
   /** Reads a whole answer from one JSON document, which some providers send instead of a stream. */
   document(text: string): AnswerEvent[] {
     const document = parseJson(text, "it is not JSON", this.#errors);
-    // Some providers send an error as a list with one item.
+    // Some providers send an error as a list with one item, so the first item of a list is read.
     const events = this.#chunk(Array.isArray(document) ? document[0] : document);
     if (!this.#hasSaidAnything)
       throw this.#errors.malformedResponse("it is a document without choices");

@@ -86,7 +86,7 @@ export class MasterKey {
       let found = await source.probe(signal);
       if (found.state === "absent") continue;
       if (found.state === "empty" && !record && mayMake) found = await this.#createKey(source);
-      // A concurrent call has set the key meanwhile.
+      // If a concurrent call has set the key meanwhile, that key stays in use.
       if (this.#held) return;
       this.#applyFound(source, found, record);
       return;

@@ -12,7 +12,7 @@ export const BATCH_TOKENS = 128;
 export const SHORT_TEXT_TOKENS = 512;
 /** The longest text that a generating model embeds, if its context is that long. */
 export const GENERATOR_TEXT_TOKENS_MAX = 2048;
-/** The library rounds the context of each sequence up to a multiple of this number. */
+/** The library rounds the context of each KV-cache sequence up to a multiple of this number. */
 export const CONTEXT_MULTIPLE = 256;
 
 /** Keys and values have 16 bits each. Values of the recurrent state and intermediate results have 32 bits. */

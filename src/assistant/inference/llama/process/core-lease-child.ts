@@ -72,7 +72,7 @@ export class CoreLeaseChild implements CoreLease {
 
   #returnLease(): void {
     if (!this.#isGranted) return;
-    // `#isContested` keeps its value until the parent sends a change.
+    // `#isContested` is not reset here: it keeps its value until the parent sends a change.
     this.#isGranted = false;
     this.#send({ type: "release" });
   }

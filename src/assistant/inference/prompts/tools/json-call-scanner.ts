@@ -107,7 +107,8 @@ export class JsonCallScanner {
       if (typeof value === "string" && value !== "") this.#name = value;
       else this.#fail();
     } else if (isArgumentsKey(this.#key) && !this.#isStreamed()) {
-      // Some models write the arguments as a JSON string that contains the object.
+      // Some models write the arguments as a JSON string that contains the object, so the content of the string is
+      // used.
       this.#pendingArguments = typeof value === "string" ? value : this.#raw;
     }
   }
