@@ -83,7 +83,7 @@ describe("plain English", () => {
   });
 
   test("no text uses a banned wording (CONTRIBUTING.md, Language)", () => {
-    // The tests of the rules contain examples of all banned wordings.
+    // The tests of these rules are excluded, because they contain examples of all banned wordings.
     const others = texts.filter(({ path }) => !path.startsWith("test/unit/tidy/prose-rules"));
     expect(others.flatMap((file) => proseProblems(file))).toEqual([]);
   });

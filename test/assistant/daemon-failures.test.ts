@@ -198,7 +198,7 @@ describe("models that cannot be loaded", () => {
     ).rejects.toThrow(
       /insufficient_memory.*needs 0\.[0-9]+ GB.*a context of [0-9]+ tokens.*would fit/,
     );
-    // A smaller context makes the refused model fit.
+    // With a smaller context, the refused model fits into the memory.
     await daemon.control("POST", "/models/load", {
       id: "wide",
       path: wide,

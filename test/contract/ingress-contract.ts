@@ -14,7 +14,7 @@ export interface IngressHarness extends AsyncDisposable {
   /** Restarts Berth, and returns the ingress of the new Berth. */
   restart(): Promise<Ingress>;
   now(): number;
-  /** Lets at least this time pass. */
+  /** Lets at least `ms` milliseconds pass. */
   pass(ms: number): Promise<void>;
 }
 

@@ -53,7 +53,7 @@ describe("the built command line on a real bus", () => {
     expect(parked.code).toBe(6);
     expect(JSON.parse(parked.stdout)).toMatchObject({ call_id: 1, status: "parked" });
     expect(parked.stderr).toContain('Title  "Milk"');
-    // A call without a terminal has no provenance.
+    // A call without a terminal has no provenance, which is shown as unknown.
     expect(parked.stderr).toContain("Because of:  unknown");
 
     const confirmed = await berth(["confirm", "1", "--yes"]);

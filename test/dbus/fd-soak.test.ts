@@ -112,7 +112,7 @@ test(
     );
     const inodes = fds.map((fd) => fstatSync(fd).ino);
     const [left, right] = await socketPeers();
-    // Other tests of this process may close descriptors meanwhile.
+    // Other tests of this process may close descriptors meanwhile, so fewer may be open at the end.
     const openBefore = openDescriptors();
     const countOpenFiles = () => openedBy("self").filter((name) => name.startsWith(dir)).length;
     const received = [receiveAll(left, inodes), receiveAll(right, inodes)];

@@ -242,7 +242,7 @@ test("a client that reads nothing does not delay others", async () => {
       return ["x".repeat(1 << 20)];
     },
   });
-  // A client that completes Hello, requests 100 MiB, and never reads again.
+  // This client completes Hello, requests 100 MiB, and never reads again.
   const [path = ""] = parseSocketPaths(harness.bus.address);
   const socket = connect({ path });
   socket.on("error", () => {});

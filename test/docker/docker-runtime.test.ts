@@ -229,7 +229,7 @@ describe("probes on Docker", () => {
     await expect
       .poll(() => runtime.probe(id, target, 1_000, signal))
       .toMatchObject({ healthy: true });
-    // The kernel still accepts connections for a stopped process.
+    // The kernel still accepts connections for a stopped process, but no response arrives.
     await runtime.exec(id, ["busybox", "killall", "-STOP", "httpd"], 5_000, signal);
     expect(await runtime.probe(id, target, 300, signal)).toEqual({
       healthy: false,

@@ -109,7 +109,7 @@ test("the template miniflux starts after its database, and logs in to it with th
   expect(JSON.stringify(shown)).not.toContain(value);
 });
 
-/** Starts the store, the reconcilers and the engine as the program does, without its APIs. */
+/** Starts a store and reconcilers on the tests' engine, as the program does, but without its APIs. */
 async function startBerth() {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-templates-"));
   const store = openStore({ dataDir, clock: systemClock });

@@ -251,7 +251,7 @@ test("a specs folder with files at the start is applied before the first ready l
   const one = await berth.waitForAppReady("one");
   const two = await berth.waitForAppReady("two");
   expect(startedAt(two)).toBeLessThan(startedAt(one));
-  // Apps of one instance reach other apps by name.
+  // An app reaches the other apps of its instance by their names.
   const container = await berth.container("one");
   const exec = await container.exec({
     Cmd: ["wget", "-q", "-O", "-", "http://two:8080/"],

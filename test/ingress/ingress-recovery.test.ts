@@ -65,7 +65,7 @@ const all = ["one", "one"];
 
 const isGone = (pid: number): boolean => {
   try {
-    // A zombie process still exists, without a command line.
+    // A zombie process still has an entry in /proc, but without a command line.
     return readFileSync(`/proc/${pid}/cmdline`, "utf8") === "";
   } catch {
     return true;

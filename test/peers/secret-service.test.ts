@@ -130,7 +130,7 @@ describe("a key in the desktop's keyring", () => {
     expect(await harness.vault.get(openrouter)).toEqual(key);
     expect(harness.vault.protection()).toEqual(ready);
     await keyring.lock();
-    // The key stays in memory until the daemon exits.
+    // The daemon keeps the key in memory until it exits, so it works although the keyring is locked again.
     expect(await harness.vault.get(openrouter)).toEqual(key);
     expect(existsSync(join(harness.dir, "vault-key"))).toBe(false);
   });

@@ -204,7 +204,7 @@ it("the adapter retains no memory of closed connections", async () => {
   const round = async () => {
     await harness.call(APP, "echo");
     app.disconnect();
-    // expect.poll would retain memory for each of its calls.
+    // The test waits in a loop, because expect.poll would retain memory for each of its calls.
     while (harness.apps.isConnected(APP)) await nextTurn();
     app.received.length = 0;
   };
@@ -230,7 +230,7 @@ it("the adapter retains no memory of lines that exceed the limit", async () => {
   heapUsed();
   const before = process.memoryUsage().arrayBuffers;
   for (let done = 0; done < 20; done += 1) expect(await fail()).toBe("result_too_large");
-  // The memory of unreachable buffers is released with a delay.
+  // Node.js releases the memory of unreachable buffers with a delay, so the test polls.
   const kept = () => {
     heapUsed();
     return process.memoryUsage().arrayBuffers - before;

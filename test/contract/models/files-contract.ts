@@ -7,7 +7,7 @@ export interface FilesHarness extends AsyncDisposable {
   readonly files: ModelFiles;
   /** Returns a model that can be downloaded. Models with different names have different contents. */
   model(name: string): Promise<ResolvedModel>;
-  /** Makes the next download break off. */
+  /** Cuts the connection in the middle of the next download. */
   cutNext(): void;
   /** Makes the next download return different content. */
   lieNext(): void;

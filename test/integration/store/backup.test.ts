@@ -131,7 +131,7 @@ describe("backup and restore", () => {
 
   it("a backup is consistent during concurrent writes", async () => {
     const { store } = open();
-    // The database has some 600 pages, of which SQLite copies 100 in each turn of the event loop.
+    // SQLite copies 100 of some 600 pages in each turn of the event loop, so writes happen during the backup.
     const annotations = { note: "x".repeat(20_000) };
     for (let index = 0; index < 120; index += 1) put(store, `before-${index}`, "i", annotations);
     const file = join(temporaryFolder("backup"), "berth.backup");
@@ -280,8 +280,8 @@ describe("restore of an unusable file", () => {
   });
 });
 
-describe("backup to an unusable path", () => {
-  it("is refused, and leaves no files", async () => {
+describe("a backup of the store", () => {
+  it("to an unusable path is refused, and leaves no files", async () => {
     const { store, dataDir } = open();
     const folder = temporaryFolder("backup");
     await expect(store.backup(join(folder, "missing", "x"))).rejects.toMatchObject({
@@ -295,7 +295,7 @@ describe("backup to an unusable path", () => {
     expect(readdirSync(folder)).toEqual(["taken"]);
   });
 
-  it("closing the store waits for a running backup", async () => {
+  it("is completed before the store is closed", async () => {
     const { store } = open();
     for (let index = 0; index < 50; index += 1) put(store, `app-${index}`);
     const file = join(temporaryFolder("backup"), "berth.backup");

@@ -200,7 +200,7 @@ async function open(path: string): Promise<{
   await new Promise((resolve) => socket.once("connect", resolve));
   let text = "";
   socket.on("data", (chunk) => {
-    // Chunked encoding puts the length of each chunk on a line of its own.
+    // Chunked encoding puts the length of each chunk on a line of its own, which is removed here.
     text += chunk.toString().replaceAll(/\r\n[0-9a-f]*(\r\n)?/g, "\n");
   });
   socket.on("error", () => {});

@@ -21,7 +21,7 @@ describe("--model", () => {
     ["./B.GGUF", "B", "B.GGUF"],
     ["chat=a.gguf", "chat", "a.gguf"],
     ["hub/org/chat=./a.gguf", "hub/org/chat", "a.gguf"],
-    // Ollama names a model file by its digest, without an extension.
+    // A model file of Ollama is named by its digest and has no extension.
     ["sha256-12ab", "sha256-12ab", "sha256-12ab"],
     ["llama=sha256-12ab", "llama", "sha256-12ab"],
   ])("%s is accepted as a file", (text, id, file) => {

@@ -50,7 +50,7 @@ function filesBelow(folder: string, ending: string): string[] {
 function commandsIn(text: string): string[] {
   const inline = [...text.matchAll(/`(berth [a-z][^`\n]*)`/g)];
   const inLines = [...text.matchAll(/^(?:\$ |# .*: )?(berth [a-z][^\n]*?)(?:\s+#.*)?$/gm)];
-  // Lines of program output begin with the name `berth` too.
+  // Lines of program output, such as `berth ready ...`, are not commands.
   return [...inline, ...inLines]
     .map((match) => match[1] ?? "")
     .filter((command) => !/^berth (ready|is)\b/.test(command));

@@ -13,7 +13,7 @@ describe("the aliases of a Model", () => {
     expect(aliases("/srv/x.gguf")).toEqual([]);
   });
 
-  // The hub allows repository names such as `_org/x`, which the assistant refuses as names of models.
+  // The hub allows names such as `_org/x`; the assistant refuses them as names of models, so they are no aliases.
   test.each(["_org/x", "org/_x", "o_r.g-1/x.y_z"])(
     "are names that the assistant accepts: %s",
     async (source) => {

@@ -168,7 +168,7 @@ describe("one bit", () => {
             const all = rows.safeIntegers().all();
             const from = all[anyRow % all.length] ?? 0n;
             const to = from ^ (1n << BigInt(bit));
-            // The database itself refuses two rows with the same number.
+            // A number that another row has is not tried, because the database itself refuses it.
             if (!all.includes(to)) change = [from, to];
           });
           if (!change) return;
@@ -355,7 +355,7 @@ describe("a history that was rewritten with all its hashes", () => {
       status: "rolled_back",
       reason: expect.stringMatching(/^forked/),
     });
-    // A checkpoint from before the forged entry still matches.
+    // A checkpoint from before the forged entry matches, so only the removed checkpoint file is reported.
     rmSync(join(dir, "ledger/checkpoint"));
     expect(verifyLedgerAt(dir, [early.note]).reason).toMatch(/missing/);
   });

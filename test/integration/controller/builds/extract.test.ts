@@ -349,7 +349,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
   });
 
   test("if it claims to be small and unpacks to 10 GB, long before all of it is unpacked", async () => {
-    // Zeros follow the end of the archive, and no header announces them.
+    // 10 GB of zeros follow the end of the archive, so no header announces the size.
     const start = gzipSync(rawTar([{ name: "a", content: "a" }]));
     const zeros = gzipSync(Buffer.alloc(64 * 2 ** 20), { level: 1 });
     const parts = Array.from({ length: 160 }, () => zeros);

@@ -9,7 +9,7 @@ import {
   signNote,
 } from "../../../../src/assistant/ledger/signed-note.ts";
 
-/** The published example of Go's package note. Ed25519 signatures are deterministic. */
+/** The published example of Go's package note. An Ed25519 signature is always the same for a key and a text. */
 const example = {
   signer: "PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz",
   verifier: "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW",

@@ -36,7 +36,7 @@ test("a spec gives the same container settings as in earlier versions with the s
     loopbackPort: () => 20_000,
   });
   expect(containers[0]).toMatchObject({
-    // The container's name contains the hash of all other settings.
+    // The name contains the hash of all other settings, so an equal name means that they are equal.
     name: "berth-0123abcd-web-63f5dcbf-0",
     publish: [
       { containerPort: 8080, protocol: "tcp", hostAddress: "127.0.0.1", hostPort: 20_000 },

@@ -159,7 +159,7 @@ describe("a failed upload", () => {
   });
 
   test("to a full disk leaves no file", async () => {
-    // Every write to /dev/full fails with ENOSPC.
+    // Every write to /dev/full fails with ENOSPC, as on a full disk.
     const file = await import("node:fs/promises").then(({ open }) => open("/dev/full", "w"));
     const failure = await file.write("x").catch((error: unknown) => error);
     await file.close();

@@ -121,7 +121,7 @@ test("a model that is being loaded uses memory, and so do other pinned models", 
   const creationTimestamp = "2031-01-01T00:00:00.000Z";
   const younger = { ...two, metadata: { ...two.metadata, creationTimestamp } };
   expect(await verdict([younger], [])).toBe("fits");
-  // A model that is already loaded stays loaded.
+  // A model that is already being loaded keeps its memory, although the other one is older.
   expect(await verdict([younger], [coming])).toBe("refused");
   const theirs = assistantModel("theirs", { state: "resident", memoryBytes: 501 });
   expect(await verdict([], [{ ...theirs, pinned: true }])).toBe("refused");

@@ -27,7 +27,7 @@ describe("the check of a call before the user is asked", () => {
 
   it("prevents the prompt if the connected app has another definition of the tool", async () => {
     const harness = await AgentHarness.open();
-    // A first call opens the connection to the app.
+    // The first call opens the connection to the app, from which the check gets the definition later.
     expect((await harness.request("list", {})).disposition).toBe("executed");
     const create = harness.app.tools.find(({ name }) => name === "create");
     if (!create) throw new Error("the notes app has no such tool");

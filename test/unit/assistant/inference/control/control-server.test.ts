@@ -102,7 +102,7 @@ test("many loads over one connection leave no listeners on the connection", asyn
   try {
     for (let at = 0; at < 15; at++)
       expect((await call(file, "/models/load", { id: "a" }, agent)).status).toBe(200);
-    // Node.js emits warnings in a later turn of the event loop.
+    // Node.js emits warnings in a later turn of the event loop, for which the test waits.
     await new Promise((resolve) => setImmediate(resolve));
   } finally {
     process.off("warning", onWarning);
