@@ -16,7 +16,7 @@ export interface BareRun {
 }
 
 export interface BareResult {
-  /** The tokens per second of all streams together, from the first step to the last. */
+  /** The tokens per second of all streams together, from the first decoding step to the last. */
   readonly tokensPerSecond: number;
   /** The time to the first token of the first stream, in milliseconds. */
   readonly firstTokenMs: number;

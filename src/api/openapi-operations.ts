@@ -90,7 +90,7 @@ function textSchema(type: string, dataSchema: string | undefined): JsonObject {
   return type === "text/event-stream" ? eventSchema(dataSchema) : { type: "string" };
 }
 
-/** The schema of one event of a stream, as OpenAPI 3.2 describes it and tools read it today. */
+/** Returns the schema of one event of a stream, in the form of OpenAPI 3.2, which tools already read. */
 function eventSchema(dataSchema: string | undefined): JsonObject {
   const contentSchema = dataSchema && { $ref: `#/components/schemas/${dataSchema}` };
   return {

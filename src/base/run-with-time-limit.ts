@@ -1,8 +1,8 @@
 import { createContext, Script } from "node:vm";
 
 /**
- * Runs synchronous code and stops it after the time limit. The code contains a text of an untrusted author that may run
- * forever, such as a chat template or a regular expression. Throws the errors of `run`, and TimeLimitError.
+ * Runs synchronous code and stops it after the time limit. The code runs a text of an untrusted author, such as a chat
+ * template or a regular expression, which could run forever. Throws the errors of `run`, and TimeLimitError.
  */
 export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
   let outcome: { readonly value: T } | { readonly error: unknown } | undefined;

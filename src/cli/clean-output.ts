@@ -55,7 +55,7 @@ export function cleanLogLine(line: string): string {
   return cleaned.includes("\u001b[") ? `${cleaned}\u001b[0m` : cleaned;
 }
 
-/** Returns true if the text contains characters that `cleanText` may escape. */
+/** Returns true if the text contains characters that `cleanText` escapes when the output is not a terminal. */
 export function hasUnsafeCharacters(text: string): boolean {
   return unsafe.test(text);
 }

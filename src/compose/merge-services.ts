@@ -42,7 +42,7 @@ export function mergeServices(base: Mapping, over: Mapping): Mapping {
   return mergeMappings(base, over, "");
 }
 
-/** Merges mappings by key, like `mergeServices`, for a path within a service or another section. */
+/** Merges mappings by key, as `mergeServices` does, for a path within a service or another section. */
 export function mergeMappings(base: Mapping, over: Mapping, place: ServicePath): Mapping {
   const entries = new Map(base.entries);
   for (const entry of over.entries.values()) {

@@ -130,7 +130,7 @@ function describeMount(mount: MountSpec): string {
   return JSON.stringify([mount.type, source, cleanPath(mount.path), mount.readOnly]);
 }
 
-/** Engines remove the slash at the end of a path, and use the root if there is none. */
+/** Returns a path as engines report it: without a slash at its end, and `/` for an empty path. */
 const cleanPath = (path: string) => posix.resolve("/", path);
 
 const areEqual = (a: readonly string[], b: readonly string[]) =>

@@ -16,7 +16,7 @@ export function parseImageReference(reference: string): ImageReference {
   };
 }
 
-/** True if the reference means whatever is newest: it has the tag `latest`, or neither a tag nor a digest. */
+/** True if the reference has the tag `latest`, or neither a tag nor a digest, so that it means the newest image. */
 export function isMovingReference(reference: string): boolean {
   const { tag, digest } = parseImageReference(reference);
   return digest === null && (tag ?? "latest") === "latest";

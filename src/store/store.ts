@@ -293,7 +293,7 @@ export interface RevisionLog {
   /** Returns the revisions of an app, newest first. */
   list(app: string): Revision[];
   get(app: string, number: number): Revision | undefined;
-  /** Returns the names of the apps of which a kept revision may mount a path of the machine, without reading others. */
+  /** Returns the apps of which a kept revision may mount a path of the machine, without reading other revisions. */
   listAppsWithHostPaths(): ReadonlySet<string>;
 }
 

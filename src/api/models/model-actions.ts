@@ -120,7 +120,10 @@ function chooseStartTime({ store, clock }: ApiContext): string {
 /** The latest start time of a model. Timestamps can be compared as texts only if years have four digits. */
 const TIME_MAX_MS = Date.UTC(10_000, 0) - 1;
 
-/** Creates a merge of the given fields into a Model. Fields that spec files own are changed only with `force`. */
+/**
+ * Creates the intent of a write that merges the given fields into a Model. Fields that spec files own are changed only
+ * with `force`.
+ */
 export function createMergeIntent(
   request: FastifyRequest,
   model: Resource<"Model">,

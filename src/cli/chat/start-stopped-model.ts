@@ -10,9 +10,9 @@ import { canPrompt, confirm } from "../prompt.ts";
 const LOOKUP_TIMEOUT_MS = 2_000;
 
 /**
- * Starts a model of the server that is not in memory, if the user confirms it at the terminal. Returns the name under
- * which the assistant serves the model. Without a terminal it throws BerthError `wrong_state` with a hint. Returns
- * undefined if the server does not know the model, or if there is no server.
+ * Starts a stopped model of the server, if the user confirms it at the terminal. Returns the name under which the
+ * assistant serves the model. Without a terminal it throws BerthError `wrong_state` with a hint. Returns undefined if
+ * the server does not know the model, or if there is no server.
  */
 export async function startStoppedModel(cli: Cli, word: string): Promise<string | undefined> {
   const found = await findOnServer(cli, word);

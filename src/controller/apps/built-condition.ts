@@ -1,8 +1,8 @@
 import type { AppFindings, SetCondition } from "./app-findings.ts";
 
 /**
- * Sets the Built condition, which says if the image of the spec's own source exists. Until it does, an older version
- * may run.
+ * Sets the Built condition, which says if the image of the spec's own source exists. Until the image exists, an older
+ * version may run.
  */
 export function setBuiltCondition(findings: AppFindings, set: SetCondition): void {
   const { resource, held, build, ownImage } = findings;

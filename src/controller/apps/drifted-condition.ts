@@ -41,7 +41,7 @@ export function findForeignSettings({ containers, desired }: DriftFindings): Rea
 
 /**
  * Returns the settings in which a container of an earlier version differs from its revision. Berth does not correct
- * it, because the desired version replaces it.
+ * these settings, because the desired version replaces the container.
  */
 function findForeignOldSettings({ foreignOld, resource }: DriftFindings): Reason | null {
   const [foreign] = foreignOld;

@@ -109,7 +109,7 @@ async function resolveDryRun(
   );
 }
 
-/** Plans a dry run. After a pull or a build, it also plans the operations that become possible then. */
+/** Plans the operations for a dry run, including those that become possible after a pull or a build. */
 async function planDryRun(context: ReconcilerContext, observed: ObservedRun, signal: AbortSignal) {
   const { store, clock, firstSeenTimes } = context;
   const { desired } = observed;

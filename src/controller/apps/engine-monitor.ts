@@ -59,7 +59,8 @@ export class EngineMonitor {
   }
 
   /**
-   * Records the containers that a reconcile has observed, so that the next sweep reports only differences from them.
+   * Records the containers that a reconcile has observed, so that the next full listing reports only differences from
+   * them.
    */
   recordObservation(app: string, containers: readonly ObservedContainer[]): void {
     this.#fingerprints.set(app, fingerprint(containers));

@@ -4,7 +4,9 @@ import * as labels from "../labels.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import type { PlannedRun } from "./run-state.ts";
 
-/** The time before the deletion of an App in which a new App counts as its possible successor under a new name. */
+/**
+ * If an App was created at most this long before another one is deleted, it may be the deleted App under a new name.
+ */
 const RENAME_MS = 60_000;
 
 type Context = Pick<ReconcilerContext, "store" | "runtime">;

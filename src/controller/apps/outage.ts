@@ -15,8 +15,8 @@ export function describeOutage({ code, message, hint }: BerthError): Reason {
 }
 
 /**
- * Returns the Stalled reason for a run that ended because of a full disk or a refused mount; undefined for other
- * errors.
+ * Returns the Stalled reason for a reconcile run that ended because of a full disk or a refused mount; undefined for
+ * other errors.
  */
 export function describeBlockedRun(error: unknown): Reason | undefined {
   const isBlocked =

@@ -14,8 +14,8 @@ const STEADY_FOR_MS = 5_000;
 /** The interval between probes of a slow start, as a part of the time since the start began. */
 const LATE_PART = 1 / 20;
 /**
- * LATE_PART for a probe that runs a command. The command costs a process in the container and two calls of the engine,
- * so it is run less often.
+ * The value that replaces LATE_PART for a probe that runs a command. The command costs a process in the container and
+ * two calls of the engine, so it is run less often.
  */
 const LATE_PART_OF_COMMAND = 1 / 2;
 /**

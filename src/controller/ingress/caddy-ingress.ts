@@ -264,7 +264,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
 
   /**
    * Publishes refusals that are known without asking Caddy. An App that Caddy still serves keeps its verdict until
-   * Caddy has ended that.
+   * Caddy has stopped serving it.
    */
   #publishRefusals(refusals: ReadonlyMap<string, { reason: string; message: string }>): void {
     const before = [...this.#verdicts].filter(([app]) => this.#apps.has(app));

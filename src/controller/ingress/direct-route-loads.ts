@@ -45,8 +45,8 @@ export class DirectRouteLoads {
   }
 
   /**
-   * Chooses the direct routes for a load. The routes of the configuration that is loaded now stay valid until `confirm`
-   * is called.
+   * Chooses the direct routes for the next load of the configuration. The routes of the configuration that is loaded
+   * now stay valid until `confirm` is called.
    */
   async prepare(sites: readonly Site[]): Promise<void> {
     const set = await proposeDirectRoutes(sites, (app) => this.#findSlots(app));

@@ -23,7 +23,8 @@ export async function ingressPaths(dataDir: string): Promise<IngressPaths> {
 }
 
 /**
- * Returns the path of a socket in the folder. If that path is too long, returns a short path that is always the same.
+ * Returns the path of a socket in the folder. If that path is too long, returns a short path, which is always the same
+ * for this folder.
  */
 async function socketPath(folder: string): Promise<string> {
   const usual = join(folder, "admin.sock");

@@ -1,8 +1,8 @@
 import protobuf from "protobufjs/minimal.js";
 
 /**
- * The parts of BuildKit's progress messages that Berth uses. Each message repeats the known state of the vertices
- * that changed; times are reduced to flags.
+ * The parts of BuildKit's progress messages that Berth uses. Each message repeats the known state of the vertices that
+ * changed. Of a time, only its presence is read.
  * https://github.com/moby/buildkit/blob/master/api/services/control/control.proto
  */
 export interface BuildTrace {

@@ -32,7 +32,7 @@ interface NamedNetwork {
   readonly gateway: string | undefined;
 }
 
-/** Returns the networks of this name, oldest first, so that concurrent callers keep the same one. */
+/** Returns the networks with this name, oldest first, so that concurrent callers keep the same one. */
 export async function findNetworks(
   connection: DockerConnection,
   name: string,

@@ -52,7 +52,7 @@ export const ResourceList = Type.Object(
 );
 export type ResourceList = Static<typeof ResourceList>;
 
-/** Manifests are validated like in `berth validate`, so that all issues are reported together. */
+/** Manifests are validated as in `berth validate`, so that all issues are reported together. */
 const AnyManifest = Type.Unsafe<Manifest>({ "x-component": "Manifest" });
 
 export const ApplyBody = Type.Object(

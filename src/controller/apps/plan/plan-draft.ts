@@ -30,7 +30,7 @@ export class PlanDraft {
   }
 
   /**
-   * Adds the creation of the network before an operation that needs it, once in a plan. The network may be missing,
+   * Plans the creation of the network before an operation that needs it, once in a plan. The network may be missing,
    * because a prune of the engine removes a network on which no container runs.
    */
   ensureNetwork(): void {

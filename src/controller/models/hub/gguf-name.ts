@@ -63,7 +63,10 @@ export function canonicalQuantization(text: string): string {
   return text.toUpperCase().replace(/^FP(16|32)$/, "F$1");
 }
 
-/** Uses the last match, because an earlier one may be part of the model's name. */
+/**
+ * Returns the quantization in a name; null if there is none. Uses the last match, because an earlier one may be part of
+ * the model's name.
+ */
 function parseQuantization(text: string): string | null {
   const last = text.match(QUANTIZATION)?.at(-1);
   return last === undefined ? null : canonicalQuantization(last);

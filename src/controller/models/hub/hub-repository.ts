@@ -145,7 +145,10 @@ async function fetchFileFacts(
   };
 }
 
-/** Applies the digest of the spec. If the hub reports another digest, throws before anything is downloaded. */
+/**
+ * Sets the digest of the spec as the file's expected digest. If the hub reports another digest, throws before anything
+ * is downloaded.
+ */
 function withExpectedDigest(
   file: ResolvedFile,
   sha256: string | undefined,
