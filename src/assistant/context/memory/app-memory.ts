@@ -195,7 +195,9 @@ export class AppMemory implements Memory, AsyncDisposable {
     }
   }
 
-  /** Computes the name of the item and the new usage of the app. Throws if the item cannot be stored. */
+  /**
+   * Computes the name of the item in the database and the new usage of the app. Throws if the item cannot be stored.
+   */
   #planWrite({ file, keys }: OpenFiles, app: string, key: string, bytes: number) {
     const before = file.readUsage(app);
     const newSecret = before ? undefined : randomBytes(SECRET_BYTES);

@@ -54,7 +54,7 @@ export class AdaptedBody {
     return Buffer.byteLength(this.#text);
   }
 
-  /** Adapts the body to a provider's error. Returns true if the body has changed, so that a retry may succeed. */
+  /** Adapts the body to a provider's error. Returns true if the body has changed; a retry may then succeed. */
   tryAdapt(error: unknown): boolean {
     if (!(error instanceof AssistantError) || error.code !== "invalid_request") return false;
     const found = adaptations.find(

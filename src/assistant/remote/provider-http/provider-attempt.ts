@@ -17,8 +17,8 @@ import { ProviderExchange, type ResponseHead } from "./provider-exchange.ts";
 const REFUSAL_BYTES_MAX = 65_536;
 const REFUSAL_MS_MAX = 5_000;
 /**
- * A request whose reused connection closes within this time after sending is sent again. Later the server may have read
- * the request, so it is not sent again.
+ * A request whose reused connection closes within this time after sending is sent again. After this time the server may
+ * have read the request, so it is not sent again.
  */
 const LOST_MS_MAX = 1_000;
 

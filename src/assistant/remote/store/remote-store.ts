@@ -45,7 +45,7 @@ const migrations: readonly Migration[] = [
 interface LastUse {
   lastMs: number;
   isWritten: boolean;
-  /** The time of this process's last attempt to write the entry; undefined if there was none. */
+  /** The time of this process's last attempt to write the provider's last use; undefined if there was none. */
   triedMs: number | undefined;
 }
 
@@ -149,7 +149,7 @@ export class RemoteStore implements Disposable {
    */
   noteUsed(providerId: string, nowMs: number): void {
     const { triedMs } = this.#lastUses.get(providerId) ?? {};
-    // The difference is absolute, so that the entry is also written after the clock was set back.
+    // The difference of the times is absolute, so that the last use is also written after the clock was set back.
     const isDue = triedMs === undefined || Math.abs(nowMs - triedMs) >= LAST_USE_WRITE_INTERVAL_MS;
     const used = { lastMs: nowMs, isWritten: false, triedMs: isDue ? nowMs : triedMs };
     this.#lastUses.set(providerId, used);

@@ -130,7 +130,7 @@ export class SourceFollower {
       resolved.rules.clearCache();
       resolved.watches.resetIncomplete();
     }
-    // If the source's real path has changed, a scan of single paths is not enough.
+    // If the source's real path has changed, a scan of single paths is not enough, so the whole source is scanned.
     const needsFullScan = isWhole || resolved !== this.#resolved;
     this.#resolved = resolved;
     const { documents, apply, flush } = this.#dependencies;

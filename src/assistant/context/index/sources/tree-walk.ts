@@ -11,7 +11,7 @@ export interface WalkedFile extends FileStat {
 
 export interface WalkedTree {
   readonly files: readonly WalkedFile[];
-  /** Paths of folders that could not be read, so that it is unknown which files they contain. */
+  /** Paths of folders that could not be read; it is unknown which files they contain. */
   readonly unreadable: readonly string[];
 }
 

@@ -49,7 +49,7 @@ export class EngineProcess implements AsyncDisposable {
     const isSource = import.meta.url.endsWith(".ts");
     const entry = new URL(isSource ? "./child.ts" : "./child.js", import.meta.url);
     this.#child = fork(fileURLToPath(entry), [], {
-      // Under the tests and tsx the entry is TypeScript, so the process needs tsx too.
+      // Under the tests and tsx the entry point of the model's process is TypeScript, so the process needs tsx too.
       execArgv: isSource ? ["--import", import.meta.resolve("tsx")] : [],
       // The process gets none of the daemon's environment, which may contain secrets.
       env: { UV_THREADPOOL_SIZE: String(workers) },
