@@ -68,8 +68,9 @@ async function ensureSystemPackages() {
     ["gnome-keyring-daemon", "gnome-keyring"],
     ["python3", "python3"],
   ];
-  // The tests of the project `peers` build a newer Caddy, which needs these packages.
-  if (process.argv.includes("peers")) needed.push(["go", "golang-go"]);
+  // The tests of the project `peers` build a newer Caddy, and one of them gives two Caddys a network each.
+  if (process.argv.includes("peers"))
+    needed.push(["go", "golang-go"], ["curl", "curl"], ["ip", "iproute2"]);
   if (!process.env.BERTH_TEST_DOCKER_HOST)
     needed.push(["dockerd", "docker.io"], ["ip", "iproute2"], ["iptables", "iptables"]);
   const missing = needed.filter(([program]) => !which(program)).map(([, name]) => name);
