@@ -125,7 +125,7 @@ it("the list of tools is requested once for all concurrent callers", async () =>
   expect(app.methods.filter((name) => name === "tools/list")).toHaveLength(1);
 });
 
-it("one caller's abort does not affect another", async () => {
+it("the abort of one caller does not affect another caller of the same app", async () => {
   await open();
   await harness.startRawApp(APP);
   const address = { appId: APP, isActivatable: false };

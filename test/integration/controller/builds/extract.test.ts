@@ -382,7 +382,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
   });
 });
 
-test("an abort leaves no files, and is not reported as a failure of the archive", async () => {
+test("the abort of an extraction leaves no files, and is not reported as a failure of the archive", async () => {
   const entries = Array.from({ length: 500 }, (_, at) => ({ name: `f${at}`, content: "x" }));
   await writeFile(file, rawTar(entries));
   await expect(extractArchive(file, dir, limits, AbortSignal.abort())).rejects.toMatchObject({
@@ -403,7 +403,7 @@ test("an abort leaves no files, and is not reported as a failure of the archive"
   expect(await readdir(home)).toEqual(["archive"]);
 });
 
-test("a folder that is not empty is left unchanged", async () => {
+test("no archive is extracted into a folder that is not empty", async () => {
   await mkdir(dir);
   await writeFile(join(dir, "mine"), "");
   await expect(extract([{ name: "a" }])).rejects.toMatchObject({ code: "internal" });

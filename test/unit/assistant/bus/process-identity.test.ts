@@ -72,7 +72,7 @@ describe("the identity of a process", () => {
     expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
   });
 
-  test("with a link instead of the sandbox description is that of a sandbox, and the link is not followed", async () => {
+  test("whose file .flatpak-info is a link is that of a sandbox, and the link is not followed", async () => {
     await writeFile(path.join(root, "forged"), "[Application]\nname=org.other.App\n");
     await symlink(path.join(root, "forged"), path.join(dir(), "root", ".flatpak-info"));
     const app = { id: "org.evil.App", kind: "flatpak" };
@@ -81,7 +81,7 @@ describe("the identity of a process", () => {
     expect(await identifyProcessApp(files, 42, "")).toEqual({ id: "flatpak", kind: "flatpak" });
   });
 
-  test("with a folder instead of the sandbox description is that of a hidden sandbox", async () => {
+  test("whose file .flatpak-info is a folder is that of a sandbox without an app name", async () => {
     await mkdir(path.join(dir(), "root", ".flatpak-info"));
     expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
   });

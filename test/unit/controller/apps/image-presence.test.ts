@@ -6,7 +6,7 @@ import { FakeEngine } from "../../../support/fake-engine.ts";
 import { FakeRuntime } from "../../../support/fake-runtime.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
-test("the engine's answer about an image is cached only during one run", async () => {
+test("the engine's answer about the presence of an image is cached for less than three seconds", async () => {
   const clock = new VirtualClock();
   const engine = new FakeEngine(clock, {});
   engine.setImage("web:1", {});

@@ -100,7 +100,7 @@ function text(value: string): Expression {
   return { kind: "literal", text: value };
 }
 
-test("a layout combines the grammars of several schemas", async () => {
+test("compileLayout combines the grammars of several schemas into one grammar", async () => {
   const { gbnf, example } = await compiler.compileLayout(
     {
       root: {

@@ -27,7 +27,7 @@ describe.each([
   const raw = (bytes: string, afterwards: "end" | "cut" | "hang" = "hang") =>
     harness.provider.next({ type: "raw", bytes, afterwards });
 
-  it("answers are received piece by piece after a valid request", async () => {
+  it("a provider's answers are received piece by piece after a valid request", async () => {
     const answer = await harness.open({ body: createChatBody("two words", { stream: true }) });
     const text = await readText(answer);
 
@@ -44,7 +44,7 @@ describe.each([
     });
   });
 
-  it("answers are received for a request with neither key nor body", async () => {
+  it("a provider's answers are received for a request with neither key nor body", async () => {
     const answer = await harness.open({ method: "GET", path: "/models", bearer: undefined });
 
     expect(answer.contentType).toBe("application/json");
@@ -55,7 +55,7 @@ describe.each([
     expect(asked?.headers["content-type"]).toBeUndefined();
   });
 
-  it("answers keep characters whole however the body is split into chunks", async () => {
+  it("a provider's answers keep characters whole however the body is split into chunks", async () => {
     const body = Buffer.from("data: ä€😀\n\n");
     const chunks = [...body].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join("");
     const head = "HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked";
@@ -68,7 +68,7 @@ describe.each([
     expect(await harness.text()).toBe("data: ä€😀\n\n");
   });
 
-  it("an answer may have no body", async () => {
+  it("a provider's answer may have no body", async () => {
     harness.provider.next({ type: "status", status: 204 });
     const answer = await harness.open();
 
@@ -76,7 +76,7 @@ describe.each([
     expect(await readText(answer)).toBe("");
   });
 
-  it("an answer may follow informational responses, which are skipped", async () => {
+  it("a provider's answer may follow informational responses, which are skipped", async () => {
     raw(
       "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" +
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi",
@@ -85,7 +85,7 @@ describe.each([
     expect(await harness.text()).toBe("hi");
   });
 
-  it("an answer may end when its connection ends", async () => {
+  it("a provider's answer may end when its connection ends", async () => {
     raw("HTTP/1.1 200 OK\r\ncontent-type: Application/JSON; charset=x\r\n\r\n{}", "end");
     const answer = await harness.open();
 
@@ -121,7 +121,7 @@ describe.each([
     ["status 600", "HTTP/1.1 600 What\r\nconnection: close\r\ncontent-length: 0\r\n\r\n", "hang"],
     ["status 304", "HTTP/1.1 304 Not Modified\r\nconnection: close\r\n\r\n", "hang"],
   ] as const)(
-    "an answer is rejected if it is not valid HTTP: %s",
+    "a provider's answer is rejected if it is not valid HTTP: %s",
     async (_name, bytes, afterwards) => {
       raw(bytes, afterwards);
 
@@ -147,7 +147,7 @@ describe.each([
     ["fewer bytes than its length", "content-length: 10\r\n\r\nhi", "end", "cut_off"],
     ["a reset", "content-length: 10\r\n\r\nhi", "cut", "cut_off"],
   ] as const)(
-    "an answer is rejected while its body is read, with %s",
+    "a provider's answer is rejected while its body is read, with %s",
     async (_name, rest, afterwards, code) => {
       raw(`HTTP/1.1 200 OK\r\n${rest}`, afterwards);
       const answer = await harness.open();
@@ -164,7 +164,7 @@ describe.each([
     },
   );
 
-  it("an answer is no longer awaited if its head does not arrive or never ends", async () => {
+  it("a provider's answer is no longer awaited if its head does not arrive or never ends", async () => {
     const { patient, clock } = await startPatient(tls);
     for (const turn of [
       { type: "hang" },
@@ -184,7 +184,7 @@ describe.each([
     expect(patient.clock.pending).toBe(0);
   });
 
-  it("an answer fails when its body stops arriving, after the received data was yielded", async () => {
+  it("a provider's answer fails when its body stops arriving, after the received data was yielded", async () => {
     const { patient, clock } = await startPatient(tls);
     patient.provider.next({
       type: "chat",
@@ -206,7 +206,7 @@ describe.each([
     expect(patient.clock.pending).toBe(0);
   });
 
-  it("an answer may arrive slowly, and may be read slowly", async () => {
+  it("a provider's answer may arrive slowly, and may be read slowly", async () => {
     const { patient, clock } = await startPatient(tls);
     let seen = "";
     const text = ["a", "b", "c", "d"];
@@ -226,7 +226,7 @@ describe.each([
     expect(await readText(answer)).toContain("[DONE]");
   });
 
-  it("an answer fails if its body is too long, and is then no longer read", async () => {
+  it("a provider's answer fails if its body is too long, and is then no longer read", async () => {
     harness.provider.next({
       type: "chat",
       text: Array.from({ length: 100_000 }, () => "x".repeat(1_000)),
@@ -238,7 +238,7 @@ describe.each([
     await harness.provider.until(({ requests }) => requests.at(-1)?.state === "left");
   });
 
-  it("an answer is read only a limited amount ahead of the caller", async () => {
+  it("a provider's answer is read only a limited amount ahead of the caller", async () => {
     let sent = 0;
     harness.provider.next({
       type: "chat",
@@ -262,7 +262,7 @@ describe.each([
     await expect(readText(answer)).rejects.toThrow("enough");
   });
 
-  it("an answer is refused if it is compressed", async () => {
+  it("a provider's answer is refused if it is compressed", async () => {
     const packed = await buffer(Readable.from(zeros(BOMB_BYTES)).pipe(createGzip({ level: 1 })));
     const bomb = {
       type: "status",
@@ -280,7 +280,7 @@ describe.each([
     expect(process.memoryUsage().rss - before).toBeLessThan(BOMB_BYTES / 2);
   });
 
-  it("an answer may have the encoding identity", async () => {
+  it("a provider's answer may have the encoding identity", async () => {
     raw(
       "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-encoding: Identity\r\ncontent-length: 2\r\n\r\nhi",
     );
@@ -306,7 +306,7 @@ describe.each([
     },
   );
 
-  it("an answer has no media type if the media type header is invalid", async () => {
+  it("a provider's answer has no media type if the media type header is invalid", async () => {
     for (const type of [`text/${KEY}`, "nonsense", "text/<b>", `x; ${KEY}`]) {
       harness.provider.next({ type: "status", status: 200, headers: { "content-type": type } });
       expect((await harness.open()).contentType).toBe("");
