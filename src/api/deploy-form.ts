@@ -95,7 +95,7 @@ function toFormError(error: unknown): unknown {
 async function readConfigPart(part: MultipartFile | MultipartValue): Promise<Buffer> {
   if (part.type === "file") return readConfigFile(readFile(part));
   if (part.valueTruncated) throw configTooLargeError();
-  // A field of type application/json has been parsed already.
+  // The form parser has already parsed a field of type application/json, so its value is written as JSON again.
   const { value } = part;
   return Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
 }

@@ -128,7 +128,7 @@ export function createSourceHold(
       hint: `deploy that version again; see GET /api/apps/${app.metadata.name}/revisions`,
     });
   if (build === undefined) throw revisionGoneError("Berth does not know the source of its image");
-  // A commit can be fetched and built again, but the earlier content of a folder is lost.
+  // A commit can be fetched and built again. The earlier content of a folder is lost, so its image must still exist.
   if ("local" in source && !store.ownedImages.list(app.metadata.name).includes(build.image)) {
     throw revisionGoneError(
       "its image has been removed, and the folder that it was built from has changed",

@@ -96,7 +96,9 @@ async function resolveTargets(
   return targets;
 }
 
-/** Asks on a terminal. A script deletes without a question, as with kubectl, but needs --yes to delete data. */
+/**
+ * Asks the user at a terminal. A script deletes without a question, as with kubectl, but needs --yes to delete data.
+ */
 async function confirmDeletion(
   cli: Cli,
   targets: readonly DeleteTarget[],

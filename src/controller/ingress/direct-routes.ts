@@ -10,7 +10,7 @@ import { isTableOnly, type Site } from "./site.ts";
 export interface DirectRoute {
   readonly app: string;
   readonly hosts: readonly string[];
-  /** One or two lists of targets. */
+  /** One or two lists of targets, of which each is a slot in Caddy's configuration. */
   readonly slots: readonly (readonly string[])[];
 }
 

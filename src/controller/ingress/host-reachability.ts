@@ -43,7 +43,8 @@ export async function findHostReachability(options: {
 }
 
 async function readRoutes(): Promise<string> {
-  // os.networkInterfaces() omits a bridge without a running container, because it is down.
+  // The routing table is read, because os.networkInterfaces() omits a bridge without a running container, which is
+  // down.
   return readFile("/proc/net/route", "utf8").catch(() => "");
 }
 

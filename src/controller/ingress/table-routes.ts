@@ -92,8 +92,8 @@ function buildLookups(table: TablePath, matcher: CaddyRoute, tryDuration: string
     match: [{ ...matcher, file }],
     handle,
   });
-  // The file name is split by a second matcher, which runs after the file matcher, because it needs the name that was
-  // found.
+  // A second matcher splits the file name. It runs after the file matcher, because it needs the name that the file
+  // matcher has found.
   const several = (pattern: string, slots: number): Json => {
     const dials = Array.from(
       { length: slots },

@@ -163,7 +163,7 @@ class TransferRate {
     this.#clock = clock;
   }
 
-  /** Returns bytes per second after this progress; null until there are two samples. */
+  /** Adds a sample, and returns the rate in bytes per second; null until there are two samples. */
   update({ step, doneBytes }: DownloadProgress): number | null {
     const at = this.#clock.now();
     // The samples are dropped when the step changes and when a download starts again, because the counter of bytes then

@@ -140,7 +140,9 @@ export interface LeaseRuntime {
    * keeps the labels of the first one, and all calls succeed; `listLeases` returns the labels. Throws `disk_full`.
    */
   createLease(instance: string, term: number, labels: Labels, signal: AbortSignal): Promise<void>;
-  /** Returns one state of all records: a record that exists during the whole call is in it. The order is undefined. */
+  /**
+   * Returns the records of the lease. A record that exists during the whole call is among them. The order is undefined.
+   */
   listLeases(instance: string, signal: AbortSignal): Promise<readonly ObservedLease[]>;
   /** Removes the record of a term; does nothing if it is missing. */
   removeLease(instance: string, term: number, signal: AbortSignal): Promise<void>;

@@ -10,8 +10,8 @@ import type { Kind } from "../../resources/kinds.ts";
  * - confirmed: still missing in a scan at least CONFIRM_AFTER_MS later: a save is never that slow
  * - pruned: deleted; or held, if a guard requires a confirmation by the user
  *
- * Each scan computes the held resources again: those that are declared by files only according to the store. After a
- * restart, a missing resource has to be confirmed again.
+ * Each scan computes the held resources again: those that the store says are declared by a file, but that no file lists
+ * any more. After a restart, a missing resource has to be confirmed again.
  */
 export function decidePrune(input: PruneInput): PruneDecision {
   const missing = input.declared.filter(({ kind, name, file }) =>

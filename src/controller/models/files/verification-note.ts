@@ -33,7 +33,7 @@ export interface VerificationNote {
   readonly sha256: string;
 }
 
-/** Returns undefined if there is no readable note. The file is then verified again. */
+/** Reads the note of a file's verification; undefined if there is no readable note. The file is then verified again. */
 export async function readVerificationNote(path: string): Promise<VerificationNote | undefined> {
   try {
     const value: unknown = JSON.parse(await readFile(path, "utf8"));
