@@ -1,9 +1,9 @@
 import { posix } from "node:path";
 import { formatBytes } from "../../base/units.ts";
 import { leadsOutside } from "../../source-tree/link-target.ts";
-import type { ArchiveEntry } from "./extract-entries.ts";
+import { type ArchiveEntry, damagedArchiveError } from "./extract-entries.ts";
 import { isEscapingSymlink } from "./extract-links.ts";
-import { normalizeEntryPath, refusedEntryError } from "./extract-paths.ts";
+import { normalizeEntryPath, PATH_BYTES_MAX, refusedEntryError } from "./extract-paths.ts";
 
 export interface ExtractLimits {
   /** The limit for the contents of all files together; hard links count as files. */
@@ -13,6 +13,12 @@ export interface ExtractLimits {
   /** The limit for one file; default: `bytesMax`. */
   readonly fileBytesMax?: number;
 }
+
+/**
+ * The limit for the lengths of all paths and targets that are read to follow the links. Large repositories need a tenth
+ * of it; an archive that was made to stop the server would need hours.
+ */
+const LINK_CHARS_MAX = 100_000_000;
 
 type TreeNode =
   | { readonly type: "dir" }
@@ -69,9 +75,14 @@ export class ArchiveTree {
 
   /** Checks that no link leads out of the tree through another link. Called at the end, when all links are known. */
   checkLinks(): void {
+    let charsRead = 0;
     const readTarget = (path: string) => {
       const node = this.#nodes.get(path);
-      return node?.type === "symlink" ? node.target : undefined;
+      const target = node?.type === "symlink" ? node.target : undefined;
+      charsRead += path.length + (target?.length ?? 0);
+      if (charsRead > LINK_CHARS_MAX)
+        throw damagedArchiveError("its links are too many and too long");
+      return target;
     };
     for (const [path, { type }] of this.#nodes)
       if (type === "symlink" && isEscapingSymlink(readTarget, path))
@@ -139,6 +150,8 @@ export class ArchiveTree {
 
 function toSymlink(path: string, entry: ArchiveEntry): TreeNode {
   const { target } = entry;
+  if (Buffer.byteLength(target) > PATH_BYTES_MAX)
+    throw refusedEntryError(entry.path, `its target is longer than ${PATH_BYTES_MAX} bytes`);
   if (target === "" || target.includes("\0"))
     throw refusedEntryError(entry.path, "the link has no target");
   if (leadsOutside(path, target))

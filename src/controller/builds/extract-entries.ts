@@ -1,5 +1,6 @@
 import { Header } from "tar";
 import { BerthError } from "../../base/errors.ts";
+import { trimEndOf } from "../../base/trim-end-of.ts";
 
 /**
  * An entry of a tar archive, as it was written. `body` must be read to its end, or not at all, before the next
@@ -144,7 +145,7 @@ function readHeader(block: Buffer, overrides: Overrides): Header {
 }
 
 function decodeMetadata(meta: Buffer): string {
-  return meta.toString("utf8").replace(/\0+$/, "");
+  return trimEndOf(meta.toString("utf8"), "\0");
 }
 
 function paddingBytes(size: number): number {

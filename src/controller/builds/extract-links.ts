@@ -14,9 +14,10 @@ export function isEscapingSymlink(
   path: string,
 ): boolean {
   const at = posix.dirname(path).split("/").filter(isName);
+  /** The components that follow, the next one last. */
   const ahead = [posix.basename(path)];
   let hops = 0;
-  for (let part = ahead.shift(); part !== undefined; part = ahead.shift()) {
+  for (let part = ahead.pop(); part !== undefined; part = ahead.pop()) {
     if (part === "..") {
       if (at.pop() === undefined) return true;
       continue;
@@ -31,7 +32,7 @@ export function isEscapingSymlink(
     hops += 1;
     // A cycle of links has no target.
     if (hops > HOPS_MAX) return false;
-    ahead.unshift(...target.split("/"));
+    ahead.push(...target.split("/").toReversed());
   }
   return false;
 }

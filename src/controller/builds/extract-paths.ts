@@ -1,7 +1,7 @@
 import { BerthError } from "../../base/errors.ts";
 
 /** The limit of a path in bytes. The limit of Linux is 4096, and includes the target folder. */
-const PATH_BYTES_MAX = 2048;
+export const PATH_BYTES_MAX = 2048;
 const NAME_BYTES_MAX = 255;
 const DEPTH_MAX = 128;
 

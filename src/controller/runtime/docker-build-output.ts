@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
+import { trimEndOf } from "../../base/trim-end-of.ts";
 import type { BuildOutput } from "./port.ts";
 
 /** The longest line that is not split, as in the engine's own logs. */
@@ -56,7 +57,7 @@ export class LineAssembler {
 
 /** Removes colours, overwritten text and control characters. */
 function stripControlCharacters(raw: string): string {
-  const drawn = raw.replace(/\r+$/, "");
+  const drawn = trimEndOf(raw, "\r");
   return stripVTControlCharacters(drawn.slice(drawn.lastIndexOf("\r") + 1)).replace(
     /[^\P{Cc}\t]/gu,
     "",

@@ -82,28 +82,26 @@ function parseDockerfile(dockerfile: string): {
   const lines = dockerfile.replace(/^\u{feff}/u, "").split(/\r?\n/);
   const directives: Directive[] = [];
   for (const [index, text] of lines.entries()) {
-    const match = /^\s*#\s*([a-z]+)\s*=\s*(\S.*?)\s*$/i.exec(text);
-    if (match === null) break;
-    const [, name = "", value = ""] = match;
-    directives.push({ line: index + 1, name: name.toLowerCase(), value });
+    const [, name = "", value = ""] = /^\s*#\s*([a-z]+)\s*=(.*)$/i.exec(text) ?? [];
+    if (value.trim() === "") break;
+    directives.push({ line: index + 1, name: name.toLowerCase(), value: value.trim() });
   }
   const escape = directives.find(({ name }) => name === "escape")?.value === "`" ? "`" : "\\";
   const instructions: Instruction[] = [];
-  let begun: { line: number; text: string } | undefined;
+  let begun: { readonly line: number; readonly parts: string[] } | undefined;
+  const end = () => {
+    if (begun) instructions.push({ line: begun.line, text: begun.parts.join(" ") });
+    begun = undefined;
+  };
   for (const [index, written] of lines.entries()) {
     const text = written.trim();
     if (text === "" || text.startsWith("#")) continue;
-    begun = {
-      line: begun?.line ?? index + 1,
-      text: begun === undefined ? text : `${begun.text} ${text}`,
-    };
-    if (text.endsWith(escape)) {
-      begun.text = begun.text.slice(0, -1).trimEnd();
-      continue;
-    }
-    instructions.push(begun);
-    begun = undefined;
+    begun ??= { line: index + 1, parts: [] };
+    const isContinued = text.endsWith(escape);
+    const part = isContinued ? text.slice(0, -1).trimEnd() : text;
+    if (part !== "") begun.parts.push(part);
+    if (!isContinued) end();
   }
-  if (begun !== undefined) instructions.push(begun);
+  end();
   return { directives, instructions };
 }

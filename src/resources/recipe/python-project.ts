@@ -104,7 +104,7 @@ async function choosePythonMinor(
 /** Returns true if a release of 3.`minor` is in a range such as `>=3.10,<3.13`, `^3.11`, `~=3.11` or `3.12.*`. */
 function isInRange(minor: number, range: string): boolean {
   return range.split(",").every((part) => {
-    const match = /^\s*(>=|<=|>|<|==|!=|~=|\^|~)?\s*(\d+)(?:\.(\d+))?(\.[\d*]+)?/.exec(part);
+    const match = /^(>=|<=|>|<|==|!=|~=|\^|~)?\s*(\d+)(?:\.(\d+))?(\.[\d*]+)?/.exec(part.trim());
     if (match === null) return true;
     const [, operator = "==", major = "3", written, patch] = match;
     if (major !== "3") return operator === "<" || operator === "<=" || operator === "!=";

@@ -5,13 +5,17 @@ import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { beforeEach, describe, expect, test } from "vitest";
 import { ArchiveStore } from "../../../../src/controller/builds/archive-store.ts";
-import { rawTar } from "../../../support/raw-tar.ts";
+import { paxHeader, rawTar } from "../../../support/raw-tar.ts";
 import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const { signal } = new AbortController();
 const plain = rawTar([{ name: "a", content: "hello" }]);
 const gzipped = gzipSync(plain);
 const digestOf = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
+const emptyFile = { name: "f", content: "" };
+const link = { name: "l", type: "2" };
+/** A path that leads to where it starts. */
+const detour = "a/".repeat(400) + "../".repeat(400);
 const limits = { bytesMax: 200_000, filesMax: 100 };
 let dir = "";
 let store: ArchiveStore;
@@ -105,6 +109,28 @@ describe("a failed upload", () => {
       "a link that leaves it",
       gzipSync(rawTar([{ name: "x", type: "2", target: "/etc/passwd" }])),
       "leads out of the archive",
+    ],
+    [
+      "a long name of NUL characters",
+      gzipSync(rawTar([{ name: "L", type: "L", content: `a${"\0".repeat(500_000)}b` }, emptyFile])),
+      "control characters",
+    ],
+    [
+      "a link with a very long target",
+      gzipSync(rawTar([paxHeader({ linkpath: "a/".repeat(400_000) }), link])),
+      "its target is longer than 2048 bytes",
+    ],
+    [
+      "links that take too long to follow",
+      gzipSync(
+        rawTar(
+          Array.from({ length: 90 }, (_, at) => [
+            paxHeader({ path: `l${at}`, linkpath: `${detour}l${(at + 1) % 90}` }),
+            link,
+          ]).flat(),
+        ),
+      ),
+      "its links are too many and too long",
     ],
     [
       "more than a source may contain",

@@ -32,6 +32,13 @@ test.each([
   expect(featuresOf(text)).toEqual(features);
 });
 
+test("a Dockerfile that is slow to parse on purpose does not stop the server", () => {
+  const gap = " ".repeat(500_000);
+  expect(featuresOf(`# syntax=x${gap}y`)).toEqual([`1: # syntax=x${gap}y`]);
+  const long = "a \\\n".repeat(200_000);
+  expect(featuresOf(`FROM a\nRUN ${long}b\nRUN --mount=x`)).toEqual(["200003: RUN --mount"]);
+});
+
 const ordinary = [
   "FROM a\n# syntax=docker/dockerfile:1",
   "# a comment\n# syntax=docker/dockerfile:1\nFROM a",

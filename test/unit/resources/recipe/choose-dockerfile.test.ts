@@ -382,6 +382,13 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
     for (const line of lines) expect(text.split("\n")).toContain(line);
   });
 
+  test("files that are slow to parse on purpose do not stop the server", async () => {
+    const gap = " ".repeat(300_000);
+    const pyproject = `[project]\nrequires-python = "${gap}x"\n`;
+    const files = { Procfile: `web: a${gap}b${gap}\n`, "pyproject.toml": pyproject };
+    expect(await textOf(files)).toContain(`a${gap}b`);
+  });
+
   test.each<[files: Files, start: string]>([
     [{ Procfile: "web: gunicorn x:y" }, "exec gunicorn x:y"],
     [
