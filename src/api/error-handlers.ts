@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { BerthError, NotFoundError } from "../base/errors.ts";
+import { BerthError, getErrorCode, NotFoundError } from "../base/errors.ts";
 import { keepOpenForBody } from "../base/http/unread-body.ts";
 import type { Logger } from "../base/logger.ts";
+import { formatBytes } from "../base/units.ts";
 import { toErrorResponse } from "./error-response.ts";
 
 type SendError = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
@@ -14,7 +15,8 @@ export function installErrorHandlers(
   const routes = new AllowedMethods();
 
   const answer: SendError = (error, request, reply) => {
-    const { status, message, headers, unexpected } = toErrorResponse(error, request.id);
+    const response = toErrorResponse(explainBodyError(error, request), request.id);
+    const { status, message, headers, unexpected } = response;
     if (unexpected || status === 500) {
       logger.error(
         {
@@ -54,6 +56,25 @@ export function installErrorHandlers(
     answer(new BerthError("method_not_allowed", message), request, reply);
   });
   return { answer };
+}
+
+/** Converts the framework's errors about a body that the route does not accept. Routes have different limits and types. */
+function explainBodyError(error: unknown, { routeOptions }: FastifyRequest): unknown {
+  switch (getErrorCode(error)) {
+    case "FST_ERR_CTP_BODY_TOO_LARGE": {
+      const limit = formatBytes(routeOptions.bodyLimit);
+      const message = `the request body is too large: at most ${limit} are accepted here`;
+      return new BerthError("payload_too_large", message);
+    }
+    case "FST_ERR_CTP_INVALID_MEDIA_TYPE": {
+      const type = routeOptions.schema?.consumes?.[0] ?? "application/json";
+      const message = `the body is not ${type === "application/json" ? "JSON" : type}`;
+      const hint = `send it with Content-Type: ${type}`;
+      return new BerthError("unsupported_media_type", message, { hint });
+    }
+    default:
+      return error;
+  }
 }
 
 /** Knows the methods of each path, to list them in the response to a request with another method. */

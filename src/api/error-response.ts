@@ -68,14 +68,6 @@ interface KnownError {
 }
 
 const frameworkErrors: Readonly<Record<string, KnownError>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: {
-    code: "payload_too_large",
-    message: "the request body is too large: at most 1 MiB of JSON is accepted",
-  },
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: {
-    code: "unsupported_media_type",
-    message: "the body is not JSON. Send it with Content-Type: application/json",
-  },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
     code: "invalid_request",
     message: "the request body is not as long as its Content-Length says",

@@ -268,6 +268,12 @@ describe("POST /api/deploy", () => {
   it("returns 415 for another content type, and checks the token first", async () => {
     const json = await api.request({ method: "POST", url: "/api/deploy", payload: {} });
     expect(json.statusCode).toBe(415);
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    const form = await api.request({ method: "POST", url: "/api/deploy", payload: "a=b", headers });
+    expect([form.statusCode, readErrorBody(form)]).toEqual([
+      415,
+      expect.stringContaining("multipart/form-data"),
+    ]);
     const open = await api.server.inject({ method: "POST", url: "/api/deploy", payload: {} });
     expect(open.statusCode).toBe(401);
   });

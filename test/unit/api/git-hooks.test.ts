@@ -182,5 +182,6 @@ describe("a caller who does not know the secret", () => {
     const body = JSON.stringify({ x: "y".repeat(5 * 1024 * 1024) });
     const response = await hook(body, { "x-gitea-signature": sign(body) });
     expect(response.statusCode).toBe(413);
+    expect(readErrorBody(response)).toContain("at most 5 MiB");
   });
 });
