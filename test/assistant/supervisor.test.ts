@@ -141,7 +141,7 @@ test("a port in use is reported, and the start is retried until the port is free
   expect(await end("SIGTERM")).toBe(0);
 });
 
-test("an invalid setting is reported by its name", async () => {
+test("an invalid setting of the assistant is reported by its name", async () => {
   const { reaches, end } = supervisor(0, { BERTH_ASSISTANT_QUEUE: "many" });
   expect((await reaches("waiting")).message).toContain("BERTH_ASSISTANT_QUEUE must be");
   expect(await end("SIGTERM")).toBe(0);

@@ -72,7 +72,7 @@ test("once the daemon has sent the descriptors in an answer, it closes its own c
   await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
 }, 120_000);
 
-test("each of many concurrent answers has its own descriptor", async () => {
+test("each of many concurrent D-Bus answers has its own descriptor", async () => {
   const dir = await mkdtemp(path.join(os.tmpdir(), "berth-fds-"));
   let count = 0;
   await using harness = await startBusWithSessions(() => {

@@ -227,7 +227,7 @@ test("a connection that has closed or never existed counts as disconnected", asy
   await vi.waitFor(() => expect(gone).toEqual(["never", "left"]), WAIT_OPTIONS);
 });
 
-test("a client that reads nothing does not delay others", async () => {
+test("a client that reads no answers does not delay other clients", async () => {
   await using harness = await BusHarness.start({
     limits: {
       calls: { burst: 1e6, perSecond: 1e6 },

@@ -19,7 +19,7 @@ async function start(clock: VirtualClock) {
   return { process: started, heard };
 }
 
-it("a process that answers pings is not killed", async () => {
+it("an engine process that answers pings is not killed", async () => {
   const clock = new VirtualClock();
   const { process: alive, heard } = await start(clock);
   for (let pings = 1; pings <= 12; pings++) {
@@ -32,7 +32,7 @@ it("a process that answers pings is not killed", async () => {
   expect(ended).not.toHaveBeenCalled();
 });
 
-it("a process that hangs is killed, and the reason of its end says that it did not answer", async () => {
+it("an engine process that hangs is killed, and the reason of its end says that it did not answer", async () => {
   const clock = new VirtualClock();
   const { process: hanging } = await start(clock);
   if (hanging.pid === undefined) throw new Error("it was not started");
@@ -45,7 +45,7 @@ it("a process that hangs is killed, and the reason of its end says that it did n
   });
 });
 
-it("a process has exited when its disposal is complete", async () => {
+it("an engine process has exited when its disposal is complete", async () => {
   const { process: idle } = await start(new VirtualClock());
   const { pid } = idle;
   if (pid === undefined) throw new Error("it was not started");

@@ -150,7 +150,7 @@ it("an unchanged file is not read again after a restart", async () => {
   expect(containsBytes(dir, "gamma")).toBe(false);
 });
 
-it("a damaged index is built again", async () => {
+it("a damaged search index is built again", async () => {
   const [folder, dir] = [temporaryFolder("context"), temporaryFolder("context")];
   writeFiles(folder, { "a.md": "# One\n\nalpha" });
   writeFileSync(

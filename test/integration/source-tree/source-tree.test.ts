@@ -274,7 +274,7 @@ test.each<[what: string, change: () => Promise<void>]>([
   expect(await digestSource(await list(), signal)).not.toBe(before);
 });
 
-test("a reader reads only listed files inside the folder", async () => {
+test("a source reader reads only listed files inside the source folder", async () => {
   await write({ "src/a.txt": "text", "hidden/x": "", ".dockerignore": "hidden" });
   await symlink("src/a.txt", join(dir, "inside"));
   await symlink("/etc/hostname", join(dir, "outside"));

@@ -472,7 +472,7 @@ secrets: { password: { environment: PASSWORD } }
   );
 });
 
-test("one value that cannot be read gives one finding", () => {
+test("one value of a Compose file that cannot be read gives one finding", () => {
   for (const body of [
     'ports: ["${PORT:?choose one}:80"]',
     'mem_limit: "${LIMIT:?choose one}"',

@@ -51,7 +51,7 @@ it("the body of a ledger entry is canonical JSON for any fields", () => {
   );
 });
 
-it("a value that has no canonical text is refused", () => {
+it("a ledger entry with a value that has no canonical text is refused", () => {
   for (const bad of [1.5, Number.NaN, 2 ** 53, 10n, () => 1]) {
     const fields: Record<string, EntryValue> = {};
     Object.assign(fields, { deep: { in: [bad] } });
@@ -84,7 +84,7 @@ it("the commitment to a field is the sha256 of the salt and the canonical text",
   expect(computeCommitment(salt, sealed ?? "")).toBe(expected);
 });
 
-it("an invalid entry body is not parsed", () => {
+it("an invalid body of a ledger entry is not parsed", () => {
   const good = formatBody(draftEntry({ name, fields: {} }, TIME), {
     seq: 1,
     prev: FIRST_ENTRY_PREV,

@@ -78,7 +78,7 @@ test("a step has only one job for its key until the result of the job is cleared
   expect(job.runs).toBe(2);
 });
 
-test("a failure is kept until it is cleared", async () => {
+test("the failure of a model job is kept until it is cleared", async () => {
   const job = new TestJob("load");
   ensure("a", job);
   job.fail(new Error("no"));
@@ -176,7 +176,7 @@ test("progress that is reported after the end has no effect", async () => {
   expect(stateOf("a")).toBe("done");
 });
 
-test("a shutdown cancels all jobs and starts no more", async () => {
+test("a shutdown cancels all model jobs and starts no more", async () => {
   const [one, two, three] = [
     new TestJob("download"),
     new TestJob("download"),

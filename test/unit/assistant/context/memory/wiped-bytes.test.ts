@@ -156,7 +156,7 @@ describe("an overwritten value of an app's memory", () => {
   });
 });
 
-it("other users cannot open the files of the memory", async () => {
+it("other users cannot open the files of the apps' memory", async () => {
   const { harness } = await createFilledHarness();
   for (const name of ["memory.db", "memory.db-wal", join("memory.keys", NOTES)])
     expect([name, statSync(join(harness.dir, name)).mode & 0o777]).toEqual([name, 0o600]);

@@ -363,7 +363,7 @@ describe("the list of local and remote models", () => {
   });
 });
 
-test("the health is that of the local inference service", () => {
+test("the reported health is that of the local inference service", () => {
   const { local, routed } = harness();
   local.healthAnswer = { engine: "upstream", ledgerOk: false };
   expect(routed.health()).toEqual({ engine: "upstream", ledgerOk: false });

@@ -66,7 +66,7 @@ it("TLS is not used with a plain server, nor plain text with a TLS server", asyn
   expect(plain.provider.requests).toHaveLength(0);
 });
 
-it("a refused connection and an unknown name are reported", async () => {
+it("a refused connection to a provider and an unknown host name are reported", async () => {
   await using harness = await ProviderHarness.start({
     resolve: (host) =>
       host === "gone.example"
@@ -93,7 +93,7 @@ it("the next address is tried if an address refuses the connection", async () =>
   expect(await harness.text()).toContain("[DONE]");
 });
 
-it("a connection that ends before the answer is reported", async () => {
+it("an error reports that the connection to a provider has ended before the answer", async () => {
   await using harness = await ProviderHarness.start();
   harness.provider.next({ type: "reset" });
   const error = await catchAssistantError(harness.open());
