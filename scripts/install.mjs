@@ -33,7 +33,7 @@ function install() {
     throw new Error(`npm could not install the packages:\n${lastLines(result)}`);
 }
 
-/** Builds if dist is missing or older than any source. Throws if the build fails. */
+/** Builds Berth if dist is missing or older than any source. Throws if the build fails. */
 export function ensureBuilt() {
   const sources = [
     "src",

@@ -58,7 +58,7 @@ export function createHttpServer(options: HttpServerOptions): {
     // formats.
     http: { requireHostHeader: false, ...fastify.http },
   });
-  // A server may ignore an Expect header that it does not know. Node would respond with an error without a body.
+  // An unknown Expect header is ignored, as HTTP allows. Node would respond with an error without a body.
   server.server.on("checkExpectation", (request, response) =>
     server.server.emit("request", request, response),
   );

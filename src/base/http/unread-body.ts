@@ -51,7 +51,7 @@ function drainBody(request: IncomingMessage, clock: Clock): void {
 /** Sends everything that is written, and discards what the client still sends, instead of resetting the connection. */
 export function closeLingering(socket: Socket, clock: Clock): void {
   const linger = new LingeringClose(socket, clock);
-  // Removes the listener of the HTTP parser too, which must not parse the discarded data.
+  // The listener of the HTTP parser is removed too, because the parser must not parse the discarded data.
   socket.removeAllListeners("data");
   socket.on("data", () => linger.touch());
   socket.destroySoon();

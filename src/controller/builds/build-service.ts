@@ -187,8 +187,8 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     const others = store.archivesInUse(app);
     for (const archive of kept) {
       const { digest } = archive;
-      // An archive that was uploaded twice may be for an App that is being created. If not, the collection removes it
-      // later.
+      // An archive that was uploaded twice is kept, because it may be for an App that is being created. If not, the
+      // collection removes it later.
       if (mine.has(digest) && !others.has(digest) && !archives.isReuploaded(digest))
         archives.removeUnchanged(archive);
     }
