@@ -203,4 +203,13 @@ export const migrations: readonly Migration[] = [
   -- Revisions that may mount a path of the machine, which are few, so that a check of mounts need not read all the others.
   CREATE INDEX revisions_with_host_paths ON revisions (app) WHERE instr(spec, '"hostPath"') > 0;
   `,
+  `
+  -- Pairs of addresses that only Berth assigns on its network.
+  CREATE TABLE address_leases (
+    app TEXT NOT NULL,
+    replica INTEGER NOT NULL,
+    pair INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (app, replica)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];

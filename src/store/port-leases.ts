@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { BerthError } from "../base/errors.ts";
 import type { SqliteDatabase } from "../base/sqlite.ts";
-import type { PortLeases } from "./store.ts";
+import type { PortLeases } from "./leases.ts";
 import type { Transactions } from "./transactions.ts";
 
 /**

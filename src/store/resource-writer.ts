@@ -9,6 +9,7 @@ import {
   type StatusOf,
   VOLUME_POLICY_ANNOTATION,
 } from "../resources/resource.ts";
+import type { SqliteAddressLeases } from "./address-leases.ts";
 import type { SqliteAuditLog } from "./audit.ts";
 import type { ChangeLog } from "./change-log.ts";
 import { describeManager, releaseFields } from "./field-managers.ts";
@@ -37,6 +38,7 @@ export interface ResourceWriterDependencies {
   readonly audit: SqliteAuditLog;
   readonly revisions: SqliteRevisionLog;
   readonly ports: SqlitePortLeases;
+  readonly addresses: SqliteAddressLeases;
   readonly secrets: SqliteSecretValues;
   readonly guard: WriteGuard;
   readonly validate: (document: unknown) => unknown;
@@ -164,6 +166,7 @@ export class ResourceWriter {
     if (kind === "App") {
       this.#dependencies.revisions.removeAll(name);
       this.#dependencies.ports.release(name);
+      this.#dependencies.addresses.release(name);
     }
     return this.#dependencies.changes.append({ type: "deleted", kind, name, generation });
   }

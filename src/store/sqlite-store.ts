@@ -15,6 +15,7 @@ import type { Kind } from "../resources/kinds.ts";
 import type { UncheckedField } from "../resources/privileged-fields.ts";
 import type { Resource, StatusOf } from "../resources/resource.ts";
 import { validateManifest } from "../resources/validate-manifest.ts";
+import { SqliteAddressLeases } from "./address-leases.ts";
 import { findArchivesInUse } from "./archives-in-use.ts";
 import { SqliteAuditLog } from "./audit.ts";
 import { backupStore } from "./backup.ts";
@@ -136,6 +137,7 @@ class SqliteStore implements Store {
   readonly tokens: SqliteTokenStore;
   readonly settings: SqliteSettings;
   readonly ports: SqlitePortLeases;
+  readonly addresses: SqliteAddressLeases;
   readonly ownedImages: SqliteOwnedImages;
   readonly builds: SqliteBuildRecords;
   readonly sourcePins: SqliteSourcePins;
@@ -191,6 +193,7 @@ class SqliteStore implements Store {
     this.tokens = new SqliteTokenStore(db, clock, transactions);
     this.settings = new SqliteSettings(db, transactions, "settings");
     this.ports = new SqlitePortLeases(db, transactions, this.instanceId);
+    this.addresses = new SqliteAddressLeases(db, transactions);
     this.ownedImages = new SqliteOwnedImages(db, transactions);
     this.webhooks = new SqliteWebhookStore(db, clock, transactions, this.secrets);
     this.#guard = new WriteGuard({
@@ -210,6 +213,7 @@ class SqliteStore implements Store {
       audit: this.audit,
       revisions: this.revisions,
       ports: this.ports,
+      addresses: this.addresses,
       secrets: this.secrets,
       validate:
         options.validate ?? ((document) => validateManifest(document, { mayLackSource: true })),

@@ -2,6 +2,7 @@ import type { Kind, SpecOf } from "../resources/kinds.ts";
 import type { UncheckedField } from "../resources/privileged-fields.ts";
 import type { Resource, StatusOf } from "../resources/resource.ts";
 import type { BuildRecords } from "./build-records.ts";
+import type { AddressLeases, PortLeases } from "./leases.ts";
 import type { WebhookStore } from "./webhook-store.ts";
 
 export type { BuildRecord, BuildRecordState, BuildRecords } from "./build-records.ts";
@@ -99,6 +100,7 @@ export interface Store extends AsyncDisposable {
   readonly tokens: TokenStore;
   readonly settings: Settings;
   readonly ports: PortLeases;
+  readonly addresses: AddressLeases;
   readonly ownedImages: OwnedImages;
   readonly builds: BuildRecords;
   readonly sourcePins: SourcePins;
@@ -362,17 +364,6 @@ export interface TokenStore {
 export interface Settings {
   get(key: string): string | undefined;
   set(key: string, value: string): void;
-}
-
-/** Loopback ports on which apps are published. A lease exists as long as its app. */
-export interface PortLeases {
-  /**
-   * Returns the leased port of this replica, or leases one outside of `avoid`. Throws `port_taken` if no port is free.
-   */
-  lease(app: string, replica: number, containerPort: number, avoid?: readonly number[]): number;
-  /** Returns the leased port of this replica, or undefined; never creates a lease. */
-  get(app: string, replica: number, containerPort: number): number | undefined;
-  release(app: string): void;
 }
 
 /** Images that Berth itself pulled or built, and that it may therefore remove. */

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { delay, systemClock } from "../../src/base/clock.ts";
 import { findDifferences } from "../../src/controller/container-differences.ts";
 import { APP, COMPONENT, INSTANCE, LEASE_PREFIX } from "../../src/controller/labels.ts";
+import { findPairedAddress, findReservedAddress } from "../../src/controller/reserved-addresses.ts";
 import type {
   ContainerRuntime,
   ContainerSpec,
@@ -119,6 +120,14 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       const found = all.find((item) => item.id === id);
       if (!found) throw new Error(`the container ${id} is not listed`);
       return found;
+    }
+
+    /** Returns the reserved address with this number in the network of the test. */
+    async function addressOf(index: number): Promise<string> {
+      const range = await runtime.reservedRange(network, signal);
+      const address = findReservedAddress(range ?? "", index);
+      if (address === undefined) throw new Error(`the network has no reserved address ${index}`);
+      return address;
     }
 
     async function until<T>(what: string, check: () => Promise<T | undefined>): Promise<T> {
@@ -405,7 +414,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.ensureNetwork(other, { [INSTANCE]: instance }, signal);
         const id = await runtime.createContainer(spec("addressed"), signal);
         expect((await observed(id)).networkAddresses).toEqual({});
-        await runtime.connectNetwork(id, other, ["addressed"], signal);
+        await runtime.connectNetwork(id, other, { aliases: ["addressed"] }, signal);
         await runtime.startContainer(id, signal);
         const { networkAddresses } = await observed(id);
         expect(Object.keys(networkAddresses).toSorted()).toEqual([network, other].toSorted());
@@ -516,19 +525,19 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         const id = await run("joins");
         await harness.hands.disconnect(id, network);
         expect((await observed(id)).networks).toEqual([]);
-        await runtime.connectNetwork(id, network, ["joins"], signal);
-        await runtime.connectNetwork(id, network, ["joins"], signal);
+        await runtime.connectNetwork(id, network, { aliases: ["joins"] }, signal);
+        await runtime.connectNetwork(id, network, { aliases: ["joins"] }, signal);
         expect((await observed(id)).networks).toEqual([network]);
       });
 
       it("throws if the container or the network is missing", async () => {
         await begin();
         await expect(
-          runtime.connectNetwork("f".repeat(64), network, ["x"], signal),
+          runtime.connectNetwork("f".repeat(64), network, { aliases: ["x"] }, signal),
         ).rejects.toMatchObject({ code: "not_found" });
         const id = await run("joins-nothing");
         await expect(
-          runtime.connectNetwork(id, `${prefix}-no-net`, ["x"], signal),
+          runtime.connectNetwork(id, `${prefix}-no-net`, { aliases: ["x"] }, signal),
         ).rejects.toMatchObject({ code: "engine_error" });
       });
 
@@ -549,6 +558,96 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await harness.hands.aliases(id, network)).toEqual(
           expect.arrayContaining(["orphan", "other-name"]),
         );
+      });
+
+      it("gives a container its reserved address at each start", async () => {
+        await begin();
+        const id = await runtime.createContainer(spec("kept", { reservedAddress: 6 }), signal);
+        const wanted = await addressOf(6);
+        expect(await observed(id)).toMatchObject({ reservedAddress: wanted, networkAddresses: {} });
+        for (const _ of [1, 2]) {
+          await runtime.startContainer(id, signal);
+          expect(await observed(id)).toMatchObject({
+            reservedAddress: wanted,
+            networkAddresses: { [network]: wanted },
+          });
+          await healthy(id);
+          await runtime.stopContainer(id, 2_000, signal);
+        }
+        expect((await observed(id)).reservedAddress).toBe(wanted);
+      });
+
+      it("gives no reserved address to a container that asks for none, or for one that does not exist", async () => {
+        await begin();
+        const range = await runtime.reservedRange(network, signal);
+        for (const [name, changes] of [
+          ["any", {}],
+          ["too-far", { reservedAddress: 2 ** 24 }],
+        ] as const) {
+          const { reservedAddress, networkAddresses } = await observed(await run(name, changes));
+          expect(reservedAddress).toBeNull();
+          expect(isIP(networkAddresses[network] ?? "")).toBe(4);
+          expect(findPairedAddress(range ?? "", networkAddresses[network] ?? "")).toBeUndefined();
+        }
+      });
+
+      it("starts a container at another address while a second one has its reserved address", async () => {
+        await begin();
+        await run("first", { reservedAddress: 2 });
+        const changes = { reservedAddress: 2, aliases: ["second", "other-name"] };
+        const id = await run("second", changes);
+        const wanted = await addressOf(2);
+        const container = await observed(id);
+        expect(findDifferences(container, spec("second", changes))).toEqual([]);
+        const { state, isPortTaken, reservedAddress, networkAddresses } = container;
+        expect({ state, isPortTaken }).toEqual({ state: "running", isPortTaken: false });
+        expect(reservedAddress).toBeNull();
+        expect(isIP(networkAddresses[network] ?? "")).toBe(4);
+        expect(networkAddresses[network]).not.toBe(wanted);
+        expect(await harness.hands.aliases(id, network)).toEqual(
+          expect.arrayContaining(["second", "other-name"]),
+        );
+      });
+
+      it("lets a container have the reserved address of a removed one at once", async () => {
+        await begin();
+        await runtime.removeContainer(await run("first", { reservedAddress: 3 }), signal);
+        const id = await run("second", { reservedAddress: 3 });
+        expect((await observed(id)).networkAddresses).toEqual({ [network]: await addressOf(3) });
+      });
+
+      it("gives a container its reserved address when it joins its network again, if it is free", async () => {
+        await begin();
+        const first = await run("first", { reservedAddress: 4 });
+        for (const [id, reservedAddress] of [
+          [first, 4],
+          [await run("second"), 4],
+        ] as const) {
+          await harness.hands.disconnect(id, network);
+          expect((await observed(id)).reservedAddress).toBeNull();
+          await runtime.connectNetwork(id, network, { aliases: ["x"], reservedAddress }, signal);
+          expect((await observed(id)).networks).toEqual([network]);
+        }
+        const all = await runtime.listContainers({ instance }, signal);
+        const there = all.map(({ networkAddresses }) => networkAddresses[network]);
+        expect(there.filter((item) => item === undefined)).toEqual([]);
+        expect((await observed(first)).networkAddresses[network]).toBe(await addressOf(4));
+        expect(new Set(there).size).toBe(2);
+      });
+
+      it("keeps the reserved addresses of containers when their network is made again", async () => {
+        await begin();
+        const id = await run("stays", { reservedAddress: 9 });
+        const wanted = await addressOf(9);
+        await runtime.stopContainer(id, 2_000, signal);
+        await runtime.removeNetwork(network, signal);
+        expect(await runtime.reservedRange(network, signal)).toBeUndefined();
+        await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
+        await runtime.startContainer(id, signal);
+        expect(await observed(id)).toMatchObject({
+          reservedAddress: wanted,
+          networkAddresses: { [network]: wanted },
+        });
       });
 
       it("adds names of the machine to a container's hosts file, and returns the machine's address", async () => {

@@ -168,6 +168,7 @@ describe("a container of an App with models", () => {
     const blocker = await dockerClient().createNetwork({
       Name: `berth-blocker-${store.instanceId}`,
       Labels: { ...testLabels(), [INSTANCE]: store.instanceId },
+      IPAM: { Config: before.map((Subnet) => ({ Subnet })) },
     });
     await runtime.ensureNetwork(network, { [INSTANCE]: store.instanceId }, never);
     expect(await runtime.networkSubnets(network, never)).not.toEqual(before);

@@ -3,6 +3,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
 import { findDifferences } from "../../src/controller/container-differences.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
+import { divideSubnet } from "../../src/controller/reserved-addresses.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
 import type { ContainerSpec, LogLine, RuntimeEvent } from "../../src/controller/runtime/port.ts";
 import { dockerClient, dockerHost } from "../support/engine.ts";
@@ -58,6 +59,64 @@ afterEach(async () => {
 });
 afterAll(async () => {
   await runtime[Symbol.asyncDispose]();
+});
+
+describe("a network on Docker", () => {
+  const docker = dockerClient();
+  const name = `${network}-plain`;
+  const createPlain = () =>
+    docker.createNetwork({ Name: name, Labels: labels, CheckDuplicate: true });
+  const createUser = () =>
+    docker.createContainer({ Image: SHELL, Labels: labels, HostConfig: { NetworkMode: name } });
+  const readRange = () => runtime.reservedRange(name, signal);
+
+  it("has reserved addresses in its upper half, and the same subnet after it was removed", async () => {
+    await runtime.ensureNetwork(name, labels, signal);
+    const [subnet = ""] = await runtime.networkSubnets(name, signal);
+    expect(await readRange()).toBe(divideSubnet(subnet)?.reserved);
+    await runtime.removeNetwork(name, signal);
+    await runtime.ensureNetwork(name, labels, signal);
+    expect(await runtime.networkSubnets(name, signal)).toEqual([subnet]);
+    expect(await readRange()).toBe(divideSubnet(subnet)?.reserved);
+  });
+
+  it("gets another subnet if another network has its own one meanwhile", async () => {
+    await runtime.ensureNetwork(name, labels, signal);
+    const [Subnet = ""] = await runtime.networkSubnets(name, signal);
+    await runtime.removeNetwork(name, signal);
+    const taker = { Name: `${name}-taker`, Labels: labels, IPAM: { Config: [{ Subnet }] } };
+    await docker.createNetwork(taker);
+    await runtime.ensureNetwork(name, labels, signal);
+    expect(await runtime.networkSubnets(name, signal)).not.toContain(Subnet);
+    expect(await readRange()).toBeDefined();
+  });
+
+  it("that an earlier version has created is not replaced while a container refers to it, stopped or running", async () => {
+    const { id } = await createPlain();
+    const user = await createUser();
+    for (const isRunning of [false, true]) {
+      if (isRunning) await user.start();
+      await using later = new DockerRuntime({ host: dockerHost(), clock: systemClock });
+      await later.ensureNetwork(name, labels, signal);
+      expect((await docker.getNetwork(name).inspect()).Id).toBe(id);
+      expect(await later.reservedRange(name, signal)).toBeUndefined();
+      const spec = { name: `${name}-${isRunning}`, image: SHELL, network: name, labels };
+      const own = await later.createContainer(
+        { ...spec, ...plainSpec, reservedAddress: 0 },
+        signal,
+      );
+      await later.startContainer(own, signal);
+      await later.removeContainer(own, signal);
+    }
+  });
+
+  it("that an earlier version has created is replaced at the start if no container refers to it", async () => {
+    await createPlain();
+    const [subnet = ""] = await runtime.networkSubnets(name, signal);
+    await using later = new DockerRuntime({ host: dockerHost(), clock: systemClock });
+    await later.ensureNetwork(name, labels, signal);
+    expect(await readRange()).toBe(divideSubnet(subnet)?.reserved);
+  });
 });
 
 describe("a container on Docker", () => {

@@ -4,11 +4,13 @@ import { timestamp } from "../../src/base/clock.ts";
 import { BerthError, NotFoundError } from "../../src/base/errors.ts";
 import type { ProcessSettings, PublishSpec } from "../../src/controller/container-settings.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
+import { findReservedAddress } from "../../src/controller/reserved-addresses.ts";
 import type {
   ContainerSpec,
   ContainerState,
   Labels,
   LogLine,
+  NetworkEndpoint,
   ObservedContainer,
   RuntimeEvent,
 } from "../../src/controller/runtime/port.ts";
@@ -81,8 +83,10 @@ export interface FakeContainer {
   connections: number | undefined;
   readonly networks: Map<string, FakeEndpoint>;
   published: PublishSpec[];
-  /** The address of the container on every network; it changes at each start, as in a real engine. */
+  /** The address of the container on every network; it changes at each start, unless it is reserved. */
   address: string;
+  /** The reserved address that the container asks for; null if the engine chooses its address. */
+  reservedAddress: string | null;
   readonly lines: LogLine[];
   cancelExit: () => void;
 }
@@ -97,6 +101,9 @@ interface HeldImage {
   readonly id: string;
   readonly image: FakeImage;
 }
+
+/** The range of the reserved addresses of every network of the engine. */
+export const RESERVED_RANGE = "10.128.0.0/9";
 
 /** The number of log lines that are kept for each container, as by a log driver with a size limit. */
 const LINES_KEPT_MAX = 2_000;
@@ -286,6 +293,7 @@ export class FakeEngine {
       networks: new Map([[spec.network, { aliases: spec.aliases, joined: undefined }]]),
       published: [],
       address: "",
+      reservedAddress: findAddress(spec),
       lines: [],
       cancelExit: () => {},
     };
@@ -330,8 +338,7 @@ export class FakeEngine {
     container.oomKilled = false;
     container.error = null;
     container.startedMs = this.clock.now();
-    this.#addresses += 1;
-    container.address = `10.0.${Math.floor(this.#addresses / 250) % 250}.${this.#addresses % 250}`;
+    container.address = this.#chooseAddress(container);
     container.finishedMs = null;
     container.unhealthy = false;
     for (const line of container.image.logs ?? []) this.write(container, line);
@@ -342,6 +349,26 @@ export class FakeEngine {
         this.#end(container, exits.code, exits.oom ?? false),
       );
     }
+  }
+
+  /** Gives a container that joins its network again the address that it asks for. */
+  readdress(container: FakeContainer, endpoint: NetworkEndpoint): void {
+    const before = container.reservedAddress;
+    container.reservedAddress = findAddress(endpoint);
+    if (container.state !== "running" || before === container.reservedAddress) return;
+    container.address = this.#chooseAddress(container);
+  }
+
+  /** Returns the reserved address of a container if no other container has it; otherwise an address of its own choice. */
+  #chooseAddress(container: FakeContainer): string {
+    const { reservedAddress: wanted } = container;
+    const isTaken = this.containers().some(
+      (other) => other !== container && other.state === "running" && other.address === wanted,
+    );
+    if (wanted !== null && !isTaken) return wanted;
+    container.reservedAddress = null;
+    this.#addresses += 1;
+    return `10.0.${Math.floor(this.#addresses / 250) % 250}.${this.#addresses % 250}`;
   }
 
   /** Adds a line to a container's log. */
@@ -517,6 +544,9 @@ export class FakeEngine {
               [...container.networks.keys()].map((network) => [network, container.address]),
             )
           : {},
+      reservedAddress: container.networks.has(container.spec.network)
+        ? container.reservedAddress
+        : null,
       memoryBytes: container.memoryBytes,
       nanoCpus: container.nanoCpus,
       addresses:
@@ -572,6 +602,11 @@ export class FakeEngine {
 }
 
 export type EngineEvent = RuntimeEvent & { readonly instance?: string };
+
+function findAddress({ reservedAddress }: NetworkEndpoint): string | null {
+  if (reservedAddress === undefined) return null;
+  return findReservedAddress(RESERVED_RANGE, reservedAddress) ?? null;
+}
 
 function timeOrNull(epochMs: number | null): string | null {
   return epochMs === null ? null : timestamp(epochMs);

@@ -14,6 +14,7 @@ import type {
   Labels,
   LogLine,
   LogOptions,
+  NetworkEndpoint,
   ObservedContainer,
   ObservedLease,
   ObservedVolume,
@@ -24,7 +25,7 @@ import type {
   RuntimeEvent,
 } from "../../src/controller/runtime/port.ts";
 import { parseImageReference } from "../../src/resources/image-reference.ts";
-import { type EngineEvent, FakeEngine, type FakeImage } from "./fake-engine.ts";
+import { type EngineEvent, FakeEngine, type FakeImage, RESERVED_RANGE } from "./fake-engine.ts";
 import { probeFake } from "./fake-probe.ts";
 
 /** Thrown by a fault hook to simulate that the calling process is dead. */
@@ -232,15 +233,17 @@ export class FakeRuntime implements ContainerRuntime {
   connectNetwork(
     id: string,
     network: string,
-    aliases: readonly string[],
+    endpoint: NetworkEndpoint,
     signal: AbortSignal,
   ): Promise<void> {
-    return this.#call("connectNetwork", [id, network, aliases], signal, () => {
+    return this.#call("connectNetwork", [id, network, endpoint], signal, () => {
       const container = this.engine.container(id);
       if (!this.engine.networks.has(network))
         throw new BerthError("engine_error", `network ${network} not found`);
-      if (!container.networks.has(network))
-        container.networks.set(network, { aliases, joined: this.engine.networks.get(network) });
+      if (container.networks.has(network)) return;
+      const { aliases } = endpoint;
+      container.networks.set(network, { aliases, joined: this.engine.networks.get(network) });
+      if (network === container.spec.network) this.engine.readdress(container, endpoint);
     });
   }
 
@@ -253,6 +256,12 @@ export class FakeRuntime implements ContainerRuntime {
   /** Returns no subnets, because an engine in memory has no network to connect to. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {
     return this.#call("networkSubnets", [name], signal, () => []);
+  }
+
+  reservedRange(network: string, signal: AbortSignal): Promise<string | undefined> {
+    return this.#call("reservedRange", [network], signal, () =>
+      this.engine.networks.has(network) ? RESERVED_RANGE : undefined,
+    );
   }
 
   hostGateway(network: string, signal: AbortSignal): Promise<string | undefined> {

@@ -59,6 +59,7 @@ export async function finalizeApp(
   }
   await context.archive.drop(name);
   store.ports.release(name);
+  store.addresses.release(name);
   store.events.record({
     kind: "App",
     name,

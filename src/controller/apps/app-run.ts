@@ -1,5 +1,7 @@
 import { deepEqual } from "../../base/canonical-json.ts";
+import { BerthError } from "../../base/errors.ts";
 import type { Resource } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
 import type { ReconcileResult } from "../reconcile-loop.ts";
 import { actOnPlan, failVersion, isSuperseded, type RunRecorder } from "./act-on-plan.ts";
@@ -154,10 +156,11 @@ export class AppRun {
     this.#state = { ...this.#state, route, source };
     const getLoopbackPort = (app: string, replica: number, port: number) =>
       store.ports.lease(app, replica, port);
+    const getAddressPair = (app: string, replica: number) => leaseAddressPair(store, app, replica);
     const image = await resolveImagePin(this.#context, this.#state, signal);
     const isNew = image !== null && !deepEqual(image, this.#state.memory.image);
     if (isNew) this.#state = { ...this.#state, memory: { ...this.#state.memory, image } };
-    const dependencies = { store, ingress, containerListener, getLoopbackPort };
+    const dependencies = { store, ingress, containerListener, getLoopbackPort, getAddressPair };
     const resolved = resolveRun(dependencies, this.#state, image);
     this.#state = resolved;
     const { desired } = resolved.resolved;
@@ -229,5 +232,15 @@ export class AppRun {
         isObtaining: state.progress !== null,
       }),
     };
+  }
+}
+
+/** A full disk must not keep a container from being started. The engine then chooses its address. */
+function leaseAddressPair(store: Store, app: string, replica: number): number | undefined {
+  try {
+    return store.addresses.lease(app, replica);
+  } catch (error) {
+    if (error instanceof BerthError && error.code === "disk_full") return undefined;
+    throw error;
   }
 }

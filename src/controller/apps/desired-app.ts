@@ -53,6 +53,11 @@ export interface DesiredApp {
   readonly volumes: readonly { readonly name: string; readonly labels: Labels }[];
   /** The specs of the containers, one for each replica, in order. */
   readonly containers: readonly ContainerSpec[];
+  /**
+   * The pairs of reserved addresses of the replicas, in order. They are no part of the specs and of `hash`: a plan
+   * chooses an address when it creates a container.
+   */
+  readonly addressPairs: readonly (number | undefined)[];
 }
 
 export interface DesiredAppInput {
@@ -66,6 +71,11 @@ export interface DesiredAppInput {
   readonly revealSecret: (reference: SecretReference) => string;
   /** Returns the loopback port of a replica; called only if the exposure is loopback. */
   readonly loopbackPort: (replica: number, containerPort: number) => number;
+  /**
+   * Returns the pair of reserved addresses of a replica; called only if the ingress reaches containers at their
+   * addresses. Without it, the engine chooses all addresses.
+   */
+  readonly addressPair?: (replica: number) => number | undefined;
   /** The port at which containers reach the models; default: MODELS_PORT. */
   readonly modelsPort?: number;
 }
@@ -150,6 +160,8 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
       publish: buildPublishSpecs(app, exposure === "published" ? ENGINE_CHOSEN_PORT : loopback),
     };
   });
+  const isRouted = hasIngress && app.port !== undefined && app.domain !== NO_DOMAIN;
+  const hasPairs = isRouted && exposure === "network";
   return {
     instance,
     name,
@@ -161,13 +173,14 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     origin,
     strategy: chooseStrategy(app, hasIngress),
     exposure,
-    isRouted: hasIngress && app.port !== undefined && app.domain !== NO_DOMAIN,
+    isRouted,
     hash,
     version: hashJson(hashedSettings).slice(0, 16),
     network,
     networkLabels: { [labels.INSTANCE]: instance },
     volumes,
     containers,
+    addressPairs: hasPairs ? containers.map((_, replica) => input.addressPair?.(replica)) : [],
   };
 }
 

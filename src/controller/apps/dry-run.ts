@@ -100,10 +100,11 @@ async function resolveDryRun(
   const overlay = overlayPlannedResources(store, plannedResources);
   const getLoopbackPort = (app: string, replica: number, port: number) =>
     store.ports.get(app, replica, port) ?? UNLEASED_PORT;
+  const getAddressPair = (app: string, replica: number) => store.addresses.get(app, replica);
   // A dry run uses what the store and the engine know about the image, because it sends no request to a registry.
   const image = await resolveImagePin({ store: overlay, runtime, puller }, state, signal);
   return resolveRun(
-    { store: overlay, ingress, containerListener, getLoopbackPort },
+    { store: overlay, ingress, containerListener, getLoopbackPort, getAddressPair },
     { ...state, route },
     image,
   );

@@ -112,7 +112,7 @@ export class PlanExecutor {
         await runtime.renameContainer(operation.id, operation.name, signal);
         return;
       case "connectNetwork":
-        await runtime.connectNetwork(operation.id, operation.network, operation.aliases, signal);
+        await runtime.connectNetwork(operation.id, operation.network, operation.endpoint, signal);
         return;
     }
   }

@@ -44,6 +44,7 @@ export interface ResolvedApp {
 }
 
 export type LoopbackPortLookup = (app: string, replica: number, containerPort: number) => number;
+export type AddressPairLookup = (app: string, replica: number) => number | undefined;
 
 export interface ResolveAppInput {
   readonly store: StoreReader;
@@ -58,6 +59,8 @@ export interface ResolveAppInput {
   readonly serving: string | null;
   /** Returns the loopback port of a replica; in a dry run it leases none. */
   readonly getLoopbackPort: LoopbackPortLookup;
+  /** Returns the pair of reserved addresses of a replica; in a dry run it leases none. */
+  readonly getAddressPair: AddressPairLookup;
   /** The listener through which containers reach the models. Without it, the default port is assumed to be open. */
   readonly containerListener?: ContainerListenerStatus | undefined;
 }
@@ -195,7 +198,7 @@ function findRefusal(store: StoreReader, resource: Resource<"App">): Reason | nu
 }
 
 function buildVersion(input: ResolveAppInput, spec: AppSpec, image: VersionImage): DesiredApp {
-  const { store, resource, ingress, getLoopbackPort } = input;
+  const { store, resource, ingress, getLoopbackPort, getAddressPair } = input;
   const { name } = resource.metadata;
   return buildDesiredApp({
     instance: store.instanceId,
@@ -205,6 +208,7 @@ function buildVersion(input: ResolveAppInput, spec: AppSpec, image: VersionImage
     ingress,
     revealSecret: (reference) => revealReference(store, reference),
     loopbackPort: (replica, port) => getLoopbackPort(name, replica, port),
+    addressPair: (replica) => getAddressPair(name, replica),
     modelsPort: getContainerListener(input).port,
   });
 }

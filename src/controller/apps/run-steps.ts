@@ -35,7 +35,7 @@ export function runInputs(store: Store, { resource, source }: RunState): string 
 export function resolveRun(
   dependencies: Pick<
     ResolveAppInput,
-    "store" | "ingress" | "containerListener" | "getLoopbackPort"
+    "store" | "ingress" | "containerListener" | "getLoopbackPort" | "getAddressPair"
   >,
   state: RunState,
   image: ImagePin | null,

@@ -3,14 +3,9 @@ import { BerthError } from "../../base/errors.ts";
 import type { MountSpec } from "../container-settings.ts";
 import { APP, IMAGE_REFERENCE, INSTANCE } from "../labels.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { getEngineMessage, getHttpStatus } from "./docker-errors.ts";
-import {
-  CREATE_LIMIT_MS,
-  NETWORK_LIMIT_MS,
-  READ_LIMIT_MS,
-  REMOVE_LIMIT_MS,
-  STOP_EXTRA_MS,
-} from "./docker-limits.ts";
+import { buildEndpoint } from "./docker-endpoints.ts";
+import { getEngineMessage, getHttpStatus, isAddressRefused } from "./docker-errors.ts";
+import { CREATE_LIMIT_MS, READ_LIMIT_MS, REMOVE_LIMIT_MS, STOP_EXTRA_MS } from "./docker-limits.ts";
 import { toObservedContainer } from "./docker-observe.ts";
 import { HOST_ALIAS, type SettingsReader } from "./docker-settings.ts";
 import type { ContainerSpec, Labels, ObservedContainer } from "./port.ts";
@@ -77,12 +72,28 @@ export async function inspectContainer(
   );
 }
 
+/** Creates a container that asks for `address`; undefined lets the engine choose one at each start. */
 export async function createContainer(
   connection: DockerConnection,
   spec: ContainerSpec,
+  address: string | undefined,
   signal: AbortSignal,
 ): Promise<string> {
-  const created = await tryCreate(connection, spec, signal);
+  try {
+    return await createOrReuse(connection, spec, address, signal);
+  } catch (error) {
+    if (address === undefined || !isAddressRefused(error)) throw error;
+    return createOrReuse(connection, spec, undefined, signal);
+  }
+}
+
+async function createOrReuse(
+  connection: DockerConnection,
+  spec: ContainerSpec,
+  address: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
+  const created = await tryCreate(connection, spec, address, signal);
   if (created !== undefined) return created;
   const there = await inspectContainer(connection, spec.name, signal);
   if (there && !hasLabels(there.Config.Labels, spec.labels)) throw foreignContainerError(spec.name);
@@ -90,7 +101,7 @@ export async function createContainer(
   // The existing container belongs to Berth and is being removed, or was removed between the two calls, so the name is
   // tried once more.
   if (there) await waitUntilRemoved(connection, there.Id, signal);
-  const again = await tryCreate(connection, spec, signal);
+  const again = await tryCreate(connection, spec, address, signal);
   if (again === undefined) throw foreignContainerError(spec.name);
   return again;
 }
@@ -99,6 +110,7 @@ export async function createContainer(
 function tryCreate(
   connection: DockerConnection,
   spec: ContainerSpec,
+  address: string | undefined,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   return connection.call(
@@ -107,7 +119,8 @@ function tryCreate(
     signal,
     async (docker, abortSignal) => {
       // With _query and _body, dockerode does not repeat the body in the URL. The body contains secrets in env.
-      const options = { _query: { name: spec.name }, _body: buildCreateBody(spec), abortSignal };
+      const body = buildCreateBody(spec, address);
+      const options = { _query: { name: spec.name }, _body: body, abortSignal };
       try {
         const made = await docker.createContainer(options);
         return made.id;
@@ -214,39 +227,6 @@ export async function renameContainer(
   }
 }
 
-export async function connectNetwork(
-  connection: DockerConnection,
-  id: string,
-  network: string,
-  aliases: readonly string[],
-  signal: AbortSignal,
-): Promise<void> {
-  await connection.call(
-    `connect the container ${shortenId(id)} to the network ${network}`,
-    NETWORK_LIMIT_MS,
-    signal,
-    async (_, bound) => {
-      try {
-        await connection.request(
-          {
-            method: "POST",
-            path: `/networks/${encodeURIComponent(network)}/connect`,
-            body: { Container: id, EndpointConfig: { Aliases: aliases } },
-          },
-          bound,
-        );
-      } catch (error) {
-        if (
-          !/already (?:exists in|attached to|connected to) network|is already connected/i.test(
-            getEngineMessage(error),
-          )
-        )
-          throw error;
-      }
-    },
-  );
-}
-
 /** Returns the host of an engine on another machine; undefined for an engine on this machine. */
 export function getEngineHost(connection: DockerConnection): string | undefined {
   return connection.address.transport === "unix" ? undefined : connection.address.host;
@@ -283,7 +263,10 @@ export function shortenId(idOrName: string): string {
 /** Limits the logs of one container to 30 MB; the engine's default has no limit. */
 const LOG_OPTIONS = { "max-size": "10m", "max-file": "3" };
 
-function buildCreateBody(spec: ContainerSpec): Record<string, unknown> {
+function buildCreateBody(
+  spec: ContainerSpec,
+  address: string | undefined,
+): Record<string, unknown> {
   const ports = spec.publish.map((item) => ({
     key: `${item.containerPort}/${item.protocol}`,
     binding: { HostIp: item.hostAddress, HostPort: String(item.hostPort) },
@@ -316,7 +299,9 @@ function buildCreateBody(spec: ContainerSpec): Record<string, unknown> {
       Memory: spec.memoryBytes,
       NanoCpus: spec.nanoCpus,
     },
-    NetworkingConfig: { EndpointsConfig: { [spec.network]: { Aliases: spec.aliases } } },
+    NetworkingConfig: {
+      EndpointsConfig: { [spec.network]: buildEndpoint({ aliases: spec.aliases, address }) },
+    },
   };
 }
 

@@ -93,11 +93,24 @@ const PORT_TAKEN =
   /(?:Bind for|listen tcp\d?|listen udp\d?|exposing port \S+ \S+ ->) ?([\d.:[\]a-f]*:\d+)?.*(?:port is already allocated|address already in use)|port is already allocated|address already in use/i;
 
 /**
+ * Matches the refusal of an address that a client has chosen for a container. The engine writes it with a capital
+ * letter, while the error of a taken port comes from the kernel.
+ */
+const ADDRESS_REFUSED =
+  /(?:^|: )Address already in use$|user specified IP address is supported only|no configured subnet (?:or ip-range )?contains? |requested address is out of range/;
+
+/** True if the engine refuses the address that a client has chosen for a container. */
+export function isAddressRefused(error: unknown): boolean {
+  const cause = error instanceof BerthError ? error.cause : error;
+  return ADDRESS_REFUSED.test(getEngineMessage(cause).trim());
+}
+
+/**
  * True for the error of a container that could not be started because another program uses a port that the container
  * publishes.
  */
 export function isPortTakenError(message: string): boolean {
-  return PORT_TAKEN.test(message);
+  return PORT_TAKEN.test(message) && !ADDRESS_REFUSED.test(message.trim());
 }
 
 const rules: readonly Rule[] = [
@@ -108,6 +121,11 @@ const rules: readonly Rule[] = [
         cause,
         hint: "free some space: docker system df shows what uses it, docker image prune removes unused images",
       }),
+  ],
+  [
+    ADDRESS_REFUSED,
+    (_, asked, cause) =>
+      new BerthError("engine_error", `cannot ${asked}: the engine refuses its address`, { cause }),
   ],
   [
     PORT_TAKEN,

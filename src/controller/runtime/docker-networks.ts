@@ -1,6 +1,7 @@
 import { isIPv4 } from "node:net";
 import { BerthError } from "../../base/errors.ts";
 import { APP, INSTANCE } from "../labels.ts";
+import { divideSubnet } from "../reserved-addresses.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { buildLabelFilter, hasLabels } from "./docker-containers.ts";
 import { getEngineMessage, getHttpStatus } from "./docker-errors.ts";
@@ -8,26 +9,12 @@ import { getValueAt, textAt, textsAt } from "./docker-json.ts";
 import { NETWORK_LIMIT_MS, READ_LIMIT_MS, VOLUME_LIMIT_MS } from "./docker-limits.ts";
 import type { Labels, ObservedVolume } from "./port.ts";
 
-export async function ensureNetwork(
-  connection: DockerConnection,
-  name: string,
-  labels: Labels,
-  signal: AbortSignal,
-): Promise<void> {
-  const there = await findNetworks(connection, name, signal);
-  if (there.length === 0) await createNetwork(connection, name, labels, signal);
-  // The engine allows several networks with the same name. Two concurrent calls, or a repeated call after a lost
-  // reply, create two networks. No container can then be started on either of them.
-  const all = there.length === 1 ? there : await findNetworks(connection, name, signal);
-  if (all.some((network) => !hasLabels(network.labels, labels)))
-    throw foreignResourceError("network", name);
-  for (const surplus of all.slice(1)) await removeNetwork(connection, surplus.id, signal);
-}
-
-interface NamedNetwork {
+export interface NamedNetwork {
   readonly id: string;
   readonly labels: Labels;
   readonly subnets: readonly string[];
+  /** The range of reserved addresses; undefined if the network has none. */
+  readonly reserved: string | undefined;
   /** The IPv4 address that the engine's machine has in this network. */
   readonly gateway: string | undefined;
 }
@@ -54,6 +41,7 @@ export async function findNetworks(
       id: textAt(network, "Id") ?? "",
       labels: textsAt(network, "Labels"),
       subnets: parseSubnets(getValueAt(network, "IPAM", "Config")),
+      reserved: parseReserved(getValueAt(network, "IPAM", "Config")),
       gateway: parseGateway(getValueAt(network, "IPAM", "Config")),
     }));
 }
@@ -62,6 +50,15 @@ function parseSubnets(ranges: unknown): string[] {
   return (Array.isArray(ranges) ? ranges : [])
     .map((range: unknown) => textAt(range, "Subnet"))
     .filter((subnet) => subnet !== undefined);
+}
+
+/** Returns the reserved half of a subnet whose other half is the range of the engine's own choices. */
+function parseReserved(ranges: unknown): string | undefined {
+  for (const range of Array.isArray(ranges) ? ranges : []) {
+    const divided = divideSubnet(textAt(range, "Subnet") ?? "");
+    if (divided && textAt(range, "IPRange") === divided.assigned) return divided.reserved;
+  }
+  return undefined;
 }
 
 /**
@@ -79,10 +76,21 @@ function parseGateway(ranges: unknown): string | undefined {
 const getSortKey = (network: unknown): string =>
   `${textAt(network, "Created")} ${textAt(network, "Id")}`;
 
-async function createNetwork(
+/** A subnet of a network, in the engine's words. */
+export interface AddressRange {
+  readonly Subnet: string;
+  readonly IPRange: string;
+  readonly Gateway: string | undefined;
+}
+
+/** Creates a network; without a range, the engine chooses a subnet. Does nothing if there is one of this name. */
+export async function createNetwork(
   connection: DockerConnection,
-  name: string,
-  labels: Labels,
+  {
+    name,
+    labels,
+    range,
+  }: { readonly name: string; readonly labels: Labels; readonly range?: AddressRange },
   signal: AbortSignal,
 ): Promise<void> {
   await connection.call(
@@ -96,6 +104,7 @@ async function createNetwork(
           Driver: "bridge",
           Labels: { ...labels },
           CheckDuplicate: true,
+          ...(range === undefined ? {} : { IPAM: { Config: [range] } }),
           abortSignal,
         });
       } catch (error) {
@@ -111,6 +120,14 @@ export async function networkSubnets(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   return (await findNetworks(connection, name, signal)).flatMap((network) => network.subnets);
+}
+
+export async function reservedRange(
+  connection: DockerConnection,
+  name: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  return (await findNetworks(connection, name, signal))[0]?.reserved;
 }
 
 /**
@@ -217,7 +234,7 @@ export async function listVolumes(
   }));
 }
 
-function foreignResourceError(what: "network" | "volume", name: string): BerthError {
+export function foreignResourceError(what: "network" | "volume", name: string): BerthError {
   return new BerthError(
     "name_clash",
     `the ${what} ${name} already exists and does not belong to Berth`,

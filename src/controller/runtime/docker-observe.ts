@@ -3,6 +3,7 @@ import { timestamp } from "../../base/clock.ts";
 import type { ContainerSettings } from "../container-settings.ts";
 import { IMAGE_REFERENCE } from "../labels.ts";
 import { cleanEngineText, isPortTakenError } from "./docker-errors.ts";
+import { textAt } from "./docker-json.ts";
 import type { ContainerState, ObservedContainer } from "./port.ts";
 
 /** Maps the container states that engines report. Podman has more of them than Docker. */
@@ -44,6 +45,7 @@ export function toObservedContainer(
     finishedAt: state === "running" ? null : parseTime(inspected.State.FinishedAt),
     networks: Object.keys(inspected.NetworkSettings.Networks ?? {}).toSorted(),
     networkAddresses: readNetworkAddresses(inspected),
+    reservedAddress: readReservedAddress(inspected),
     memoryBytes: inspected.HostConfig.Memory || null,
     nanoCpus: inspected.HostConfig.NanoCpus || null,
     addresses: readPublishedAddresses(inspected, engineHost),
@@ -70,6 +72,11 @@ function readNetworkAddresses(inspected: ContainerInspectInfo): Record<string, s
     if (address) found[network] = address;
   }
   return found;
+}
+
+function readReservedAddress({ NetworkSettings, HostConfig }: ContainerInspectInfo): string | null {
+  const endpoint: unknown = NetworkSettings.Networks?.[HostConfig.NetworkMode ?? ""];
+  return textAt(endpoint, "IPAMConfig", "IPv4Address") || null;
 }
 
 /** Returns one address of this machine for each published TCP port. IPv4 is preferred to IPv6. */

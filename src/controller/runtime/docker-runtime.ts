@@ -6,6 +6,7 @@ import * as ownImages from "./docker-built-images.ts";
 import { DockerConnection } from "./docker-connection.ts";
 import * as containers from "./docker-containers.ts";
 import { freeBytes } from "./docker-disk.ts";
+import { connectNetwork } from "./docker-endpoints.ts";
 import { watchEvents } from "./docker-events.ts";
 import { execute } from "./docker-exec.ts";
 import * as images from "./docker-images.ts";
@@ -13,6 +14,7 @@ import { numberAt } from "./docker-json.ts";
 import * as leases from "./docker-leases.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 import { readLogs } from "./docker-logs.ts";
+import { NetworkSetup } from "./docker-network-setup.ts";
 import * as networks from "./docker-networks.ts";
 import { countConnections, listeningPorts } from "./docker-ports.ts";
 import { Prober } from "./docker-probe.ts";
@@ -30,6 +32,7 @@ import type {
   Labels,
   LogLine,
   LogOptions,
+  NetworkEndpoint,
   ObservedContainer,
   ObservedLease,
   ObservedVolume,
@@ -59,6 +62,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   readonly #connection: DockerConnection;
   readonly #prober: Prober;
   readonly #settings: SettingsReader;
+  readonly #networks: NetworkSetup;
   readonly #apps = new Map<string, string>();
 
   /** Throws `invalid_request` for a malformed address. The connection is opened at the first call. */
@@ -70,6 +74,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     });
     this.#prober = new Prober(this.#connection);
     this.#settings = new SettingsReader(this.#connection);
+    this.#networks = new NetworkSetup(this.#connection);
   }
 
   get location(): EngineLocation {
@@ -109,7 +114,8 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   }
 
   async createContainer(spec: ContainerSpec, signal: AbortSignal): Promise<string> {
-    const id = await containers.createContainer(this.#connection, spec, signal);
+    const address = this.#networks.findAddress(spec.network, spec.reservedAddress);
+    const id = await containers.createContainer(this.#connection, spec, address, signal);
     this.#remember(id, spec.labels);
     return id;
   }
@@ -137,15 +143,20 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   connectNetwork(
     id: string,
     network: string,
-    aliases: readonly string[],
+    { aliases, reservedAddress }: NetworkEndpoint,
     signal: AbortSignal,
   ): Promise<void> {
     this.#prober.forget(id);
-    return containers.connectNetwork(this.#connection, id, network, aliases, signal);
+    const address = this.#networks.findAddress(network, reservedAddress);
+    return connectNetwork(this.#connection, id, network, { aliases, address }, signal);
   }
 
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void> {
-    return networks.ensureNetwork(this.#connection, name, labels, signal);
+    return this.#networks.ensure(name, labels, signal);
+  }
+
+  reservedRange(network: string, signal: AbortSignal): Promise<string | undefined> {
+    return networks.reservedRange(this.#connection, network, signal);
   }
 
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {

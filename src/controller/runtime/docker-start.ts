@@ -1,26 +1,51 @@
 import { BerthError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { connectNetwork, inspectContainer, shortenId } from "./docker-containers.ts";
-import { getEngineMessage, getHttpStatus } from "./docker-errors.ts";
+import { inspectContainer, shortenId } from "./docker-containers.ts";
+import { connectNetwork, type Endpoint, reconnectNetwork } from "./docker-endpoints.ts";
+import { getEngineMessage, getHttpStatus, isAddressRefused } from "./docker-errors.ts";
+import { textAt } from "./docker-json.ts";
 import { START_LIMIT_MS } from "./docker-limits.ts";
 import { findNetworks } from "./docker-networks.ts";
 
+/** A start is repeated after a repair of the container's network, and after a repair of its address. */
+const ATTEMPTS_MAX = 3;
+
 /**
- * Starts a container. A container stores the id of each network that it ran on. If such a network was removed and
- * created again, the engine refuses the start until the container is connected to the new network.
+ * Starts a container. If the engine refuses it because of a network of the container, connects the container again:
+ * - The network was removed and created again: a container stores the id of each network that it ran on.
+ * - Another container has its address: the engine then chooses another one, and does so at each later start.
  */
 export async function startContainer(
   connection: DockerConnection,
   id: string,
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    await tryStart(connection, id, signal);
-  } catch (error) {
-    if (!(error instanceof BerthError) || error.code !== "engine_error") throw error;
-    if (!(await rejoinNetworks(connection, id, signal))) throw error;
-    await tryStart(connection, id, signal);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await tryStart(connection, id, signal);
+      return;
+    } catch (error) {
+      if (!(error instanceof BerthError) || error.code !== "engine_error") throw error;
+      const isReconnected =
+        attempt < ATTEMPTS_MAX &&
+        (isAddressRefused(error)
+          ? await giveUpAddresses(connection, id, signal)
+          : await rejoinNetworks(connection, id, signal));
+      if (!isReconnected) throw error;
+    }
   }
+}
+
+/** Makes the engine choose the addresses of a stopped container. Returns false if it does so already. */
+async function giveUpAddresses(
+  connection: DockerConnection,
+  id: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const chosen = (await listEndpoints(connection, id, signal)).filter(({ address }) => address);
+  for (const { network, aliases } of chosen)
+    await reconnectNetwork(connection, id, network, { aliases, address: undefined }, signal);
+  return chosen.length > 0;
 }
 
 /**
@@ -32,18 +57,41 @@ async function rejoinNetworks(
   id: string,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const inspected = await inspectContainer(connection, id, signal);
   let hasJoined = false;
-  for (const [name, endpoint] of Object.entries(inspected?.NetworkSettings.Networks ?? {})) {
-    const there = await findNetworks(connection, name, signal);
+  for (const { network, networkId, aliases, address } of await listEndpoints(
+    connection,
+    id,
+    signal,
+  )) {
+    const there = await findNetworks(connection, network, signal);
     // Podman stores the name of the network instead of its id, so the name is accepted too.
-    const known = new Set(["", name, ...there.map((network) => network.id)]);
-    if (there.length === 0 || known.has(endpoint.NetworkID)) continue;
-    // In a stopped container, this call replaces the endpoint in the removed network.
-    await connectNetwork(connection, id, name, endpoint.Aliases ?? [], signal);
+    const known = new Set(["", network, ...there.map((item) => item.id)]);
+    if (there.length === 0 || known.has(networkId)) continue;
+    // In a stopped container without an address of its own, connecting replaces the endpoint in the removed network.
+    const join = address === undefined ? connectNetwork : reconnectNetwork;
+    await join(connection, id, network, { aliases, address }, signal);
     hasJoined = true;
   }
   return hasJoined;
+}
+
+interface StoredEndpoint extends Endpoint {
+  readonly network: string;
+  readonly networkId: string;
+}
+
+async function listEndpoints(
+  connection: DockerConnection,
+  id: string,
+  signal: AbortSignal,
+): Promise<StoredEndpoint[]> {
+  const inspected = await inspectContainer(connection, id, signal);
+  return Object.entries(inspected?.NetworkSettings.Networks ?? {}).map(([network, endpoint]) => ({
+    network,
+    networkId: endpoint.NetworkID,
+    aliases: endpoint.Aliases ?? [],
+    address: textAt(endpoint, "IPAMConfig", "IPv4Address") || undefined,
+  }));
 }
 
 async function tryStart(

@@ -37,11 +37,11 @@ export interface WorkloadRuntime {
   removeContainer(id: string, signal: AbortSignal): Promise<void>;
   /** Renames a container. Throws `name_clash`, NotFoundError. */
   renameContainer(id: string, name: string, signal: AbortSignal): Promise<void>;
-  /** Joins a container to a network under aliases. Idempotent. */
+  /** Joins a container to a network. Idempotent. */
   connectNetwork(
     id: string,
     network: string,
-    aliases: readonly string[],
+    endpoint: NetworkEndpoint,
     signal: AbortSignal,
   ): Promise<void>;
   /**
@@ -76,7 +76,11 @@ export interface WorkloadRuntime {
    */
   events(filter: { readonly instance: string }, signal: AbortSignal): AsyncIterable<RuntimeEvent>;
 
-  /** Creates a network; idempotent. A network of that name without the labels is a `name_clash`. */
+  /**
+   * Creates a network, with reserved addresses if the engine supports them; idempotent. A network without them that
+   * exists already is replaced only if no container uses it. A network of that name without the labels is a
+   * `name_clash`.
+   */
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
   /** Removes a network; does nothing if it is missing or still in use. */
   removeNetwork(name: string, signal: AbortSignal): Promise<void>;
@@ -165,6 +169,11 @@ export interface EngineHost {
   /** Returns address ranges such as 172.18.0.0/16; an empty list if the network is missing. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]>;
   /**
+   * Returns the range of reserved addresses of a network, such as 172.18.128.0/17; undefined if the network is missing
+   * or has none. The engine assigns them only to containers that ask for them (`NetworkEndpoint.reservedAddress`).
+   */
+  reservedRange(network: string, signal: AbortSignal): Promise<string | undefined>;
+  /**
    * Returns the IPv4 address of the engine's machine that `hostAliases` resolve to in containers of this network;
    * undefined if the engine does not report it.
    */
@@ -193,7 +202,18 @@ export interface EngineInfo {
   readonly memoryBytes: number;
 }
 
-export interface ContainerSpec {
+/** The place of a container on a network. */
+export interface NetworkEndpoint {
+  /** Names of this container for other containers of the network. */
+  readonly aliases: readonly string[];
+  /**
+   * The number of the container's address among the reserved addresses of the network. The engine chooses an address
+   * if the network has no such address, or if another container has it when this one is started.
+   */
+  readonly reservedAddress?: number;
+}
+
+export interface ContainerSpec extends NetworkEndpoint {
   readonly name: string;
   readonly image: string;
   /**
@@ -209,8 +229,6 @@ export interface ContainerSpec {
   readonly user?: string;
   readonly workingDir?: string;
   readonly network: string;
-  /** Names of this container for other containers of the network. */
-  readonly aliases: readonly string[];
   /** Names that resolve to the engine's machine in the container. */
   readonly hostAliases?: readonly string[];
   readonly mounts: readonly MountSpec[];
@@ -255,6 +273,8 @@ export interface ObservedContainer {
   readonly nanoCpus: number | null;
   /** The container's address on each network, while it runs. */
   readonly networkAddresses: Readonly<Record<string, string>>;
+  /** The reserved address that the container has whenever it runs; null if the engine chooses its address. */
+  readonly reservedAddress: string | null;
   /** The address of each published TCP port for this machine, as host:port. */
   readonly addresses: readonly { readonly containerPort: number; readonly address: string }[];
   /**

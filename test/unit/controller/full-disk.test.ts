@@ -50,6 +50,20 @@ describe("without space on the disk of the data directory", () => {
     expect(harness.app("web")?.status?.restarts).toBe(1);
   });
 
+  test("a version of which no address is leased yet is restarted, too", async () => {
+    harness.store.addresses.release("web");
+    harness.isDiskFull = true;
+    killContainer();
+    await harness.clock.until(isRunning, 10_000, "the container runs again");
+    expect(harness.store.addresses.get("web", 0)).toBeUndefined();
+    harness.isDiskFull = false;
+    await harness.clock.until(
+      () => harness.store.addresses.get("web", 0) !== undefined,
+      120_000,
+      "an address is leased",
+    );
+  });
+
   test("a new version gets no requests while the switch to it cannot be recorded, and gets requests as soon as there is space", async () => {
     harness.apply("web", { ...web, image: "web:2" });
     await harness.clock.until(

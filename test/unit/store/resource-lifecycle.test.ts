@@ -54,6 +54,7 @@ describe("a deletion in the store", () => {
     };
     store.revisions.ensure(revision);
     const port = store.ports.lease("web", 0, 80);
+    store.addresses.lease("web", 0);
     await clock.advance(1_000);
     const deleted = store.delete("App", "web", byApi);
     expect(deleted.metadata).toMatchObject({
@@ -73,6 +74,7 @@ describe("a deletion in the store", () => {
     const others = Array.from({ length: 12_000 }, (_, index) => 20_000 + index);
     const free = others.filter((other) => other !== port);
     expect(store.ports.lease("other", 0, 80, free)).toBe(port);
+    expect(store.addresses.get("web", 0)).toBeUndefined();
     store.ports.release("other");
     expect(store.changesSince(0, 100)?.map((change) => change.type)).toEqual([
       "added",

@@ -89,6 +89,29 @@ describe("tokens in the store", () => {
   });
 });
 
+describe("address leases in the store", () => {
+  it("give each replica the lowest free pair, which it keeps over a restart", async () => {
+    const test = open();
+    const { addresses } = test.store;
+    expect(addresses.get("web", 0)).toBeUndefined();
+    expect([addresses.lease("web", 0), addresses.lease("web", 1)]).toEqual([0, 1]);
+    expect([addresses.lease("shop", 0), addresses.lease("web", 0)]).toEqual([2, 0]);
+    expect((await test.reopen()).addresses.get("shop", 0)).toBe(2);
+  });
+
+  it("can be assigned again after their release", () => {
+    const { addresses } = open().store;
+    for (const app of ["a", "b", "c"]) addresses.lease(app, 0);
+    addresses.release("b");
+    addresses.release("b");
+    expect([addresses.lease("d", 0), addresses.lease("d", 1), addresses.get("b", 0)]).toEqual([
+      1,
+      3,
+      undefined,
+    ]);
+  });
+});
+
 describe("port leases in the store", () => {
   it("are the same after a restart, and differ between instances", async () => {
     const test = open({ instanceId: "00000001" });

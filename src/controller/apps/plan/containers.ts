@@ -2,6 +2,7 @@ import { findDifferences } from "../../container-differences.ts";
 import * as labels from "../../labels.ts";
 import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
 import { decideRestart, isBeyondBudget } from "../restart-budget.ts";
+import { endpointOf, withAddress } from "./container-addresses.ts";
 import { getReplicaIndex, getSpecHash, isHealthy, isUp } from "./observed-containers.ts";
 import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
 
@@ -27,7 +28,7 @@ export function planCreations(
   }
   for (const spec of creations) {
     draft.add(
-      { type: "createContainer", spec, cause },
+      { type: "createContainer", spec: withAddress(draft, spec), cause },
       { type: "startContainer", name: spec.name, id: null, restart, cause },
     );
   }
@@ -101,7 +102,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
       id: container.id,
       name: spec.name,
       network: desired.network,
-      aliases: spec.aliases,
+      endpoint: endpointOf(draft, spec),
       cause: "it was disconnected by hand",
     });
   }

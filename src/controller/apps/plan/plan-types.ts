@@ -1,6 +1,11 @@
 import type { RolloutWindow } from "../../../resources/app-status.ts";
 import type { AppRoute } from "../../ingress/port.ts";
-import type { ContainerSpec, Labels, ObservedContainer } from "../../runtime/port.ts";
+import type {
+  ContainerSpec,
+  Labels,
+  NetworkEndpoint,
+  ObservedContainer,
+} from "../../runtime/port.ts";
 import type { DriftHistory } from "../drift-history.ts";
 import type { RestartHistory } from "../restart-budget.ts";
 import type { Strategy } from "../rollout-strategy.ts";
@@ -95,7 +100,7 @@ export type Operation = { readonly cause: string } & (
       readonly name: string;
       readonly id: string;
       readonly network: string;
-      readonly aliases: readonly string[];
+      readonly endpoint: NetworkEndpoint;
     }
   | {
       /** Routes new requests of the App to `targets` only. */

@@ -255,6 +255,7 @@ const resolved = (spec: AppSpec, modelDoor?: ContainerListenerStatus) =>
     pin: null,
     serving: null,
     getLoopbackPort: () => 0,
+    getAddressPair: () => undefined,
     ...(modelDoor ? { containerListener: modelDoor } : {}),
   });
 

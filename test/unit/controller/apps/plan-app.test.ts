@@ -54,6 +54,7 @@ function containerOf(
     finishedAt: null,
     networks: [desired.network],
     networkAddresses: { [desired.network]: `10.0.0.${replica + 2}` },
+    reservedAddress: null,
     memoryBytes: spec.memoryBytes ?? null,
     nanoCpus: spec.nanoCpus ?? null,
     addresses: [],

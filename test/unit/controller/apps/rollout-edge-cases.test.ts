@@ -236,6 +236,7 @@ function containerOf(
     finishedAt: null,
     networks: [desired.network],
     networkAddresses: { [desired.network]: address },
+    reservedAddress: null,
     memoryBytes: null,
     nanoCpus: null,
     addresses: [],

@@ -3,6 +3,8 @@ import { describe, expect, it } from "vitest";
 import { parseDockerHost } from "../../../../src/controller/runtime/docker-address.ts";
 import {
   errorFromEngineText,
+  isAddressRefused,
+  isPortTakenError,
   PULL_ACTION_PREFIX,
   toEngineError,
 } from "../../../../src/controller/runtime/docker-errors.ts";
@@ -112,6 +114,29 @@ describe("an image reference", () => {
     expect(() => splitReference(reference)).toThrow(
       expect.objectContaining({ code: "image_not_found" }),
     );
+  });
+});
+
+describe("the refusal of an address", () => {
+  it.each([
+    "Address already in use",
+    "failed to set up container networking: Address already in use",
+    "user specified IP address is supported only when connecting to networks with user configured subnets",
+    "invalid config for network x: invalid endpoint settings:\nno configured subnet or ip-range contain the IP address 10.0.0.9",
+    "no configured subnet contains IP address 10.0.0.9",
+  ])("differs from that of a port: %s", (message) => {
+    const cause = Object.assign(new Error(message), { statusCode: 403, json: { message } });
+    const error = toEngineError(cause, "start the container x");
+    expect(error.code).toBe("engine_error");
+    expect(isAddressRefused(error)).toBe(true);
+    expect(isPortTakenError(message)).toBe(false);
+  });
+
+  it("is not seen in the error of a taken port, or of another call", () => {
+    const message = "listen tcp4 0.0.0.0:80: bind: address already in use";
+    expect(isPortTakenError(message)).toBe(true);
+    for (const text of [message, "network x not found"])
+      expect(isAddressRefused(Object.assign(new Error(text), { statusCode: 500 }))).toBe(false);
   });
 });
 

@@ -1,0 +1,129 @@
+import { BerthError } from "../../base/errors.ts";
+import { KeyedMutex } from "../../base/mutex.ts";
+import { divideSubnet, findReservedAddress } from "../reserved-addresses.ts";
+import type { DockerConnection } from "./docker-connection.ts";
+import { hasLabels } from "./docker-containers.ts";
+import { READ_LIMIT_MS } from "./docker-limits.ts";
+import {
+  createNetwork,
+  findNetworks,
+  foreignResourceError,
+  type NamedNetwork,
+  removeNetwork,
+} from "./docker-networks.ts";
+import type { Labels } from "./port.ts";
+
+/**
+ * Creates networks with reserved addresses. The engine accepts addresses from a client only in a network whose subnet
+ * the client has chosen. So that the engine still finds a free subnet, Berth lets it create the network, removes this
+ * network, and creates it again with the same subnet, whose lower half is the range of the engine's own choices.
+ */
+export class NetworkSetup {
+  readonly #connection: DockerConnection;
+  readonly #mutex = new KeyedMutex();
+  /** The networks as they were last seen, by name. */
+  readonly #known = new Map<string, NamedNetwork>();
+
+  constructor(connection: DockerConnection) {
+    this.#connection = connection;
+  }
+
+  ensure(name: string, labels: Labels, signal: AbortSignal): Promise<void> {
+    return this.#mutex.runExclusive(name, () => this.#ensure(name, labels, signal));
+  }
+
+  /** Returns the reserved address with this number in a network that was ensured; undefined if it has none. */
+  findAddress(network: string, index: number | undefined): string | undefined {
+    const reserved = this.#known.get(network)?.reserved;
+    if (reserved === undefined || index === undefined) return undefined;
+    return findReservedAddress(reserved, index);
+  }
+
+  async #ensure(name: string, labels: Labels, signal: AbortSignal): Promise<void> {
+    let there = await findNetworks(this.#connection, name, signal);
+    const isMissing = there.length === 0;
+    const before = this.#known.get(name);
+    if (isMissing) {
+      await this.#create(name, labels, before, signal);
+      there = await findNetworks(this.#connection, name, signal);
+    }
+    if (there.some((network) => !hasLabels(network.labels, labels)))
+      throw foreignResourceError("network", name);
+    // The engine allows several networks with the same name. Two concurrent calls, or a repeated call after a lost
+    // reply, create two networks. No container can then be started on either of them.
+    for (const surplus of there.slice(1)) await removeNetwork(this.#connection, surplus.id, signal);
+    let [own] = there;
+    // Later on, containers may be about to use the network.
+    const mayReplace = isMissing || before === undefined;
+    if (own && mayReplace && (await this.#isReplaceable(name, own, isMissing, signal)))
+      own = await this.#replace(name, labels, own, signal);
+    if (own) this.#known.set(name, own);
+  }
+
+  /** Creates a network with the subnet of an earlier one, if that is still free; otherwise with one of the engine's choice. */
+  async #create(
+    name: string,
+    labels: Labels,
+    earlier: NamedNetwork | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const subnet = earlier?.subnets.find((range) => divideSubnet(range) !== undefined);
+    const divided = divideSubnet(subnet ?? "");
+    if (subnet === undefined || !divided || (await this.#isPodman(signal)))
+      return createNetwork(this.#connection, { name, labels }, signal);
+    const range = { Subnet: subnet, IPRange: divided.assigned, Gateway: earlier?.gateway };
+    try {
+      await createNetwork(this.#connection, { name, labels, range }, signal);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      // Another network has got the subnet meanwhile.
+      await createNetwork(this.#connection, { name, labels }, signal);
+    }
+  }
+
+  async #replace(
+    name: string,
+    labels: Labels,
+    own: NamedNetwork,
+    signal: AbortSignal,
+  ): Promise<NamedNetwork | undefined> {
+    try {
+      // The engine refuses to remove a network that a running container uses, and then also to create a second one.
+      await removeNetwork(this.#connection, own.id, signal);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return own;
+    }
+    await this.#create(name, labels, own, signal);
+    return (await findNetworks(this.#connection, name, signal))[0];
+  }
+
+  /** True if the network has no reserved addresses, but could have, and if no container refers to it. */
+  async #isReplaceable(
+    name: string,
+    { id, reserved, subnets }: NamedNetwork,
+    isNew: boolean,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (reserved !== undefined || subnets.every((subnet) => divideSubnet(subnet) === undefined))
+      return false;
+    if (await this.#isPodman(signal)) return false;
+    if (isNew) return true;
+    // A container that has never run refers to the network by its name.
+    const filters = { network: [id, name] };
+    const users = await this.#connection.call(
+      "list the containers of the network",
+      READ_LIMIT_MS,
+      signal,
+      (docker, abortSignal) => docker.listContainers({ all: true, filters, abortSignal }),
+    );
+    return users.length === 0;
+  }
+
+  /** Podman's way of choosing addresses has not been tried. */
+  async #isPodman(signal: AbortSignal): Promise<boolean> {
+    return (await this.#connection.version(signal)).name === "podman";
+  }
+}
+
+const isRefusal = (error: unknown) => error instanceof BerthError && error.code === "engine_error";

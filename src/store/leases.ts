@@ -1,0 +1,22 @@
+/** Loopback ports on which apps are published. A lease exists as long as its app. */
+export interface PortLeases {
+  /**
+   * Returns the leased port of this replica, or leases one outside of `avoid`. Throws `port_taken` if no port is free.
+   */
+  lease(app: string, replica: number, containerPort: number, avoid?: readonly number[]): number;
+  /** Returns the leased port of this replica, or undefined; never creates a lease. */
+  get(app: string, replica: number, containerPort: number): number | undefined;
+  release(app: string): void;
+}
+
+/**
+ * Pairs of reserved addresses of the instance's network, which the versions of a replica use in turn. Pair n has the
+ * addresses with the numbers 2n and 2n + 1. A lease exists as long as its app, and does not depend on the network.
+ */
+export interface AddressLeases {
+  /** Returns the leased pair of this replica, or leases the lowest free one. */
+  lease(app: string, replica: number): number;
+  /** Returns the leased pair of this replica, or undefined; never creates a lease. */
+  get(app: string, replica: number): number | undefined;
+  release(app: string): void;
+}
