@@ -98,8 +98,25 @@ async function throughput(engine: BenchEngine, server: BenchServer): Promise<Fig
     requests,
     table,
     withDirectRoute,
+    await afterRollout(engine, server, proxies.ingress),
     ...(await compareKamal(`${direct.address}:${WEB_PORT}`, proxies.plain)),
   ];
+}
+
+/** Measures an app that has a direct route after a rollout, which has changed its address but not the configuration. */
+async function afterRollout(
+  engine: BenchEngine,
+  server: BenchServer,
+  ingress: MeasuredProxy,
+): Promise<Figure> {
+  await deployWeb(server, APP, "after a rollout", { wait: true });
+  while ((await listContainers(engine, server)).length > 1) await sleep(100);
+  await using caddy = await PlainCaddy.start(`${await addressOf(engine, server)}:${WEB_PORT}`);
+  const plain = { target: { ...ingress.target, port: caddy.port }, pid: caddy.pid };
+  return await compareCpu("an app with a direct route, after a rollout", DIRECT_AIM, {
+    ingress,
+    plain,
+  });
 }
 
 interface MeasuredProxy {
@@ -184,9 +201,13 @@ async function loadsUnderLoad(server: BenchServer): Promise<Figure> {
   };
 }
 
-async function addressOf(engine: BenchEngine, server: BenchServer): Promise<string> {
+function listContainers(engine: BenchEngine, server: BenchServer) {
   const label = [`dev.berth.instance=${server.instance}`, `dev.berth.app=${APP}`];
-  const [container] = await engine.docker.listContainers({ filters: { label } });
+  return engine.docker.listContainers({ filters: { label } });
+}
+
+async function addressOf(engine: BenchEngine, server: BenchServer): Promise<string> {
+  const [container] = await listContainers(engine, server);
   const [network] = Object.values(container?.NetworkSettings.Networks ?? {});
   if (!network?.IPAddress) throw new Error(`${APP} has no address`);
   return network.IPAddress;

@@ -5,6 +5,7 @@ import { BerthError, getErrorMessage, isAbortError } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { createTimeLimit } from "../base/time-limit.ts";
 import type { Config } from "../config/config.ts";
+import { networkName } from "../controller/engine-names.ts";
 import { CaddyCertificates } from "../controller/ingress/caddy-certificates.ts";
 import { CaddyConfigLoader } from "../controller/ingress/caddy-config-loader.ts";
 import { CaddyContainer } from "../controller/ingress/caddy-container.ts";
@@ -106,7 +107,11 @@ export async function openIngress(
       ? undefined
       : { domain: apiDomain, socket: paths.apiSocket, trustedProxies };
   const settings = { httpPort, httpsPort, acmeEmail, api };
-  const direct = new DirectRouteLoads({ table, file: paths.directRoutesFile });
+  const direct = new DirectRouteLoads({
+    table,
+    file: paths.directRoutesFile,
+    findReservedRange: (loading) => findReservedRange(options, loading),
+  });
   return new CaddyIngress({
     host,
     loader: new CaddyConfigLoader({ host, paths, direct, settings, clock, logger }),
@@ -134,6 +139,21 @@ async function determineReachability(
   } catch (error) {
     if (signal.aborted) throw error;
     return "published";
+  }
+}
+
+/** Without an answer of the engine, the direct routes apply until the next rollout of their App. */
+async function findReservedRange(
+  { runtime, store, logger }: OpenIngressOptions,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  using bound = createTimeLimit(signal, ENGINE_LIMIT_MS);
+  try {
+    return await runtime.reservedRange(networkName(store.instanceId), bound.signal);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    logger.debug({ error: getErrorMessage(error) }, "the network of the apps is unknown");
+    return undefined;
   }
 }
 

@@ -1,10 +1,11 @@
-import { existsSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { FolderRouteTable } from "../../src/controller/ingress/folder-route-table.ts";
 import { type Backend, startBackend } from "../support/backend.ts";
 import { CaddyHarness } from "../support/caddy-harness.ts";
+import { FakeRuntime } from "../support/fake-runtime.ts";
 import { freePorts } from "../support/free-port.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
@@ -36,6 +37,10 @@ const listMarkers = () =>
   readdirSync(join(table(), "direct"), { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(`/${HOST}`))
     .map((path) => path.split("/")[1]);
+
+/** Counts the configurations that Caddy has loaded. */
+const countLoads = () =>
+  readFileSync(join(harness.dataDir, "ingress", "caddy.log"), "utf8").split("load complete").length;
 
 /** Adds the App, and then another one whose options change the configuration, so that the App gets a direct route. */
 async function addDirectApp(...targets: string[]): Promise<void> {
@@ -122,6 +127,89 @@ describe("an App that has targets when the configuration is loaded", () => {
     await Promise.all(visitors);
     socket.close();
     expect(failures).toEqual([]);
+  });
+});
+
+describe("an App with two addresses for each replica", () => {
+  /** The backends of two versions with two replicas: the addresses of a replica differ in the last bit. */
+  const versions: Backend[][] = [[], []];
+  let other: Backend;
+  beforeAll(async () => {
+    const [port = 0] = await freePorts(1);
+    const start = (name: string, host: string) => startBackend(name, 0, { host, port });
+    versions[0] = [await start("even", "127.9.128.2"), await start("even", "127.9.128.4")];
+    versions[1] = [await start("odd", "127.9.128.3"), await start("odd", "127.9.128.5")];
+    other = await start("other", "127.9.0.2");
+  });
+  afterAll(() =>
+    Promise.all([...versions.flat(), other].map((backend) => backend[Symbol.asyncDispose]())),
+  );
+  beforeEach(async () => {
+    await harness[Symbol.asyncDispose]();
+    const runtime = new FakeRuntime({ clock: systemClock });
+    runtime.reservedRange = () => Promise.resolve("127.9.128.0/17");
+    harness = await CaddyHarness.open({ runtime });
+    await harness.waitUntilReady();
+  });
+  const targetsOf = (version: number) => (versions[version] ?? []).map(({ target }) => target);
+
+  it("is served directly over any number of switches, without a load of the configuration", async () => {
+    await addDirectApp(...targetsOf(0));
+    const socket = await openWebSocket(harness.httpPort, HOST);
+    const loads = countLoads();
+    for (let round = 1; round <= 7; round += 1) {
+      await write(`v${round}`, ...targetsOf(round % 2));
+      expect(listMarkers()).toEqual([round % 2 === 0 ? "a" : "b"]);
+      if (round > 5) hideTable();
+      const answers = await Promise.all(Array.from({ length: 20 }, () => harness.get(HOST)));
+      const name = round % 2 === 0 ? "even" : "odd";
+      expect(new Set(answers.map(({ body }) => body))).toEqual(new Set([name]));
+    }
+    for (const { seen } of versions.flat()) expect(seen.length).toBeGreaterThan(0);
+    await socket.echo("kept");
+    socket.close();
+    expect(countLoads()).toBe(loads);
+  });
+
+  it("is served by the table while its version has other addresses, or only one of its replicas", async () => {
+    await addDirectApp(...targetsOf(0));
+    for (const targets of [
+      [other.target],
+      targetsOf(1).slice(1),
+      [targetsOf(0)[0] ?? "", targetsOf(1)[1] ?? ""],
+    ]) {
+      await write("v2", ...targets);
+      expect(listMarkers()).toEqual([]);
+      expect((await harness.get(HOST)).status).toBe(200);
+    }
+    await write("v3", ...targetsOf(1));
+    expect(listMarkers()).toEqual(["b"]);
+  });
+
+  it("is served directly by the next Berth, which loads no configuration", async () => {
+    await addDirectApp(...targetsOf(0));
+    await write("v2", ...targetsOf(1));
+    const loads = countLoads();
+    await harness.stopBerth();
+    await harness.boot();
+    await harness.waitUntilReady();
+    expect(listMarkers()).toEqual(["b"]);
+    await write("v3", ...targetsOf(0));
+    expect(listMarkers()).toEqual(["a"]);
+    expect((await harness.get(HOST)).body).toBe("even");
+    expect(countLoads()).toBe(loads);
+  });
+
+  it("is served by the table after its next switch if the engine does not answer at the load", async () => {
+    await harness[Symbol.asyncDispose]();
+    const runtime = new FakeRuntime({ clock: systemClock });
+    runtime.reservedRange = () => Promise.reject(new Error("away"));
+    harness = await CaddyHarness.open({ runtime });
+    await harness.waitUntilReady();
+    await addDirectApp(...targetsOf(0));
+    await write("v2", ...targetsOf(1));
+    expect(listMarkers()).toEqual([]);
+    expect((await harness.get(HOST)).body).toBe("odd");
   });
 });
 

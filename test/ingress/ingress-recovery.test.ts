@@ -305,7 +305,11 @@ describe("an App whose options Caddy refuses", () => {
     const clock = systemClock;
     const host = new CaddyProcess({ program, paths, clock, httpPort, httpsPort: undefined });
     const loader = () => {
-      const direct = new DirectRouteLoads({ table, file: paths.directRoutesFile });
+      const direct = new DirectRouteLoads({
+        table,
+        file: paths.directRoutesFile,
+        findReservedRange: async () => undefined,
+      });
       return new CaddyConfigLoader({ host, paths, direct, settings, clock, logger: silentLogger });
     };
     // Caddy's host matcher refuses duplicate names. The validation of specs normally prevents them.

@@ -23,7 +23,11 @@ export interface Backend extends AsyncDisposable {
   readonly seen: readonly SeenRequest[];
 }
 
-export async function startBackend(name: string, slowMs = 5_000): Promise<Backend> {
+export async function startBackend(
+  name: string,
+  slowMs = 5_000,
+  { host, port }: { readonly host: string; readonly port: number } = { host: "127.0.0.1", port: 0 },
+): Promise<Backend> {
   const seen: SeenRequest[] = [];
   const sockets = new Set<Duplex>();
   const server: Server = createServer((incoming, answer) => {
@@ -65,13 +69,13 @@ export async function startBackend(name: string, slowMs = 5_000): Promise<Backen
     socket.on("data", (chunk: Buffer) => socket.write(chunk));
     socket.on("error", () => {});
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(port, host);
   await once(server, "listening");
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("no port");
   return {
     name,
-    target: `127.0.0.1:${address.port}`,
+    target: `${host}:${address.port}`,
     seen,
     async [Symbol.asyncDispose]() {
       server.close();

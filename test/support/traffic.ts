@@ -7,16 +7,18 @@ export interface VisitTarget {
   readonly port: number;
   readonly host: string;
   readonly path?: string;
+  readonly method?: "GET" | "POST";
 }
 
 /** Sends one request. Rejects if no response arrives. */
 export function visit(
-  { port, host, path = "/" }: VisitTarget,
+  { port, host, path = "/", method = "GET" }: VisitTarget,
   options: { readonly agent?: Agent; readonly limitMs?: number } = {},
 ): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
+    const headers = { Host: host };
     const outgoing = request(
-      { host: "127.0.0.1", port, path, headers: { Host: host }, agent: options.agent ?? false },
+      { host: "127.0.0.1", port, path, method, headers, agent: options.agent ?? false },
       (response) => {
         let body = "";
         response.setEncoding("utf8").on("data", (text: string) => (body += text));
@@ -28,7 +30,7 @@ export function visit(
       outgoing.destroy(new Error("no answer in time")),
     );
     outgoing.once("error", reject);
-    outgoing.end();
+    outgoing.end(method === "POST" ? "a body" : undefined);
   });
 }
 

@@ -86,7 +86,7 @@ export class CaddyConfigLoader {
     if (running === undefined && (await this.#waitForRecovery(signal)))
       running = await this.#admin.readConfig(signal);
     if (running === undefined || !(await this.#isUpToDate(signal))) {
-      await direct.prepare(sites);
+      await direct.prepare(sites, signal);
       await this.#start(sites, signal);
       running = await this.#admin.readConfig(signal);
     }
@@ -98,7 +98,7 @@ export class CaddyConfigLoader {
     let accepted = this.#withoutRefused(sites);
     let config = this.#config(accepted);
     if (!deepEqual(running, config)) {
-      await direct.prepare(sites);
+      await direct.prepare(sites, signal);
       config = this.#config(accepted);
       await host.assertPortsAvailable(findNewPorts(running, config), signal);
       const problem = await this.#admin.load(config, signal);

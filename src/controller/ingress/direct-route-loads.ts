@@ -5,10 +5,19 @@ import {
   type DirectRoute,
   type DirectRouteSet,
   noDirectRoutes,
+  pairTargets,
   proposeDirectRoutes,
 } from "./direct-routes.ts";
 import type { FolderRouteTable } from "./folder-route-table.ts";
 import type { Site } from "./site.ts";
+
+export interface DirectRouteLoadsOptions {
+  readonly table: FolderRouteTable;
+  /** Stores the direct routes of the loaded configuration for the next Berth. */
+  readonly file: string;
+  /** Returns the range of addresses of which each replica has two; undefined if the engine chooses all addresses. */
+  readonly findReservedRange: (signal: AbortSignal) => Promise<string | undefined>;
+}
 
 /**
  * Decides which direct routes Caddy's configuration contains. The routes change only when the configuration is loaded
@@ -16,16 +25,13 @@ import type { Site } from "./site.ts";
  * Caddy reads new targets from the table.
  */
 export class DirectRouteLoads {
-  readonly #table: FolderRouteTable;
-  readonly #file: string;
+  readonly #options: DirectRouteLoadsOptions;
   #current = noDirectRoutes;
   #isRead = false;
   #stored = "";
 
-  /** `file` stores the direct routes of the loaded configuration for the next start of Berth. */
-  constructor(options: { readonly table: FolderRouteTable; readonly file: string }) {
-    this.#table = options.table;
-    this.#file = options.file;
+  constructor(options: DirectRouteLoadsOptions) {
+    this.#options = options;
   }
 
   /** The direct routes of the configuration that is loaded or about to be loaded. */
@@ -39,7 +45,7 @@ export class DirectRouteLoads {
    */
   async read(): Promise<void> {
     if (this.#isRead) return;
-    const text = await readFile(this.#file, "utf8").catch(() => "[]");
+    const text = await readFile(this.#options.file, "utf8").catch(() => "[]");
     this.#current = createDirectRouteSet(parseRoutes(text));
     this.#isRead = true;
   }
@@ -48,24 +54,28 @@ export class DirectRouteLoads {
    * Chooses the direct routes for the next load of the configuration. The routes of the configuration that is loaded
    * now stay valid until `confirm` is called.
    */
-  async prepare(sites: readonly Site[]): Promise<void> {
-    const set = await proposeDirectRoutes(sites, (app) => this.#findSlots(app));
-    await this.#table.addDirectRoutes(set);
+  async prepare(sites: readonly Site[], signal: AbortSignal): Promise<void> {
+    const reserved = await this.#options.findReservedRange(signal);
+    const set = await proposeDirectRoutes(sites, (app) => this.#findSlots(app, reserved));
+    await this.#options.table.addDirectRoutes(set);
     this.#current = set;
   }
 
   /** Called when Caddy has loaded the current direct routes. */
   async confirm(): Promise<void> {
-    await this.#table.addDirectRoutes(this.#current);
-    await this.#table.retainDirectRoutes([this.#current]);
+    await this.#options.table.addDirectRoutes(this.#current);
+    await this.#options.table.retainDirectRoutes([this.#current]);
     if (this.#stored === this.#current.generation) return;
-    await writeAtomically(this.#file, JSON.stringify(this.#current.routes));
+    await writeAtomically(this.#options.file, JSON.stringify(this.#current.routes));
     this.#stored = this.#current.generation;
   }
 
-  async #findSlots(app: string): Promise<readonly (readonly string[])[]> {
-    const route = await this.#table.read(app);
-    return route && route.targets.length > 0 ? [route.targets] : [];
+  /** Returns the current targets, and those of the next version, if the addresses of that version are known. */
+  async #findSlots(app: string, reserved: string | undefined) {
+    const { targets } = (await this.#options.table.read(app)) ?? { targets: [] };
+    if (targets.length === 0) return [];
+    const next = reserved === undefined ? undefined : pairTargets(reserved, targets);
+    return next === undefined ? [targets] : [targets, next];
   }
 }
 

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { hashJson } from "../../base/canonical-json.ts";
+import { findPairedAddress } from "../reserved-addresses.ts";
 import { isTableOnly, type Site } from "./site.ts";
 
 /**
@@ -50,6 +51,19 @@ export async function proposeDirectRoutes(
     if (slots.length > 0) routes.push({ app: site.app, hosts, slots });
   }
   return createDirectRouteSet(routes);
+}
+
+/**
+ * Returns the targets that the next version of the App gets: the other addresses of the pairs, with the same ports.
+ * Undefined if the engine has chosen an address of a target.
+ */
+export function pairTargets(reserved: string, targets: readonly string[]): string[] | undefined {
+  const paired = targets.flatMap((target) => {
+    const [address = "", port = ""] = target.split(":");
+    const other = findPairedAddress(reserved, address);
+    return other === undefined ? [] : [`${other}:${port}`];
+  });
+  return paired.length === targets.length ? paired : undefined;
 }
 
 export function getDirectFolder(tableFolder: string): string {

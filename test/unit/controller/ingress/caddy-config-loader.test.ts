@@ -42,7 +42,11 @@ test("a Caddy with other settings that answers only after the first request is r
     const loader = new CaddyConfigLoader({
       host,
       paths,
-      direct: new DirectRouteLoads({ table, file: paths.directRoutesFile }),
+      direct: new DirectRouteLoads({
+        table,
+        file: paths.directRoutesFile,
+        findReservedRange: async () => undefined,
+      }),
       settings: { httpPort: 8080, httpsPort: undefined, acmeEmail: undefined },
       clock,
       logger: silentLogger,
