@@ -249,6 +249,8 @@ describe("image collection on the engine", () => {
       expect(await ended(app, source)).toMatchObject({ type: "succeeded" });
       service.clearResult("web");
     }
+    // A start collects at once.
+    await service.start();
     const [used, old, newest] = images;
     const kept = [used, newest].map(String).toSorted();
     await expect.poll(tags).toEqual(kept);

@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
+import { Debouncer } from "../../base/debouncer.ts";
 import { isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
@@ -12,6 +13,14 @@ import { findProtectedContent } from "./protected-content.ts";
 
 /** The number of records and logs that are kept for each App. It covers some weeks if the App is deployed every day. */
 const RECORDS_KEPT_MAX = 50;
+
+/**
+ * The time after the end of a build until the collection, in milliseconds: most rollouts are over by then. Before, the
+ * image that the rollout replaces is in use anyway, and the collection would delay the start of the new version.
+ */
+const AFTER_BUILD_MS = 30_000;
+/** The longest delay of the collection while builds keep ending. */
+const AFTER_BUILD_MAX_MS = 5 * 60_000;
 
 export interface BuildCollectorOptions {
   readonly store: Store;
@@ -35,18 +44,34 @@ export interface BuildCollectorOptions {
 /** Removes images, archives, records and logs of builds that are not needed any more. */
 export class BuildCollector {
   readonly #options: BuildCollectorOptions;
+  readonly #afterBuilds: Debouncer;
   #isRunning = false;
   #isRequested = false;
 
   constructor(options: BuildCollectorOptions) {
     this.#options = options;
+    this.#afterBuilds = new Debouncer(options.clock, () => this.request(), {
+      quietMs: AFTER_BUILD_MS,
+      quietMaxMs: AFTER_BUILD_MAX_MS,
+    });
+  }
+
+  /** Schedules a collection for the time after the rollout of a build that has ended. */
+  requestAfterBuild(): void {
+    this.#afterBuilds.trigger();
+  }
+
+  /** Cancels the scheduled collection. The next start of Berth collects. */
+  close(): void {
+    this.#afterBuilds.cancel();
   }
 
   /**
-   * Schedules a collection. Only one collection runs at a time. Content that cannot be removed now is removed by the
+   * Starts a collection. Only one collection runs at a time. Content that cannot be removed now is removed by the
    * next collection.
    */
   request(): void {
+    this.#afterBuilds.cancel();
     this.#isRequested = true;
     if (this.#isRunning) return;
     this.#isRunning = true;

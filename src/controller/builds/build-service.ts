@@ -104,8 +104,11 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
       results: this.#results,
       metrics: options.metrics,
       onChanged,
-      onBuilt: () => this.#collector.request(),
-      onSpaceWait: () => this.#scheduleSpaceCheck(),
+      onBuilt: () => this.#collector.requestAfterBuild(),
+      onSpaceWait: () => {
+        this.#collector.request();
+        this.#scheduleSpaceCheck();
+      },
       onFolderChanged: (app) => this.#sources.unpin(app),
     });
     this.#queue = new BuildQueue({
@@ -230,6 +233,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true;
     this.#unwatch();
+    this.#collector.close();
     this.#cancelSpaceCheck?.();
     this.#sources.close();
     await this.#queue.endAll({ type: "shutdown" });

@@ -121,6 +121,41 @@ describe("the collection of builds and images", () => {
     );
   });
 
+  test("runs half a minute after the last build, when the rollouts are over", async () => {
+    bench.newService(limited({ keep: 1 }));
+    const { byName } = bench.runtime.calls;
+    for (const digit of ["a", "b"]) {
+      await build("web", digit);
+      await bench.clock.advance(29_000);
+      expect(byName.get("listImages")).toBeUndefined();
+    }
+    expect(tags()).toHaveLength(2);
+    await bench.clock.advance(1_000);
+    await expect.poll(tags).toHaveLength(1);
+    await bench.clock.advance(HOUR_MS);
+    expect(byName.get("listImages")).toBe(1);
+  });
+
+  test("runs at most five minutes after the first build while builds keep ending", async () => {
+    bench.newService(limited({ keep: 1 }));
+    for (let second = 0; second < 300; second += 20) {
+      await build("web", `${second}`);
+      await bench.clock.advance(20_000);
+    }
+    await expect.poll(tags).toHaveLength(1);
+  });
+
+  test("runs at once when a build waits for space", async () => {
+    bench.newService(limited({ keep: 1 }, { freeBytesMin: 2 }));
+    await build("web", "a");
+    await bench.clock.advance(1_000);
+    const newest = await build("web", "b");
+    bench.builder.freeBytes = 1;
+    const app = bench.apply("next");
+    bench.service.ensure(app, await bench.waitUntilResolved(app));
+    await expect.poll(tags).toEqual([newest]);
+  });
+
   test("never removes images that run, that a spec needs, or that a rollback would use", async () => {
     bench.newService(limited({ keep: 10 }));
     const images = await buildAll("web", ["a", "b", "c", "d", "e", "f"]);
@@ -271,6 +306,7 @@ describe("the collection of builds and images", () => {
       writeFileSync(join(bench.dataDir, "builds", `${id}.log`), "over\n");
     }
     expect(await bench.waitUntilBuilt(app)).toMatchObject({ type: "succeeded" });
+    await bench.clock.advance(60_000);
     await vi.waitFor(
       () => expect(readdirSync(join(bench.dataDir, "builds"))).toHaveLength(50),
       WAIT_OPTIONS,
@@ -342,15 +378,20 @@ function limited(
 async function buildAll(app: string, digits: readonly string[]): Promise<string[]> {
   const images: string[] = [];
   for (const digit of digits) {
-    bench.git.refs.set("main", createCommitId(digit));
-    const asked = bench.apply(app, undefined, { "berth.dev/deployed-at": digit });
-    const source = await bench.waitUntilResolved(asked);
-    expect(await bench.waitUntilEnded(asked, source)).toMatchObject({ type: "succeeded" });
-    bench.service.clearResult(app);
-    images.push(source.image);
+    images.push(await build(app, digit));
     await bench.clock.advance(60_000);
   }
   return images;
+}
+
+/** Builds one commit, and returns its image. */
+async function build(app: string, digit: string): Promise<string> {
+  bench.git.refs.set("main", createCommitId(digit));
+  const asked = bench.apply(app, undefined, { "berth.dev/deployed-at": digit });
+  const source = await bench.waitUntilResolved(asked);
+  expect(await bench.waitUntilEnded(asked, source)).toMatchObject({ type: "succeeded" });
+  bench.service.clearResult(app);
+  return source.image;
 }
 
 function tags(): string[] {
