@@ -58,6 +58,7 @@ export class ReconcileLoop {
       queueAdds.inc({ name });
       updateDepth();
     };
+    this.#queue.onTakeHints = updateDepth;
     this.#queue.onTake = (_key, waitedMs) => {
       queueSeconds.observe({ name }, waitedMs / 1000);
       updateDepth();
@@ -73,6 +74,16 @@ export class ReconcileLoop {
 
   add(key: string, priority: ReconcilePriority): void {
     this.#queue.add(key, priority);
+  }
+
+  /** Queues a key because of a change that every observation of the key reads. */
+  addHint(key: string): void {
+    this.#queue.add(key, "event", true);
+  }
+
+  /** See WorkQueue.takeHints. */
+  takeHints(key: string): boolean {
+    return this.#queue.takeHints(key);
   }
 
   /** Forgets earlier failures of the key, and queues it. */

@@ -12,12 +12,13 @@ const PRIORITY_STEP_MS = 2_000;
 
 /**
  * A work queue as in client-go. A key is processed by one worker at a time. A key that is added while it is being
- * processed runs once more afterwards. Any number of additions before a run count as one.
+ * processed runs once more afterwards, unless it was only added by hints that the run takes. Any number of additions
+ * before a run count as one.
  */
 export class WorkQueue {
   readonly #clock: Clock;
   /** Waiting keys with the virtual time at which each is due; the smallest comes first. */
-  readonly #dirty = new Map<string, { due: number; addedAt: number }>();
+  readonly #dirty = new Map<string, { due: number; addedAt: number; isHint: boolean }>();
   readonly #processing = new Set<string>();
   readonly #delayed = new Map<string, { at: number; cancel: () => void }>();
   readonly #waiters: ((key: string | undefined) => void)[] = [];
@@ -27,16 +28,18 @@ export class WorkQueue {
     this.#clock = clock;
   }
 
-  add(key: string, priority: ReconcilePriority): void {
+  /** Adds the key. A hint reports that something has changed that every observation of the key reads. */
+  add(key: string, priority: ReconcilePriority, isHint = false): void {
     if (this.#closed) return;
     const now = this.#clock.now();
     const due = now + priorities[priority] * PRIORITY_STEP_MS;
     const waiting = this.#dirty.get(key);
     if (waiting) {
       waiting.due = Math.min(waiting.due, due);
+      waiting.isHint &&= isHint;
       return;
     }
-    this.#dirty.set(key, { due, addedAt: now });
+    this.#dirty.set(key, { due, addedAt: now, isHint });
     this.onAdd(key);
     this.#dispatch();
   }
@@ -67,6 +70,19 @@ export class WorkQueue {
     });
   }
 
+  /**
+   * Called by a run before it observes the key: hints that arrived during the run need no other run. Returns true if
+   * the key was added during the run, by hints or otherwise.
+   */
+  takeHints(key: string): boolean {
+    const waiting = this.#dirty.get(key);
+    if (waiting?.isHint === true && this.#processing.has(key)) {
+      this.#dirty.delete(key);
+      this.onTakeHints(key);
+    }
+    return waiting !== undefined;
+  }
+
   done(key: string): void {
     this.#processing.delete(key);
     this.#dispatch();
@@ -89,6 +105,8 @@ export class WorkQueue {
 
   /** Called with the milliseconds that a key waited before it was taken; for the metrics. */
   onTake: (key: string, waitedMs: number) => void = () => {};
+  /** Called when a waiting key is removed, because a run has taken its hints; for the metrics. */
+  onTakeHints: (key: string) => void = () => {};
   /** Called when a key that did not wait is added; for the metrics. */
   onAdd: (key: string) => void = () => {};
 

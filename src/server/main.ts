@@ -91,7 +91,10 @@ export async function runServer(config: Config): Promise<RunningServer> {
   const searchPath = getProgramSearchPath();
   const onChanged = (app: string) => manager.apps.enqueue(app);
   const ingress = starting.use(
-    await openIngress({ ...shared, searchPath, onChanged }, ending.signal),
+    await openIngress(
+      { ...shared, searchPath, onChanged: (app) => manager.apps.enqueueHint(app) },
+      ending.signal,
+    ),
   );
   const git = new Git({ dir: join(config.dataDir, "git"), searchPath, clock });
   const builds = starting.use(

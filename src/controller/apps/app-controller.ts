@@ -73,6 +73,7 @@ export class AppController {
     this.#lease = options.lease;
     this.#retries = new RetryTimes(clock, random);
     const wakeByEvent = (app: string) => this.#loop.add(app, "event");
+    const wakeByHint = (app: string) => this.enqueueHint(app);
     this.#loop = new ReconcileLoop({
       ...options,
       kind: "App",
@@ -82,11 +83,12 @@ export class AppController {
     });
     this.#reconciler = new AppReconciler({
       ...options,
-      health: new HealthMonitor({ runtime, clock, tasks, onChange: wakeByEvent }),
+      health: new HealthMonitor({ runtime, clock, tasks, onChange: wakeByHint }),
       puller: new ImagePuller({ runtime, clock, tasks, onSettled: wakeByEvent }),
-      stops: new BackgroundStops({ ...options, onEnded: wakeByEvent }),
+      stops: new BackgroundStops({ ...options, onEnded: wakeByHint }),
       withReplacementWorker: (call) => this.#loop.withReplacementWorker(call),
       retries: this.#retries,
+      takeHints: (app) => this.#loop.takeHints(app),
       onObserved: (app, containers) => this.engine.recordObservation(app, containers),
     });
     this.engine = new EngineMonitor({
@@ -95,7 +97,7 @@ export class AppController {
       clock,
       logger,
       instance: store.instanceId,
-      onContainer: wakeByEvent,
+      onContainer: wakeByHint,
       onConnectionChange: (connected) => this.#onConnection(connected),
       onSweep: (apps) => {
         for (const app of apps) this.#loop.add(app, "resync");
@@ -126,9 +128,17 @@ export class AppController {
     return this.#loop.isIdle;
   }
 
-  /** Queues an App because of a change of a build, a source or the ingress. */
+  /** Queues an App because of a change of a build, a source or a model. */
   enqueue(app: string): void {
     this.#loop.add(app, "event");
+  }
+
+  /**
+   * Queues an App because of a change of its containers, their health, the stops in progress, or the state of the
+   * ingress: of what every round of a run reads again.
+   */
+  enqueueHint(app: string): void {
+    this.#loop.addHint(app);
   }
 
   /** Notes that the engine does not hold this image any more. */

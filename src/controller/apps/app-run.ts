@@ -49,6 +49,8 @@ export class AppRun {
   readonly #resource: Resource<"App">;
   /** The result of the last completed step of this reconcile run. */
   #state: RunState;
+  /** True if the last plan only changed the route, so that its observation of the containers is still valid. */
+  #hasOnlyRouted = false;
   readonly #recorder: RunRecorder = {
     keep: (state) => {
       this.#state = state;
@@ -142,6 +144,7 @@ export class AppRun {
         return false;
       }
     }
+    this.#hasOnlyRouted = planned.plan.operations.every(({ type }) => type === "switchRoute");
     const acted = await actOnPlan(this.#context, planned, this.#recorder, signal);
     this.#state = acted.state;
     return !acted.hasChanged;
@@ -149,8 +152,10 @@ export class AppRun {
 
   /** Resolves the App's spec to a version, which is one set of container settings, and observes the containers. */
   async #observe(signal: AbortSignal): Promise<ResolvedRun> {
-    const { store, ingress, containerListener } = this.#context;
+    const { store, ingress, containerListener, takeHints } = this.#context;
     const { name } = this.#resource.metadata;
+    const isChanged = takeHints(name) || !this.#hasOnlyRouted;
+    this.#hasOnlyRouted = false;
     const route = await ingress.table.read(name);
     const source = observeSource(this.#context, this.#resource);
     this.#state = { ...this.#state, route, source };
@@ -164,7 +169,8 @@ export class AppRun {
     const resolved = resolveRun(dependencies, this.#state, image);
     this.#state = resolved;
     const { desired } = resolved.resolved;
-    const observation = await observeApp(this.#context, name, desired, resolved, signal);
+    const known = isChanged ? null : this.#state.containers;
+    const observation = await observeApp(this.#context, name, desired, resolved, known, signal);
     const { containers } = observation;
     const foreignOld = listForeignOldContainers(resolved.resolveInput, desired?.hash, containers);
     const observed = { ...resolved, ...observation, foreignOld };

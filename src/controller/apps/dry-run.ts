@@ -91,7 +91,7 @@ export async function reportAppPlan(
 }
 
 async function resolveDryRun(
-  { store, ingress, containerListener, runtime, puller }: ReconcilerContext,
+  { store, ingress, containerListener, images, puller }: ReconcilerContext,
   state: RunState,
   plannedResources: readonly PlannedResource[],
   signal: AbortSignal,
@@ -102,7 +102,7 @@ async function resolveDryRun(
     store.ports.get(app, replica, port) ?? UNLEASED_PORT;
   const getAddressPair = (app: string, replica: number) => store.addresses.get(app, replica);
   // A dry run uses what the store and the engine know about the image, because it sends no request to a registry.
-  const image = await resolveImagePin({ store: overlay, runtime, puller }, state, signal);
+  const image = await resolveImagePin({ store: overlay, images, puller }, state, signal);
   return resolveRun(
     { store: overlay, ingress, containerListener, getLoopbackPort, getAddressPair },
     { ...state, route },

@@ -8,8 +8,8 @@ import {
   type Resource,
 } from "../../resources/resource.ts";
 import type { SourceState } from "../builds/port.ts";
-import type { ImageRuntime } from "../runtime/port.ts";
 import type { StoreReader } from "./dry-run-store.ts";
+import type { ImagePresence } from "./image-presence.ts";
 import type { ImagePuller } from "./image-puller.ts";
 
 /**
@@ -61,11 +61,11 @@ export function findImagePin(store: StoreReader, input: PinInput): ImagePin | nu
 export async function resolveImagePin(
   {
     store,
-    runtime,
+    images,
     puller,
   }: {
     readonly store: StoreReader;
-    readonly runtime: Pick<ImageRuntime, "inspectImage">;
+    readonly images: Pick<ImagePresence, "inspect">;
     readonly puller: Pick<ImagePuller, "isRequested">;
   },
   input: PinInput,
@@ -77,7 +77,7 @@ export async function resolveImagePin(
   if (known || reference === null || isIdle(resource) || asksRegistry(resource)) return known;
   // If a pull was requested, the step that requested it also collects its result, and the image is not resolved here.
   if (puller.isRequested(resource.metadata.name, reference)) return null;
-  const info = await runtime.inspectImage(reference, signal);
+  const info = await images.inspect(reference, signal);
   return info ? createImagePin(resource, reference, info) : null;
 }
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import type { ImageRuntime } from "../runtime/port.ts";
+import type { ImageInfo, ImageRuntime } from "../runtime/port.ts";
 
 /**
  * The time for which an answer is valid, so that the rounds of one reconcile run share the answer. The time is short
@@ -7,6 +7,8 @@ import type { ImageRuntime } from "../runtime/port.ts";
  * is present.
  */
 const VALID_MS = 2_000;
+/** The maximum number of references and ids that are remembered. */
+const IMAGES_MAX = 1_000;
 
 /**
  * A short-lived cache of the images that the engine holds, which saves a request in each round. If a creation fails
@@ -30,9 +32,17 @@ export class ImagePresence {
     // If the clock was set back, the age is negative, and the engine is asked again.
     if (ageMs >= 0 && ageMs < VALID_MS) return "present";
     this.#seenMs.delete(image);
-    if (!(await this.#runtime.inspectImage(image, signal))) return "absent";
-    this.#seenMs.set(image, askedMs);
-    return "present";
+    return (await this.inspect(image, signal)) ? "present" : "absent";
+  }
+
+  /** Inspects an image; see ImageRuntime.inspectImage. A check of the image soon afterwards uses the same answer. */
+  async inspect(image: string, signal: AbortSignal): Promise<ImageInfo | undefined> {
+    const askedMs = this.#clock.now();
+    const info = await this.#runtime.inspectImage(image, signal);
+    if (!info) return undefined;
+    if (this.#seenMs.size >= IMAGES_MAX) this.#seenMs.clear();
+    for (const name of [image, info.id]) this.#seenMs.set(name, askedMs);
+    return info;
   }
 
   markAbsent(image: string): void {

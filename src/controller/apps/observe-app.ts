@@ -33,21 +33,22 @@ interface ObservedVersion extends AppObservation {
 /**
  * Returns the containers of an App, their health and its route, and starts to probe the running containers. Removes
  * addresses from the route that belong to none of the App's containers any more, because the engine may give these
- * addresses to another App.
+ * addresses to another App. Lists the containers, unless the caller knows them.
  */
 export async function observeApp(
   context: ReconcilerContext,
   name: string,
   desired: DesiredApp | null,
   { mask, memory }: { readonly mask: SecretMask; readonly memory: ReconcileState },
+  known: readonly ObservedContainer[] | null,
   signal: AbortSignal,
 ): Promise<AppObservation> {
   const { health: monitor, ingress, stops } = context;
   // The ids of stopping containers are read before the list of containers. Otherwise a container that ends in between
   // would be stopped again.
   const stopping = new Set(stops.stoppingIds);
-  const containers = await listAppContainers(context, name, mask, signal);
-  context.onObserved(name, containers);
+  const containers = known ?? (await listAppContainers(context, name, mask, signal));
+  if (!known) context.onObserved(name, containers);
   const reachable = new Set(containers.flatMap(listAddresses));
   await leaveDeadVersion(context, desired, { memory, containers }, reachable);
   const route = await ingress.table.retainTargets(name, reachable);

@@ -49,7 +49,7 @@ async function takeImage(
   reference: string,
   signal: AbortSignal,
 ): Promise<ObtainedImage> {
-  const info = await context.runtime.inspectImage(reference, signal);
+  const info = await context.images.inspect(reference, signal);
   const { revision, spec } = resolved;
   if (revision === null)
     return { type: "done", pin: info ? createImagePin(resource, desired.image, info) : null };

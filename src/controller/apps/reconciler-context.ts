@@ -36,6 +36,11 @@ export interface ReconcilerDependencies {
   readonly withReplacementWorker: <T>(call: () => Promise<T>) => Promise<T>;
   /** Returns when the machine of the engine was started, in epoch milliseconds; undefined if that is unknown. */
   readonly bootedAtMs?: (() => number | undefined) | undefined;
+  /**
+   * Takes the hints about an App's containers that have arrived during its run; see WorkQueue.takeHints. Returns true
+   * if there were some.
+   */
+  readonly takeHints: (app: string) => boolean;
   /** Called with the containers of each observation, so that the resync reports only later changes. */
   readonly onObserved: (app: string, containers: readonly ObservedContainer[]) => void;
 }

@@ -174,7 +174,8 @@ export class BuildWorker {
 
   #createStepReporter(job: BuildJob): (step: string) => void {
     const { clock, onChanged } = this.#options;
-    let reportedMs = Number.NEGATIVE_INFINITY;
+    // The run that has requested the build reports its beginning.
+    let reportedMs = clock.now();
     return (step) => {
       job.setStep(job.mask(step));
       if (clock.now() - reportedMs < STEP_REPORT_INTERVAL_MS) return;

@@ -17,7 +17,10 @@ const INSPECTIONS_MAX = 16;
 
 export async function listContainers(
   connection: DockerConnection,
-  settings: SettingsReader,
+  readers: {
+    readonly inspect: (id: string) => Promise<ContainerInspectInfo | undefined>;
+    readonly settings: SettingsReader;
+  },
   filter: { readonly instance: string; readonly app?: string },
   signal: AbortSignal,
 ): Promise<ObservedContainer[]> {
@@ -37,13 +40,13 @@ export async function listContainers(
   let next = 0;
   const worker = async () => {
     for (let index = next++; index < ids.length; index = next++) {
-      const inspected = await inspectContainer(connection, ids[index] ?? "", signal);
+      const inspected = await readers.inspect(ids[index] ?? "");
       found[index] =
         inspected &&
         toObservedContainer(
           inspected,
           getEngineHost(connection),
-          await settings.read(inspected, signal),
+          await readers.settings.read(inspected, signal),
         );
     }
   };

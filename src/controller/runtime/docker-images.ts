@@ -23,10 +23,12 @@ import { assertReference, splitReference } from "./docker-reference.ts";
 import { encodeRegistryAuth } from "./docker-registry-auth.ts";
 import type { ImageInfo, PullProgress, RegistryAuth } from "./port.ts";
 
+/** `onInspected` is called with the engine's response. */
 export async function inspectImage(
   connection: DockerConnection,
   reference: string,
   signal: AbortSignal,
+  onInspected: (image: unknown) => void = () => {},
 ): Promise<ImageInfo | undefined> {
   assertReference(reference);
   return connection.call(
@@ -39,6 +41,7 @@ export async function inspectImage(
           { method: "GET", path: `/images/${reference}/json` },
           bound,
         );
+        onInspected(image);
         const exposedPorts = getValueAt(image, "Config", "ExposedPorts");
         const exposed = isRecord(exposedPorts) ? Object.keys(exposedPorts) : [];
         const ports = exposed

@@ -10,16 +10,20 @@ import { getErrorCode } from "./docker-json.ts";
 import { readPublishedAddresses } from "./docker-observe.ts";
 import type { ProbeResult, ProbeTarget } from "./port.ts";
 
-/** The addresses of a container: its own address, and its published addresses. */
+/** The addresses of a container: its own addresses, and its published addresses. */
 interface ContainerEndpoints {
-  readonly ip: string | undefined;
-  readonly isDirect: boolean;
+  readonly ips: readonly string[];
+  /**
+   * Returns the first own address that this machine reaches. It is looked up at the first probe, because most
+   * inspections are not followed by a probe, and the lookup may take milliseconds.
+   */
+  readonly findDirect: () => string | undefined;
   readonly published: readonly { readonly containerPort: number; readonly address: string }[];
 }
 
 /**
  * The time for which an address is cached, so that probing hundreds of apps does not inspect hundreds of containers.
- * (At an interval of 10 s, inspections were most of Berth's idle work.) Events and Berth's own calls invalidate the
+ * (At an interval of 10 s, inspections were most of Berth's idle work.) Every inspection of a list renews it. Events and Berth's own calls invalidate the
  * address earlier, because another container may get it. If an event is lost, the resync of all containers once a
  * minute invalidates it.
  */
@@ -38,6 +42,8 @@ export class Prober {
     string,
     { readonly reach: ContainerEndpoints; readonly sinceMs: number }
   >();
+  /** Inspections in progress. If an address is invalidated meanwhile, their result may be older, and is not cached. */
+  readonly #inspections = new Set<{ readonly id: string; isValid: boolean }>();
 
   constructor(connection: DockerConnection) {
     this.#connection = connection;
@@ -47,6 +53,24 @@ export class Prober {
   forget(id?: string): void {
     if (id === undefined) this.#endpoints.clear();
     else this.#endpoints.delete(id);
+    for (const inspection of this.#inspections)
+      if (id === undefined || inspection.id === id) inspection.isValid = false;
+  }
+
+  /**
+   * Inspects a container, and caches its addresses for the next probe. Returns undefined if the container does not
+   * exist.
+   */
+  async inspect(id: string, signal: AbortSignal): Promise<ContainerInspectInfo | undefined> {
+    const inspection = { id, isValid: true };
+    this.#inspections.add(inspection);
+    try {
+      const inspected = await inspectContainer(this.#connection, id, signal);
+      if (inspection.isValid) this.#cache(id, inspected);
+      return inspected;
+    } finally {
+      this.#inspections.delete(inspection);
+    }
   }
 
   async probe(
@@ -66,18 +90,17 @@ export class Prober {
       // read counts.
       this.forget(id);
     }
-    const reach = await this.#lookUp(id, signal);
+    const reach = findEndpoints(await this.inspect(id, signal), this.#connection);
     if (!reach) return { healthy: false, message: "the container is not running" };
     return probeAt(reach, target, timeoutMs, signal);
   }
 
-  async #lookUp(id: string, signal: AbortSignal): Promise<ContainerEndpoints | undefined> {
-    const inspected = await inspectContainer(this.#connection, id, signal);
-    if (!inspected?.State.Running || inspected.State.Paused) return undefined;
+  #cache(id: string, inspected: ContainerInspectInfo | undefined): void {
     const reach = findEndpoints(inspected, this.#connection);
+    this.#endpoints.delete(id);
+    if (!reach) return;
     if (this.#endpoints.size >= ENDPOINTS_MAX) this.#endpoints.clear();
     this.#endpoints.set(id, { reach, sinceMs: this.#connection.clock.now() });
-    return reach;
   }
 }
 
@@ -98,17 +121,22 @@ function probeAt(
     : probeHttp(address, target, timeoutMs, signal);
 }
 
+/** Returns the addresses of a container; undefined if it does not run. */
 function findEndpoints(
-  inspected: ContainerInspectInfo,
+  inspected: ContainerInspectInfo | undefined,
   connection: DockerConnection,
-): ContainerEndpoints {
+): ContainerEndpoints | undefined {
+  if (!inspected?.State.Running || inspected.State.Paused) return undefined;
   const networks = Object.values(inspected.NetworkSettings.Networks ?? {});
   const ips = networks.map((item) => item.IPAddress || item.GlobalIPv6Address).filter(Boolean);
-  const near =
-    connection.address.location === "this-machine" ? ips.find(isLocalAddress) : undefined;
+  const isNear = connection.address.location === "this-machine";
+  let direct: { readonly address: string | undefined } | undefined;
   return {
-    ip: near ?? ips[0],
-    isDirect: near !== undefined,
+    ips,
+    findDirect: () => {
+      direct ??= { address: isNear ? ips.find(isLocalAddress) : undefined };
+      return direct.address;
+    },
     published: readPublishedAddresses(inspected, getEngineHost(connection)),
   };
 }
@@ -152,7 +180,8 @@ interface Address {
  * engine's proxy, not by the app.
  */
 function chooseAddress(endpoints: ContainerEndpoints, port: number): Address | undefined {
-  if (endpoints.isDirect && endpoints.ip) return { host: endpoints.ip, port };
+  const direct = endpoints.findDirect();
+  if (direct) return { host: direct, port };
   const published = endpoints.published.find((item) => item.containerPort === port);
   if (published) {
     const colon = published.address.lastIndexOf(":");
@@ -161,7 +190,8 @@ function chooseAddress(endpoints: ContainerEndpoints, port: number): Address | u
       port: Number(published.address.slice(colon + 1)),
     };
   }
-  return endpoints.ip ? { host: endpoints.ip, port } : undefined;
+  const [ip] = endpoints.ips;
+  return ip ? { host: ip, port } : undefined;
 }
 
 /**

@@ -108,7 +108,12 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     filter: { readonly instance: string; readonly app?: string },
     signal: AbortSignal,
   ): Promise<ObservedContainer[]> {
-    const found = await containers.listContainers(this.#connection, this.#settings, filter, signal);
+    const found = await containers.listContainers(
+      this.#connection,
+      { inspect: (id) => this.#prober.inspect(id, signal), settings: this.#settings },
+      filter,
+      signal,
+    );
     for (const container of found) this.#remember(container.id, container.labels);
     return found;
   }
@@ -199,7 +204,8 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   }
 
   inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined> {
-    return images.inspectImage(this.#connection, reference, signal);
+    const remember = (image: unknown) => this.#settings.remember(image);
+    return images.inspectImage(this.#connection, reference, signal, remember);
   }
 
   pullImage(

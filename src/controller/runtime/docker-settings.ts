@@ -16,13 +16,19 @@ export const HOST_ALIAS = "host.docker.internal";
 /** The maximum number of images whose settings are remembered. The settings of an image id never change. */
 const IMAGES_KEPT_MAX = 1_000;
 
-/** Reads the settings of containers. Each image is requested only once. */
+/** Reads the settings of containers. An image is requested only if no inspection of it was remembered. */
 export class SettingsReader {
   readonly #connection: DockerConnection;
   readonly #images = new Map<string, ProcessSettings>();
 
   constructor(connection: DockerConnection) {
     this.#connection = connection;
+  }
+
+  /** Remembers the settings in an image's inspection, so that its containers need no request for them. */
+  remember(image: unknown): void {
+    const id = textAt(image, "Id");
+    if (id !== undefined) this.#rememberAs(id, image);
   }
 
   /**
@@ -57,7 +63,10 @@ export class SettingsReader {
         }
       },
     );
-    if (image === undefined) return undefined;
+    return image === undefined ? undefined : this.#rememberAs(id, image);
+  }
+
+  #rememberAs(id: string, image: unknown): ProcessSettings {
     const defaults = toProcessSettings(getValueAt(image, "Config"));
     if (this.#images.size >= IMAGES_KEPT_MAX) this.#images.clear();
     this.#images.set(id, defaults);

@@ -25,6 +25,38 @@ describe("WorkQueue", () => {
     expect(await takeNow(queue, clock)).toBeUndefined();
   });
 
+  test("a key that only hints have added during its run does not run again if the run takes the hints", async () => {
+    const clock = new VirtualClock();
+    const queue = new WorkQueue(clock);
+    queue.add("a", "event", true);
+    expect(queue.takeHints("a")).toBe(true);
+    expect(await takeNow(queue, clock)).toBe("a");
+    expect(queue.takeHints("a")).toBe(false);
+    queue.add("a", "event", true);
+    queue.add("a", "event", true);
+    expect(queue.takeHints("a")).toBe(true);
+    expect(queue.depth).toEqual({ waiting: 0, processing: 1, delayed: 0 });
+    queue.done("a");
+    expect(await takeNow(queue, clock)).toBeUndefined();
+  });
+
+  test.each([
+    ["before", [false, true]],
+    ["after", [true, false]],
+  ] as const)(
+    "a key that was added %s a hint during its run runs again, although the run takes the hint",
+    async (_, order) => {
+      const clock = new VirtualClock();
+      const queue = new WorkQueue(clock);
+      queue.add("a", "event");
+      expect(await takeNow(queue, clock)).toBe("a");
+      for (const isHint of order) queue.add("a", "event", isHint);
+      expect(queue.takeHints("a")).toBe(true);
+      queue.done("a");
+      expect(await takeNow(queue, clock)).toBe("a");
+    },
+  );
+
   test("if a key is added during its run, the key runs once more afterwards, and never on two workers", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);

@@ -224,3 +224,61 @@ describe("a pull of an image", () => {
     expect(reports.at(-1)).toEqual([150, 150]);
   });
 });
+
+describe("the inspection of a container", () => {
+  const id = "c".repeat(64);
+  const inspection = {
+    Id: id,
+    Name: "/web",
+    Image: "sha256:1",
+    State: { Status: "running", Running: true },
+    Config: { Image: "web:1" },
+    HostConfig: {},
+    NetworkSettings: { Networks: { net: { IPAddress: "127.0.0.1" } } },
+  };
+  const probe = { type: "tcp", port: 1 } as const;
+
+  /** Answers lists, inspections and stops. `inspected` is called with each inspection of the container. */
+  async function startListedEngine(inspected: (respond: () => void) => void) {
+    const engine = await startEngine((request, response) => {
+      const route = (request.url ?? "").replace(/^\/v[\d.]+/, "");
+      if (route === "/version") json(response, version("1.47"));
+      else if (route.startsWith("/containers/json")) json(response, [{ Id: id }]);
+      else if (route === `/containers/${id}/json`) inspected(() => json(response, inspection));
+      else if (route.startsWith("/images/")) json(response, { Id: "sha256:1", Config: {} });
+      else response.writeHead(204).end();
+    });
+    const count = (part: string) => engine.seen.filter(({ url }) => url.includes(part)).length;
+    return { engine, count };
+  }
+
+  it("for a list also gives the next probe its address, and that of an image gives its containers their settings", async () => {
+    const { engine, count } = await startListedEngine((respond) => respond());
+    await using _ = engine;
+    // The clock does not advance, so that the address is not too old on a slow machine.
+    await using runtime = new DockerRuntime({ host: engine.host, clock: new VirtualClock() });
+    await runtime.inspectImage("web:1", signal);
+    const [listed] = await runtime.listContainers({ instance: "0123abcd" }, signal);
+    expect(listed?.settings?.imageDefaults).toBeDefined();
+    await runtime.probe(id, probe, 1_000, signal);
+    expect(count(`/containers/${id}/json`)).toBe(1);
+    expect(count("/images/")).toBe(1);
+  });
+
+  it("is repeated for a probe if Berth has changed the container while the list was being read", async () => {
+    const answers: (() => void)[] = [];
+    const { engine, count } = await startListedEngine((answer) => answers.push(answer));
+    await using _ = engine;
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    const listing = runtime.listContainers({ instance: "0123abcd" }, signal);
+    await expect.poll(() => answers).toHaveLength(1);
+    await runtime.stopContainer(id, 0, signal);
+    answers[0]?.();
+    await listing;
+    const probing = runtime.probe(id, probe, 1_000, signal);
+    await expect.poll(() => answers).toHaveLength(2);
+    answers[1]?.();
+    await probing;
+    expect(count(`/containers/${id}/json`)).toBe(2);
+  });
+});

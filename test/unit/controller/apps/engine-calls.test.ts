@@ -1,0 +1,95 @@
+import { expect, test } from "vitest";
+import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
+import type { CallName } from "../../../support/fake-runtime.ts";
+
+/**
+ * The number of calls to the engine that one change of an app takes. Each call costs CPU time of Berth and of the
+ * engine, mostly while containers start, so an additional one needs a reason.
+ */
+
+const web = { image: "web:1", port: 80, rollout: { observe: "5s", drain: "1s" } } as const;
+
+/** Runs `change`, and returns the calls of the engine until `end`, except calls that are made at intervals. */
+async function countCalls(
+  harness: ControlPlaneHarness,
+  change: () => void,
+  end: () => Promise<void>,
+): Promise<Partial<Record<CallName, number>>> {
+  harness.runtime.resetCalls();
+  change();
+  await end();
+  const periodic = new Set<CallName>(["createLease", "listLeases", "removeLease", "probe"]);
+  return Object.fromEntries(
+    [...harness.runtime.calls.byName].filter(([name]) => !periodic.has(name)),
+  );
+}
+
+/** Boots Berth with one app, so that calls that are made once for each start of Berth are over. */
+async function boot(options: ConstructorParameters<typeof ControlPlaneHarness>[0] = {}) {
+  const harness = new ControlPlaneHarness({ ingress: "fake", ...options }).boot();
+  harness.apply("other", web);
+  await harness.waitUntilReady("other");
+  await harness.clock.advance(15_000);
+  return harness;
+}
+
+test.each(["fake", "off"] as const)(
+  "a new app is listed before its creation, after its start, and when it is healthy (ingress %s)",
+  async (ingress) => {
+    await using harness = await boot({ ingress });
+    const create = () => harness.apply("web", web);
+    expect(await countCalls(harness, create, () => harness.waitUntilReady("web"))).toEqual({
+      inspectImage: 1,
+      listContainers: 3,
+      ensureNetwork: 1,
+      createContainer: 1,
+      startContainer: 1,
+    });
+  },
+);
+
+test("an app that waits for its first healthy probe is listed once more, to report why it is not healthy", async () => {
+  const images = { "web:1": { readyAfterMs: 500 } };
+  await using harness = await boot({ images });
+  const create = () => harness.apply("web", web);
+  expect(await countCalls(harness, create, () => harness.waitUntilReady("web"))).toMatchObject({
+    listContainers: 4,
+  });
+});
+
+test("a new version is listed before its creation, after its start, and when it is healthy", async () => {
+  await using harness = await boot();
+  const deploy = () => harness.apply("other", { ...web, image: "web:2" });
+  const served = () =>
+    harness.clock.until(
+      () => harness.listServedImages("other").includes("web:2"),
+      10_000,
+      "the new version serves",
+    );
+  expect(await countCalls(harness, deploy, served)).toEqual({
+    inspectImage: 1,
+    listContainers: 3,
+    ensureNetwork: 1,
+    createContainer: 1,
+    startContainer: 1,
+  });
+});
+
+test("a change of a container that no run has observed is observed, also if it arrives during a run", async () => {
+  await using harness = await boot();
+  const [container] = harness.listContainers("other");
+  const id = container?.id ?? "";
+  let lists = 0;
+  harness.runtime.faults = {
+    // The container ends after the engine has made the list that the run is waiting for.
+    afterCall: ({ name }) => {
+      if (name !== "listContainers") return;
+      lists += 1;
+      if (lists === 1) harness.engine.kill(id, 1);
+    },
+  };
+  harness.manager.apps.enqueue("other");
+  await harness.clock.advance(5_000);
+  expect(harness.listContainers("other")[0]?.state).toBe("running");
+  expect(harness.app("other")?.status?.restarts).toBe(1);
+});
