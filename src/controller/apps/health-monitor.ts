@@ -17,6 +17,11 @@ const ROLLOUT_RECHECK_MS = 100;
  * HTTP.
  */
 const SILENT_PROBES_MAX = 3;
+/**
+ * The time after the first probe in which failures of a container that was never healthy are not reported. Most
+ * containers become healthy within it, and a run of the reconciler would only delay their start.
+ */
+const STARTUP_GRACE_MS = 1_000;
 /** An app without a port and a check counts as healthy when it has run this long. */
 const MIN_RUNNING_MS = 1_000;
 
@@ -208,6 +213,8 @@ export class HealthMonitor {
     }
     const after = this.#healthOf(target);
     const { reported } = target;
+    const watchedMs = this.#options.clock.now() - target.watchedSinceMs;
+    if (!target.everHealthy && !after.restartDue && watchedMs < STARTUP_GRACE_MS) return;
     if (
       reported.healthy !== after.healthy ||
       reported.restartDue !== after.restartDue ||

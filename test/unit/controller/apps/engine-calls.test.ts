@@ -48,13 +48,27 @@ test.each(["fake", "off"] as const)(
   },
 );
 
-test("an app that waits for its first healthy probe is listed once more, to report why it is not healthy", async () => {
-  const images = { "web:1": { readyAfterMs: 500 } };
+test.each([
+  [500, 3],
+  [1_500, 4],
+])(
+  "an app that is healthy after %i ms is listed %i times: a start of more than a second is reported",
+  async (readyAfterMs, listContainers) => {
+    await using harness = await boot({ images: { "web:1": { readyAfterMs } } });
+    const create = () => harness.apply("web", web);
+    expect(await countCalls(harness, create, () => harness.waitUntilReady("web"))).toMatchObject({
+      listContainers,
+    });
+  },
+);
+
+test("an app that does not become healthy says so after a second", async () => {
+  const images = { "web:1": {}, "sick:1": { readyAfterMs: Number.POSITIVE_INFINITY } };
   await using harness = await boot({ images });
-  const create = () => harness.apply("web", web);
-  expect(await countCalls(harness, create, () => harness.waitUntilReady("web"))).toMatchObject({
-    listContainers: 4,
-  });
+  harness.apply("web", { ...web, image: "sick:1" });
+  await harness.clock.advance(1_200);
+  expect(harness.condition("web", "Available")).toMatchObject({ status: "False" });
+  expect(harness.app("web")?.status?.containers).toMatchObject([{ healthy: false }]);
 });
 
 test("a new version is listed before its creation, after its start, and when it is healthy", async () => {
