@@ -139,7 +139,10 @@ function leadsThroughProcesses(path: string): boolean {
         // statfs would follow a link to a file of a process, so the folder that contains the link is examined.
         statfsSync(stats.isDirectory() ? step : dirname(step)).type === PROC_SUPER_MAGIC,
     );
-  } catch {
+  } catch (error) {
+    // The engine can follow a link, such as /proc/1/root, that Berth may not follow, or whose process starts later.
+    if (error instanceof Error && "path" in error && isWithin("/proc", String(error.path)))
+      return true;
     const parent = dirname(given);
     return parent !== given && leadsThroughProcesses(parent);
   }

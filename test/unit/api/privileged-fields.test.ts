@@ -520,7 +520,17 @@ describe("a path that leads through /proc", () => {
   it("cannot be mounted, even by an administrator", async () => {
     const link = join(machine, "cwd");
     symlinkSync("/proc/self/cwd", link);
-    for (const hostPath of ["/proc", "/proc/1/root/srv", "/proc/self/cwd", link, "/dev/fd/0"]) {
+    // Berth cannot follow this link, because the process does not exist yet or belongs to another user.
+    const dead = join(machine, "dead");
+    symlinkSync("/proc/999999999/root", dead);
+    for (const hostPath of [
+      "/proc",
+      "/proc/1/root/srv",
+      "/proc/self/cwd",
+      link,
+      dead,
+      "/dev/fd/0",
+    ]) {
       const payload = { name: "web", image: "bb:1", ...mount(hostPath) };
       expect(
         findDifferences(await send("admin", "POST", "/api/apps", payload), "leads through /proc"),
