@@ -1,4 +1,5 @@
 import type { DockerConnection } from "./docker-connection.ts";
+import { removeContainer } from "./docker-containers.ts";
 import { getHttpStatus } from "./docker-errors.ts";
 import { inspectImage } from "./docker-images.ts";
 import { getValueAt, textAt } from "./docker-json.ts";
@@ -42,13 +43,16 @@ export async function endContainer(
   id: string | undefined,
 ): Promise<void> {
   if (id === undefined) return;
-  const { signal } = new AbortController();
+  const limit = new AbortController();
+  const cancelTimer = connection.clock.setTimer(BUILD_CANCEL_LIMIT_MS, () => limit.abort());
   try {
-    await connection.call("end a build", BUILD_CANCEL_LIMIT_MS, signal, (docker, abortSignal) =>
-      docker.getContainer(id).remove({ force: true, v: true, abortSignal }),
-    );
+    // If the engine is removing the container already, this waits until the container is gone, because the container's
+    // layers cannot be removed before.
+    await removeContainer(connection, id, limit.signal);
   } catch {
-    // The container was already removed, or is being removed. An engine that exited has ended its builds.
+    // The container is still being removed. An engine that exited has ended its builds.
+  } finally {
+    cancelTimer();
   }
 }
 
