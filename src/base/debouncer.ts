@@ -5,7 +5,7 @@ import type { Clock } from "./clock.ts";
  * saving, and too short for a user to notice.
  */
 const QUIET_MS = 50;
-/** The default of the longest delay of the call in milliseconds while hints keep arriving. */
+/** The default maximum delay of the callback in milliseconds while hints keep arriving. */
 const QUIET_MAX_MS = 500;
 
 /**

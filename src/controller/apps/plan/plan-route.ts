@@ -16,8 +16,8 @@ import type { ContainerHealth, ObservedApp, Operation } from "./plan-types.ts";
  */
 
 /**
- * Returns the host:port at which the ingress reaches a container, whatever its version; undefined if the container has
- * no such address now.
+ * Returns the host:port at which the ingress reaches a container of any version of the App; undefined if the container
+ * has no such address now.
  */
 export function getTarget(desired: DesiredApp, container: ObservedContainer): string | undefined {
   const port = container.labels[labels.PORT];
