@@ -68,7 +68,7 @@ export function repositoryTooLarge(what: "bytes" | "files" | "transfer", max: nu
 /** Creates the error of a tree that git itself would refuse, or that the file system cannot represent. */
 export function invalidTree(why: string): BerthError {
   return new BerthError("archive_invalid", `the commit cannot be checked out: ${why}`, {
-    hint: "rename these files in the repository, and push a new commit",
+    hint: "run `git fsck` in the repository, correct the commit and push it again",
   });
 }
 
