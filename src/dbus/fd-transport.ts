@@ -56,8 +56,8 @@ export async function openFdTransport(
 }
 
 /**
- * A connected socket. Its states are open, failing and closed. After a write error the state may be failing: nothing
- * can be written any more, but received data is still read.
+ * A connected socket. Its states are open, failing and closed. A write error that is not transient leads to failing:
+ * nothing can be written any more, and the socket is closed when the data that has already arrived is read.
  */
 export class FdTransport implements BusTransport {
   readonly canPassFds = true;

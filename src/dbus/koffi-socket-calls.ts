@@ -70,7 +70,7 @@ export async function socketCallsFrom(importKoffi: () => Promise<Koffi>): Promis
 
 /** Binds the system calls. `controlBytes` is the space for received control data. */
 export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
-  // The library name null selects the functions of the C library that the process already uses.
+  // With null instead of a library name, koffi uses the C library that this process has already loaded.
   const libc = koffi.load(null);
   const socket: (domain: number, type: number, protocol: number) => number = libc.func(
     "int socket(int domain, int type, int protocol)",

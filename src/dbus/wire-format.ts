@@ -1,9 +1,9 @@
 import { createRequire } from "node:module";
 
 /**
- * This file uses only dbus-next's functions that read and write values. Its MessageBus and connection are not used:
- * they assign all descriptors of messages that arrive together to the first message, throw from stream events if a body
- * is unreadable, and leave an unhandled rejection if the bus refuses the connection.
+ * This file uses only those functions of dbus-next that read and write values. dbus-next's MessageBus and connection
+ * are not used: they assign all descriptors of messages that arrive together to the first message, throw from stream
+ * events if a body is unreadable, and leave an unhandled rejection if the bus refuses the connection.
  */
 
 /** A parsed signature: `a{sv}` is a tree of type a with a child {, whose children are s and v. */

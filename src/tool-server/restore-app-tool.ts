@@ -92,7 +92,7 @@ async function undoDeletion(
 
 /**
  * Makes the undo records of a deleted app valid for the app that replaces it, which has another uid. Records that
- * know the previous commit only by its revision are not changed, because the revision was deleted with the app.
+ * identify the previous commit only by its revision are not changed, because the revision was deleted with the app.
  */
 async function transferUndoRecords(
   from: string,

@@ -52,6 +52,6 @@ export interface ToolRegistry {
   /** Returns the manifests in use, ordered by app id. */
   apps(): readonly AppManifest[];
   find(appId: string): AppManifest | undefined;
-  /** A counter that increases with every change. */
+  /** A number that increases whenever the declared tools change. */
   readonly version: number;
 }

@@ -119,8 +119,8 @@ class ServingBus implements OpenBus {
       ...(options.signal ? { signal: options.signal } : {}),
       receiver: {
         onCall: (call, bus) => {
-          // A client that watches the bus may send a call before openConnection resolves, so that call sets the
-          // connection.
+          // A client that watches the bus may send a call before the promise of openConnection resolves, so the
+          // connection is also set here.
           this.#connection ??= bus;
           this.#router.onCall(call, bus);
         },

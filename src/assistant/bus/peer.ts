@@ -66,8 +66,8 @@ export class Peer {
   }
 
   /**
-   * Reserves memory for the body of a call until the result is disposed. Throws BusReplyError `LimitsExceeded` if the
-   * bodies of this connection's calls would need too much memory.
+   * Reserves memory for the body of a call until the returned object is disposed. Throws BusReplyError `LimitsExceeded`
+   * if the bodies of this connection's calls would need too much memory.
    */
   reserveBytes(bytes: number): Disposable {
     if (this.#heldBytes + bytes > this.#limits.heldBytesMax) {
@@ -81,8 +81,8 @@ export class Peer {
   }
 
   /**
-   * Counts a running call until the result is disposed. Throws BusReplyError `LimitsExceeded` if too many calls
-   * run.
+   * Counts a running call until the returned object is disposed. Throws BusReplyError `LimitsExceeded` if too many
+   * calls run.
    */
   startCall(): Disposable {
     if (this.#running >= this.#limits.runningMax) {

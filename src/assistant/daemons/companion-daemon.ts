@@ -142,7 +142,8 @@ export async function runCompanion(
   cleanup.defer(serveContext({ bus, service: context, daemon }));
   cleanup.defer(serveRemote({ bus, service: remote.service, daemon }));
   cleanup.use(
-    // Sessions offer local models only; remote models are available through the overlay and port 7778.
+    // The sessions of Inference1 offer local models only; remote models are available through the overlay and port
+    // 7778.
     new InferenceObjects({
       bus,
       service: local.service,

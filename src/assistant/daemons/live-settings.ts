@@ -46,7 +46,7 @@ export class LiveSettings {
   }
 
   /**
-   * Returns a stamp that identifies the file's version. An error of stat is ignored here, because reading the file
+   * Returns a stamp that changes when the settings file changes. Ignores an error of stat, because reading the file
    * reports it.
    */
   #readStamp(): string {

@@ -1,7 +1,7 @@
 /**
  * One loaded model as the scheduler uses it: KV-cache sequences that are filled in chunks, and that decode one token
- * each per step. Adapters: llama.cpp (in a child process), the stub, and scripted runners of the tests. A runner has
- * one scheduler, which never runs two methods that touch sequences at the same time.
+ * each per decoding step. Adapters: llama.cpp (in a child process), the stub, and scripted runners of the tests. A
+ * runner has one scheduler, which never runs two methods that touch KV-cache sequences at the same time.
  */
 export interface Runner extends AsyncDisposable {
   /** Number of KV-cache sequences; their ids start at 0. */
@@ -44,9 +44,9 @@ export interface Runner extends AsyncDisposable {
   step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]>;
 
   /**
-   * Returns unit vectors and the token count of each text; an abort takes effect between two texts. Rejects with
-   * TextTooLongError and stays usable afterwards. Touches no KV-cache sequence. The scheduler calls it between decoding
-   * steps, never twice at the same time, and with few texts at a time while a generation waits.
+   * Returns unit vectors and the token count of each text; an abort takes effect between two texts. After a rejection
+   * with TextTooLongError the runner can still be used. Touches no KV-cache sequence. The scheduler calls this method
+   * between decoding steps, never twice at the same time, and with few texts at a time while a generation waits.
    */
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult>;
 }

@@ -69,8 +69,8 @@ export interface GenerateRequest {
    */
   readonly isStreamed: boolean;
   /**
-   * Time for which the model stays loaded afterwards. 0 means that the model is unloaded immediately, Infinity that it
-   * stays forever. If undefined, the default applies.
+   * Time for which the model stays loaded after the request. 0 means that the model is unloaded immediately, Infinity
+   * that it stays loaded forever. If undefined, the default applies.
    */
   readonly keepAliveMs: number | undefined;
   /** For remote models: the data classes of the request and one-time consent. Undefined means `promptOnly`. */

@@ -8,9 +8,9 @@ import {
 } from "./merkle-tree.ts";
 
 /**
- * Computes the proofs of RFC 6962, sections 2.1.1 and 2.1.2, from stored hashes. The database stores every leaf hash
- * and the root of each full subtree of 256, 256 ** 2, ... leaves, which are the levels of tiles. Roots between these
- * levels are computed from at most 128 stored hashes, so a proof reads O(log n) short ranges.
+ * This file computes the proofs of RFC 6962, sections 2.1.1 and 2.1.2, from stored hashes. The database stores every
+ * leaf hash and the root of each full subtree of 256, 256 ** 2, ... leaves, which are the levels of tiles. Roots
+ * between these levels are computed from at most 128 stored hashes, so a proof reads O(log n) short ranges.
  */
 export const TILE_HEIGHT = 8;
 export const TILE_WIDTH = 256;

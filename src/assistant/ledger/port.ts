@@ -71,8 +71,8 @@ export const entryNames = [
   "remote.consent",
   "remote.login",
   /**
-   * These names belong to entries about the ledger itself. `ledger.indeterminate` records that the result of a dispatch
-   * is unknown.
+   * The following names belong to entries about the ledger itself. `ledger.indeterminate` records that the result of a
+   * dispatch is unknown.
    */
   "ledger.opened",
   "ledger.disk_full",

@@ -123,8 +123,8 @@ export class WriterRuntime {
   }
 
   /**
-   * Creates the entries of a start: `ledger.opened`, and one `ledger.indeterminate` for each dispatch of an earlier run
-   * that has no result.
+   * Creates the entries that record a start of the daemon: `ledger.opened`, and one `ledger.indeterminate` for each
+   * dispatch entry of an earlier daemon that has no result.
    */
   #createStartEntries(writer: LedgerWriter, time: string): DraftEntry[] {
     const fields: Record<string, EntryValue> = {

@@ -97,8 +97,8 @@ export interface SourceMeta {
 }
 
 /**
- * The JSON document spec_json of ConfirmationNeeded. It contains the number of the question in its query, counted
- * from 1.
+ * The JSON document spec_json of ConfirmationNeeded. The member `question` is 1 for the first question of a query, 2
+ * for the second one, and so on.
  */
 export type OverlaySpec = ConfirmationRequest & { readonly question: number };
 
@@ -117,9 +117,9 @@ export interface ConsentRequest {
   readonly model: string;
   /** The data classes that are not allowed yet and would be sent for this turn only. */
   readonly scopes: readonly DataClass[];
-  /** Those search results of the turn that would be sent. */
+  /** The search results of the turn that would be sent to the provider. */
   readonly sources: readonly SourceMeta[];
-  /** The tool calls of the turn whose results would be sent. */
+  /** The tool calls of the turn whose results would be sent to the provider. */
   readonly calls: readonly TurnCall[];
   /** The beginning of the prompt in one line. The user needs it if another program asks for consent. */
   readonly prompt: string;

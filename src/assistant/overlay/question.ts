@@ -4,8 +4,8 @@ import { DeniedError } from "./denied-error.ts";
 /** A question that a query asks the user. Only the first answer counts. */
 export class UserQuestion {
   /**
-   * The number of the question in its query, counted from 1. It is needed because the query may have asked another
-   * question before an answer arrives.
+   * The number is 1 for the first question of a query, 2 for the second one, and so on. An answer contains it, because
+   * the query may have asked another question before the answer arrives.
    */
   readonly number: number;
   /** Resolves to the caller that approved; rejects with DeniedError. */

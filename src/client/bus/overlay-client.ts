@@ -67,8 +67,8 @@ export class OverlayClient {
   }
 
   /**
-   * Answers a question. `question` is the number of the question in its query; undefined if the companion does not
-   * number questions.
+   * Answers a question. `question` is the question's number from the signal ConfirmationNeeded; undefined if the signal
+   * contains none.
    */
   async respond(
     queryId: bigint,

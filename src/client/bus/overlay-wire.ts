@@ -35,7 +35,10 @@ export interface TurnMeta {
 export type OverlayQuestion = (
   | { readonly kind: "call"; readonly callId: bigint; readonly spec: ConfirmationSpec }
   | ConsentQuestion
-  /** A question of another version, which the client cannot show and must decline. */
+  /**
+   * A question in a format that this client does not know and therefore cannot show. The client must decline the
+   * question.
+   */
   | { readonly kind: "unknown" }
 ) & { readonly number: number | undefined };
 

@@ -72,8 +72,8 @@ export class Dispatcher {
       if (err instanceof ToolAppError) return toFailedOutcome(err);
       if (lifetime.aborted)
         return failedRefusal("interrupted", "the assistant was shut down before the app answered");
-      // Only a bug in Berth can lead to this point. The code of the refusal says that it is unknown whether the tool
-      // ran.
+      // Only a bug in Berth can lead to this point. The code `transport_closed` means that it is unknown whether the
+      // tool ran.
       logger.error({ err, app: app.appId, tool: tool.name }, "a tool call failed unexpectedly");
       return failedRefusal(
         "transport_closed",

@@ -134,8 +134,8 @@ function toToolRecord({ app, tool }: SearchableTool, score: number): ToolRecord 
 }
 
 /**
- * A tool is returned if its cosine exceeds the mean by this number of standard deviations. A fixed cosine would not do,
- * because the range of cosines differs between models.
+ * A tool is returned if the cosine of its vector and the query's vector exceeds the mean cosine of all tools by this
+ * number of standard deviations. A fixed cosine would not do, because the range of cosines differs between models.
  */
 const DEVIATIONS_MIN = 1.5;
 const OUTLIERS_MAX = 10;

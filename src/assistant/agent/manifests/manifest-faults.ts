@@ -42,7 +42,10 @@ export class FaultCollector {
   }
 }
 
-/** Unknown fields may come from a newer version, so they cause a warning and are ignored. */
+/**
+ * Adds a warning for each unknown field. Such fields are otherwise ignored, because they may belong to a newer version
+ * of the manifest format.
+ */
 export function warnAboutUnknownFields(
   object: JsonObject,
   known: readonly string[],

@@ -9,7 +9,7 @@ export interface ManifestReport {
   readonly appId: string;
   /** The value `shadowed` means that another manifest of the same app has a higher priority. */
   readonly status: "taken" | "rejected" | "shadowed";
-  /** The manifest that shadows this one. */
+  /** The manifest that is used instead; undefined unless the status is `shadowed`. */
   readonly shadowedBy: string | undefined;
   readonly tools: readonly ReportedTool[];
   readonly faults: readonly ManifestFault[];

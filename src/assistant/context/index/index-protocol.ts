@@ -20,9 +20,9 @@ export interface IndexedSource {
 
 /** Delays and intervals of indexing, all in milliseconds. */
 export interface IndexTiming {
-  /** The delay after the last change of a burst of file changes. */
+  /** The time without file changes after which a burst of changes is indexed. */
   readonly debounceMs: number;
-  /** The longest delay after the first change of a burst of file changes. */
+  /** The longest time from the first change of a burst until the burst is indexed. */
   readonly debounceMaxMs: number;
   /** The interval of full scans, which find changes that no file watch reported. */
   readonly rescanMs: number;

@@ -70,7 +70,10 @@ export class AppMemory implements Memory, AsyncDisposable {
   /** Number of consecutive attempts to clean up that failed. */
   #cleanupFailures = 0;
 
-  /** Opens the memory and cleans up after an earlier run. Never throws, because each call reports its own errors. */
+  /**
+   * Opens the memory, and removes what an earlier daemon has left behind. Never throws, because each call reports its
+   * own errors.
+   */
   constructor(options: AppMemoryOptions) {
     this.#options = options;
     this.#logger = options.logger ?? silentLogger;

@@ -123,8 +123,8 @@ export class MemoryFile {
   }
 
   /**
-   * Copies the write-ahead log into the database and truncates it, so that no file contains overwritten or deleted values.
-   * Returns false if another program reads an older state, which needs that log.
+   * Copies the write-ahead log into the database and truncates it, so that no file contains overwritten or deleted
+   * values. Returns false if another program reads an older state of the database, because that state needs the log.
    */
   truncateLog(): boolean {
     const rows: unknown = this.#db.pragma("wal_checkpoint(TRUNCATE)");

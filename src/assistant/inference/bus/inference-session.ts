@@ -16,8 +16,8 @@ export interface InferenceSessionOptions {
   readonly service: InferenceService;
   readonly clock: Clock;
   /**
-   * Runs a task that never rejects and continues after the call was answered. The daemon waits for such tasks when it
-   * shuts down.
+   * Runs a task that outlasts the method call that started it. The task must not reject. The daemon waits for running
+   * tasks when it shuts down.
    */
   readonly background: (task: () => Promise<void>) => void;
   /** Called when a message has ended and EOF was sent. */

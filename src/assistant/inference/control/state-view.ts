@@ -25,7 +25,7 @@ export interface ControlModelView {
   readonly state: ResidencyState["state"];
   readonly pinned: boolean;
   readonly memory_bytes: number | null;
-  /** The registered context and sequences; null for values that the daemon and the engine choose. */
+  /** The registered context and number of KV-cache sequences; null for values that the daemon and the engine choose. */
   readonly wanted: { readonly context_tokens: number | null; readonly sequences: number | null };
   readonly context_tokens: number | null;
   readonly sequences: number | null;
@@ -51,8 +51,8 @@ export interface ModelInspectionView {
   readonly context_tokens: number;
   readonly kind: "chat" | "completion" | "embedding";
   /**
-   * The model's memory need: `wanted` with the preferred context and sequences, `least` with the smallest useful values
-   * of both.
+   * The model's memory need: `wanted` with the preferred context and number of KV-cache sequences, `least` with the
+   * smallest useful values of both.
    */
   readonly memory_bytes: { readonly wanted: number; readonly least: number };
 }

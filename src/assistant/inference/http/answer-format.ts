@@ -29,7 +29,10 @@ export interface AnswerBuilder {
   answer(head: AnswerHead, usage: unknown): unknown;
 }
 
-/** Returns the start of a chunk, up to its choices. All chunks of an answer have the same start. */
+/**
+ * Returns the start of a chunk's server-sent event, up to the list `choices`. All chunks of an answer start with the
+ * same text.
+ */
 export function chunkHead(head: AnswerHead, object: string): string {
   const { id, created, model } = head;
   return `data: ${JSON.stringify({ id, object, created, model }).slice(0, -1)},"choices":[`;

@@ -8,8 +8,8 @@ export interface PassthroughRequest<Request> {
 }
 
 /**
- * Adds the parameters that only a provider may understand, but only if the request's model name may stand for a remote
- * model. Such parameters do not count as ignored.
+ * Adds the parameters that only providers understand, if the request's model name can refer to a remote model. Added
+ * parameters are not reported as ignored.
  */
 export function addPassthrough<Request extends { readonly model: string | undefined }>(
   routes: ModelRoutes | undefined,

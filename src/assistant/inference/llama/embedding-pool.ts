@@ -4,7 +4,7 @@ import { SHORT_TEXT_TOKENS } from "./gguf/memory-estimate.ts";
 
 export interface EmbeddingPoolOptions {
   readonly model: LlamaModel;
-  /** The limit of one text, including the tokens that the model adds at both ends. */
+  /** The maximum number of tokens of one text, including those that the model adds at both ends. */
   readonly tokensMax: number;
   /** The number of texts that are computed concurrently, each in its own context. */
   readonly concurrency: number;
@@ -20,7 +20,7 @@ interface TokenizedText {
   readonly length: number;
 }
 
-/** Embeds texts in several contexts, because the library computes only one text at a time in a context. */
+/** Embeds texts in several contexts, because node-llama-cpp computes only one text at a time in a context. */
 export class EmbeddingPool implements AsyncDisposable {
   readonly #options: EmbeddingPoolOptions;
   readonly #short: Promise<LlamaEmbeddingContext>[] = [];
@@ -86,7 +86,7 @@ export class EmbeddingPool implements AsyncDisposable {
     const { model, tokensMax } = this.#options;
     const tokens = model.tokenize(text, false);
     if (tokens.length === 0) {
-      // The library returns no vector for an empty text, so the vector of its first token is used.
+      // There is no vector for an empty text, so the vector of a single token, such as BOS, is used.
       const { bos, eos, nl } = model.tokens;
       const beginning = bos ?? eos ?? nl;
       if (beginning !== null) tokens.push(beginning);
@@ -106,7 +106,7 @@ export class EmbeddingPool implements AsyncDisposable {
 
   #create(tokens: number): Promise<LlamaEmbeddingContext> {
     const { model, threads, wholeTexts } = this.#options;
-    // The library requires a context that is one token longer than the longest text.
+    // The library node-llama-cpp requires a context that is one token longer than the longest text.
     const contextSize = tokens + 1;
     return model.createEmbeddingContext({
       contextSize,

@@ -31,7 +31,7 @@ export function openLibrary(options: LibraryOptions): Promise<Llama> {
   });
 }
 
-/** Loads the weights. Skips the library's memory checks, because `chooseSize` has already made its own. */
+/** Loads the weights. Skips node-llama-cpp's memory checks, because `chooseSize` has already made its own. */
 export function openModel(
   llama: Llama,
   options: {
@@ -50,7 +50,7 @@ export function openModel(
   });
 }
 
-/** Copies tokens into the library's type: a mutable array of branded numbers. */
+/** Copies tokens into node-llama-cpp's type: a mutable array of branded numbers. */
 export function toLibraryTokens(tokens: readonly number[]): LibraryToken[] {
   return tokens.filter(isLibraryToken);
 }

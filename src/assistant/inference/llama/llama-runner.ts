@@ -102,7 +102,7 @@ export class LlamaRunner implements Runner {
   async truncate(sequence: number, length: number): Promise<number> {
     const state = this.#getSequence(sequence);
     if (state.nextTokenIndex > length) {
-      // `adaptStateToTokens` keeps a prefix. If a range were erased instead, the library would evaluate again those
+      // `adaptStateToTokens` keeps a prefix. If a range were erased instead, node-llama-cpp would evaluate again those
       // tokens that a sliding window has lost.
       await state.adaptStateToTokens(state.contextTokens.slice(0, length), false);
     }
@@ -145,7 +145,7 @@ export class LlamaRunner implements Runner {
   }
 
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
-    // This sets the number of threads for all contexts together, because contexts that compute concurrently share the
+    // The number of threads is set for all contexts together, because contexts that compute concurrently share the
     // cores.
     this.#options.threads.prepare("embed");
     const embedding = this.#embeddings.embed(texts, signal);
@@ -232,7 +232,7 @@ async function openGenerationContext(
 ): Promise<GenerationContext> {
   const context = await model.createContext({
     sequences,
-    // The context has one position more than requested, because the library never uses the last position.
+    // The context has one position more than requested, because node-llama-cpp never uses the last position.
     contextSize: contextTokens + 1,
     batchSize: Math.max(BATCH_TOKENS, sequences),
     flashAttention: "auto",

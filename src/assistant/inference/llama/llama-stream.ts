@@ -33,8 +33,8 @@ export interface LlamaStreamOptions {
 }
 
 /**
- * The stream of one answer's tokens. The library's generator holds a KV-cache sequence from its first decoding step on;
- * a suspension ends the generator, so state that must survive is kept here.
+ * The stream of one answer's tokens. The generator of node-llama-cpp holds a KV-cache sequence from its first decoding
+ * step on; a suspension ends the generator, so state that must survive is kept here.
  */
 export class LlamaStream implements TokenStream {
   readonly #host: StreamHost;
@@ -82,8 +82,8 @@ export class LlamaStream implements TokenStream {
   }
 
   /**
-   * Returns the next token. Calls the library before its first await, so that the tokens of all streams of a decoding
-   * step share a batch.
+   * Returns the next token. Calls node-llama-cpp before its first await, so that the tokens of all streams of a
+   * decoding step share a batch.
    */
   async next(): Promise<StepOutcome> {
     try {
@@ -175,7 +175,7 @@ export class LlamaStream implements TokenStream {
    */
   #toLogprob(token: Token, probabilities: ReadonlyMap<Token, number>): TokenLogprob {
     const top: { text: string; bytes: number[]; logprob: number }[] = [];
-    // The library returns the candidates in order, the likeliest first.
+    // The candidates from node-llama-cpp are in order, the likeliest first.
     for (const [candidate, probability] of probabilities) {
       if (top.length >= (this.#options.sampling.logprobs ?? 0)) break;
       if (probability > 0) top.push(this.#toCandidate(candidate, probability));

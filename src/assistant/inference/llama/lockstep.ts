@@ -13,10 +13,10 @@ export interface BatchCounts {
 }
 
 /**
- * Makes the library decode all tokens of a decoding step as one batch. By default the library decodes the tokens
+ * Makes node-llama-cpp decode all tokens of a decoding step as one batch. By default node-llama-cpp decodes the tokens
  * submitted so far, and streams submit one after the other: a step of eight streams became a batch of seven and a batch
- * of one, and took two to three times as long. So this strategy offers no tokens to the library before all streams of
- * the step have submitted theirs.
+ * of one, and took two to three times as long. So this strategy offers no tokens to node-llama-cpp before all streams
+ * of the step have submitted theirs.
  */
 export class Lockstep {
   #expected = 0;
@@ -25,9 +25,9 @@ export class Lockstep {
   #count = 0;
   #last = 0;
 
-  /** The value for the library's option `LlamaContextOptions.batching`. */
+  /** The value for node-llama-cpp's option `LlamaContextOptions.batching`. */
   readonly batching: BatchingOptions = {
-    // Batches are dispatched at once. If the library waited for the next cycle of the event loop, writes of the
+    // Batches are dispatched at once. If node-llama-cpp waited for the next cycle of the event loop, writes of the
     // previous decoding step would come first, which made a single stream 6 % slower. `#chooseBatch` waits for the
     // other streams of the step.
     dispatchSchedule: (dispatch) => dispatch(),

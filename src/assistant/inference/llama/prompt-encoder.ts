@@ -91,8 +91,8 @@ export class PromptEncoder {
   }
 
   /**
-   * Tokenises the text between two control tokens as a whole, across pieces. The model was trained that way. Moreover,
-   * a prefix that two requests have in common then has the same tokens in both.
+   * Tokenises all text between two control tokens as one text, even if it consists of several pieces, because the model
+   * was trained that way. Moreover, a prefix that two requests have in common then has the same tokens in both.
    */
   #tokenizePieces(pieces: readonly PromptPiece[]): readonly Token[] {
     const tokens: Token[] = [];

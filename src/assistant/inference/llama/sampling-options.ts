@@ -14,8 +14,8 @@ export const PENALTY_TOKENS = 64;
 const BANNING_BIAS = -100;
 
 /**
- * Converts sampling parameters into the library's options and sets every one, because the library's defaults differ.
- * `recent` is called before each decoding step. Throws AssistantError for an unsupported bias.
+ * Converts sampling parameters into node-llama-cpp's options and sets every one, because its defaults differ from
+ * Berth's. `recent` is called before each decoding step. Throws AssistantError for an unsupported bias.
  */
 export function buildSamplingOptions(
   model: LlamaModel,
@@ -46,7 +46,7 @@ export function buildSamplingOptions(
   };
 }
 
-/** Derives an unsigned 32-bit seed, because the library turns negative seeds into 0. */
+/** Derives an unsigned 32-bit seed, because node-llama-cpp turns negative seeds into 0. */
 export function deriveLibrarySeed(seed: number, suspensions: number): number {
   // A suspension loses the state of the random number generator. A new generator with the same seed would repeat the
   // numbers of the old one, so each suspension changes the seed.

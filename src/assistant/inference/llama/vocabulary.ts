@@ -7,7 +7,7 @@ const ORDINARY_TOKEN_TYPE = 1;
 const NO_BYTES = new Uint8Array();
 
 /**
- * Decodes each token to bytes. The library decodes to text only, in which part of a character becomes a
+ * Decodes each token to bytes. The library node-llama-cpp decodes to text only, in which part of a character becomes a
  * replacement character. So this class decodes the file's own token list like llama.cpp's token_to_piece.
  */
 export class Vocabulary {
@@ -24,8 +24,8 @@ export class Vocabulary {
     const types = model.fileInfo.metadata.tokenizer?.ggml?.token_type ?? [];
     const control = new Map<string, Token>();
     for (const [token, word] of this.#words.entries()) {
-      // All other tokens of the ordinary type are skipped. llama.cpp treats some tokens of this type as control tokens,
-      // all of which begin with these characters.
+      // Ordinary tokens are skipped, except those that begin with these characters, because llama.cpp treats some of
+      // them as control tokens.
       if (Number(types[token]) === ORDINARY_TOKEN_TYPE && !/^[<[|｜]/.test(word)) continue;
       const { control: isControl, unknown: isUnknown } = this.#getAttributes(token);
       if ((isControl || isUnknown) && word !== "") control.set(word, token);

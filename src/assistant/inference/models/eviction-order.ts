@@ -1,6 +1,6 @@
 /** The memory that a model needs, in bytes. */
 export interface MemoryNeed {
-  /** The memory that the model needs with the context and the KV-cache sequences that the engine prefers. */
+  /** The memory that the model needs with the context and the number of KV-cache sequences that the engine prefers. */
   readonly wanted: number;
   /** The memory with the smallest useful context and one KV-cache sequence. */
   readonly least: number;

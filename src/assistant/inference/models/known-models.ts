@@ -26,8 +26,8 @@ export interface KnownModel {
   /** The model's own memory limit, in addition to the common one; undefined if there is none. */
   readonly memoryBytesMax: number | undefined;
   /**
-   * The context and sequences of the registration, before `contextTokens` and `sequences` fall back to the daemon's
-   * settings.
+   * The registered context and number of KV-cache sequences. `contextTokens` and `sequences` instead contain the
+   * daemon's setting if a value was not registered.
    */
   readonly wanted: {
     readonly contextTokens: number | undefined;

@@ -9,7 +9,7 @@ export interface ModelLease {
   release(): void;
 }
 
-/** The longest timer, 24 days; a model with a longer time is kept forever. */
+/** The longest keep-alive time: 24 days, the limit of timers. A model with a longer time is kept forever. */
 const KEEP_ALIVE_MS_MAX = 2 ** 31 - 1;
 
 interface ResidentOptions {

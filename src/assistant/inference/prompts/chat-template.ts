@@ -75,8 +75,8 @@ export class ChatTemplate {
     try {
       strict = this.#render(prompt, new TextMasker(this.#guard, "letters", used));
     } catch (error) {
-      // A template that compares the client's text with fixed words may refuse the masked text. The first rendering is
-      // used then, if the template itself contains all the control tokens.
+      // A template that compares the client's text with fixed words may refuse the masked text. In that case the
+      // rendering in `pieces` is used, if the template itself contains all the control tokens.
       const { bosToken, eosToken } = this.#options.vocabulary;
       const knownText = this.#options.source + bosToken + eosToken;
       if (names.every((name) => knownText.includes(name))) return pieces;

@@ -129,8 +129,8 @@ type Models = readonly ModelInfo[];
 
 /**
  * Resolves to the list of local models and the list of remote models. A list that cannot be read is empty, and so is
- * the list of remote models if it takes too long. Rejects with the error of the local list if there is no remote model
- * either.
+ * the list of remote models if it takes too long. If the local list cannot be read and there is no remote model,
+ * rejects with the error of the local list.
  */
 async function settleModelLists(
   lists: { readonly local: Promise<Models>; readonly remote: Promise<Models> },

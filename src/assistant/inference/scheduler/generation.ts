@@ -14,8 +14,8 @@ export type GenerationSlot = SequenceSlot<Generation>;
  *                  ^          |  evicted, or its reader stalls
  *                  +----------+
  *
- * A generation that has a sequence keeps it and its stream while it is left out of steps. Any state can
- * change to over. The scheduler changes the states; this class holds the request and the answer.
+ * While decoding steps leave a generation out, it keeps its KV-cache sequence and its stream. Any state can change to
+ * over. The scheduler changes the states; this class holds the request and the answer.
  */
 export class Generation {
   /** A number that grows in the order of arrival. */
@@ -32,7 +32,7 @@ export class Generation {
    */
   stream: TokenStream | undefined;
   isOver = false;
-  /** How often interactive jobs overtook this one; see WaitingQueue. */
+  /** The number of times that interactive jobs overtook this generation; see WaitingQueue. */
   overtakenCount = 0;
   /** The generation is not evicted before its answer has this many tokens. */
   protectedTokens = 0;

@@ -1,6 +1,6 @@
 import type { Runner, Token } from "../runner.ts";
 
-/** One KV-cache sequence of the runner, its owner and the tokens that it holds. */
+/** One KV-cache sequence of the runner, with its owner and the tokens that the sequence holds. */
 export class SequenceSlot<Owner = unknown> {
   readonly index: number;
   /** The generation that owns the KV-cache sequence; set until the finished generation's stream is closed. */

@@ -4,8 +4,8 @@ import type { Generation, GenerationSlot } from "./generation.ts";
 
 /**
  * Ageing: while there is interactive work, one background stream (in rotation) joins every n-th decoding step, and
- * every n-th runner call may be a background piece. An additional stream costs at most as much as one more step, which
- * is 3 % if one step in 32 has such a stream. Six additional streams in the same step cost 12 %.
+ * every n-th runner call may prefill or embed for a background job. An additional stream costs at most as much as one
+ * more step, which is 3 % if one step in 32 has such a stream. Six additional streams in the same step cost 12 %.
  */
 export const BACKGROUND_EVERY = 32;
 
@@ -67,7 +67,10 @@ export class StepPolicy {
     return found;
   }
 
-  /** Chooses a call and counts the work left out; must be called exactly once for each runner call. */
+  /**
+   * Chooses the next call of the runner, and counts the calls that left background work out. Must be called exactly
+   * once for each runner call.
+   */
   next(): RunnerCall | undefined {
     const interactive = this.#collectWork("interactive");
     const background = this.#collectWork("background");

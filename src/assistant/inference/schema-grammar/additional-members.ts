@@ -141,8 +141,8 @@ function getAdditionalSchemas(
 }
 
 /**
- * Returns true if no value can satisfy the schemas, so that the names need not be built. `pruneRules` finds all other
- * unsatisfiable members.
+ * Returns true if the normal form shows that no value satisfies the schemas, so that the caller need not compile a
+ * member with them. `pruneRules` removes all other members without a possible value.
  */
 function isKnownUnsatisfiable(language: LanguageContext, schemas: SchemaConjunction): boolean {
   return schemas.length > 0 && language.normalizer.normalize(schemas).length === 0;

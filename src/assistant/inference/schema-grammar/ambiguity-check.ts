@@ -1,15 +1,13 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { Expression } from "./expression.ts";
 
-/**
- * The length of the text that the check builds, and the number of stacks after one character above which a grammar is
- * refused.
- */
+/** The largest number of characters in the text that the check builds. */
 const STEPS_MAX = 120;
+/** A grammar that has more parse stacks than this after one of the characters is refused. */
 const STACKS_MAX = 1_500;
 /**
- * Limits the cost of the search. A grammar that reaches this total without being refused is accepted, because
- * its number of stacks grows slowly.
+ * The total number of parse stacks after which the check ends. A grammar that has not been refused by then is accepted,
+ * because its number of stacks grows slowly.
  */
 const VISITED_STACKS_MAX = 60_000;
 
@@ -17,7 +15,7 @@ const VISITED_STACKS_MAX = 60_000;
 interface Stack {
   readonly id: number;
   readonly top: Expression;
-  /** How many characters of a literal have been read. */
+  /** The number of characters of the literal `top` that have been read. */
   readonly read: number;
   readonly next: Stack | undefined;
   readonly depth: number;

@@ -42,7 +42,7 @@ export function readTypes(node: SchemaNode, raw: Raw): ReadonlySet<string> {
       refuseKeyword("type", at, `contains "${name}", which is not a JSON type`);
     }
   }
-  // `nullable` is from OpenAPI 3.0; Ajv supports it too.
+  // OpenAPI 3.0 has the keyword `nullable`, which Ajv also applies.
   return new Set(getOwn(raw, "nullable") === true ? [...list, "null"] : list);
 }
 

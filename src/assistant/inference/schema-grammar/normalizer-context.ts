@@ -9,7 +9,7 @@ export interface NormalizerContext {
   /** Returns the conjunction of one node, or of its negation. */
   toLiteral(node: SchemaNode, negated?: boolean): SchemaConjunction;
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction;
-  /** Negates a conjunction of exactly one schema. */
+  /** Negates `schemas`, which must contain exactly one schema. */
   negate(schemas: SchemaConjunction): SchemaConjunction;
   /** Returns the alternatives for the values that satisfy all `schemas`. */
   normalize(schemas: SchemaConjunction): readonly Alternative[];

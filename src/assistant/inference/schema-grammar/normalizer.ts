@@ -58,7 +58,7 @@ export class SchemaNormalizer implements NormalizerContext {
     return this.toLiteral(this.document.child(node, ...steps));
   }
 
-  /** Negates a conjunction of exactly one schema. */
+  /** Negates `schemas`, which must contain exactly one schema. */
   negate(schemas: SchemaConjunction): SchemaConjunction {
     return schemas.map((literal) => literal ^ 1);
   }

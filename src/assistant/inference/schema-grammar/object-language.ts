@@ -173,7 +173,10 @@ class MemberRules {
     return choice([names && sequence(literal('"'), names), extra]);
   }
 
-  /** Builds one or more additional members and the end, by the count of members before them. */
+  /**
+   * Returns the grammars of one or more additional members and the object's end, indexed by the number of members
+   * before them.
+   */
   #additionalRules(): readonly (Expression | undefined)[] {
     const extra = this.#additional;
     if (!extra) return [];

@@ -68,9 +68,9 @@ function excludeBranch(
 }
 
 /**
- * If Berth closes the object of `alternative`, forbids a property that only `rival`, the alternative of
- * another branch, requires. The property is forbidden explicitly, because schemas that are merged later may
- * declare it.
+ * If `alternative` allows no additional properties (see `isImplicitlyClosed`), forbids a property that only `rival`, an
+ * alternative of another branch, requires. The property is forbidden explicitly, because schemas that are merged later
+ * may declare it.
  */
 function forbidForeignProperty(
   alternative: Alternative,

@@ -74,7 +74,10 @@ export function grammarTooLarge(): AssistantError {
   );
 }
 
-/** Returns a lower bound of the size as text, to stop early; `write-gbnf.ts` measures the exact size. */
+/**
+ * Returns a lower bound of the expression's size as text, so that a grammar that is too large is refused early;
+ * `write-gbnf.ts` measures the exact size.
+ */
 function estimateSize(expression: Expression): number {
   switch (expression.kind) {
     case "literal":

@@ -60,7 +60,8 @@ export class AnswerPlanner {
         newCallId,
       ),
     );
-    // A request has several prompts only if all of them are plain texts, and all plain texts have the same plan.
+    // Only plain texts come in requests with several prompts, and their plans differ only in the prompt, so the first
+    // plan applies to all.
     const [plan] = plans;
     if (!plan) throw new AssistantError("invalid_request", "the request has no prompt");
     const isJudged = document !== undefined || plan.argumentSchemas.size > 0;

@@ -1,7 +1,8 @@
 /**
- * Runs `start(0)` to `start(count - 1)`, at most `concurrency` of them at a time, and yields their items as they
- * arrive. A source is pulled again only after the caller has received its last item. When the caller ends the loop or
- * a source fails, `abortRemaining` is called, which must settle all pending pulls; then the other sources are ended.
+ * Iterates over `start(0)` to `start(count - 1)`, at most `concurrency` of them at a time, and yields their items as
+ * they arrive. An iterable is pulled again only after the caller has received its previous item. When the caller ends
+ * the loop or an iterable fails, `abortRemaining` is called, which must settle all pending pulls; then the other
+ * iterables are ended.
  */
 export function mergeConcurrently<T>(
   count: number,
@@ -19,7 +20,7 @@ async function* mergeSources<T>(
   abortRemaining: () => void,
 ): AsyncGenerator<T, void, void> {
   const open = new Set<AsyncIterator<T>>();
-  /** Pending pulls. A source whose item the caller is processing has none. */
+  /** Pending pulls. An iterator whose item the caller is processing has none. */
   const pulls = new Map<AsyncIterator<T>, Promise<Pulled<T>>>();
   const pull = (source: AsyncIterator<T>) => {
     const pulled = source.next().then((result) => ({ source, result }));
@@ -37,7 +38,7 @@ async function* mergeSources<T>(
       }
       if (open.size === 0) return;
       const { source, result } = await Promise.race(pulls.values());
-      // The source is moved behind the other sources, so that a fast source cannot starve them.
+      // The iterator that has just yielded is moved behind the others, so that a fast one cannot starve them.
       pulls.delete(source);
       if (result.done === true) {
         open.delete(source);

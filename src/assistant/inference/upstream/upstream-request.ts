@@ -12,9 +12,10 @@ import {
 } from "../wire/request-fields.ts";
 
 /**
- * Members that are undefined are omitted from the JSON. Always requests a stream, because only a stream shows that the
- * system instance is alive. With `svc_counts` it sends token counts as they become known; with `svc_hold` it holds back
- * an answer with a schema until it has been checked. Throws AssistantError `invalid_request`.
+ * Builds the HTTP request to the system instance. It always requests a stream, because only a stream shows that the
+ * system instance is alive. With `svc_counts` the system instance sends token counts as they become known; with
+ * `svc_hold` it holds back an answer with a schema until it has been checked. Members that are undefined are omitted
+ * from the JSON. Throws AssistantError `invalid_request`.
  */
 export function buildGenerateRequest(request: GenerateRequest): WireRequest {
   const common = {

@@ -20,7 +20,10 @@ export interface ChoicePrompt {
   readonly boundary: string;
 }
 
-/** The largest number of characters that is shown of each part of the prompt. */
+/**
+ * The limits of the prompt: the number of tools, and the characters of the user's prompt, of the context, and of each
+ * earlier choice and its outcome.
+ */
 export interface PromptSizes {
   readonly tools: number;
   readonly userPrompt: number;

@@ -31,7 +31,9 @@ export interface PassTurn {
    * was resolved elsewhere in the meantime; the question is then withdrawn.
    */
   readonly ask: (spec: ConfirmationSpec, signal: AbortSignal) => Promise<Caller>;
-  /** Called when a call ends. If the pass rejects, this callback is the only report of its calls. */
+  /**
+   * Called when a tool call ends. If `run` rejects, this callback is the only report of the calls that ended before.
+   */
   readonly onCall?: ((call: TurnCall) => void) | undefined;
 }
 

@@ -14,7 +14,7 @@ interface NetworkRule<Address> {
 }
 
 /**
- * Classifies an IPv4 or IPv6 address in the notation of a resolver. An IPv4 address mapped into IPv6 counts as that
+ * Classifies an IPv4 or IPv6 address in the notation of a resolver. An IPv4-mapped IPv6 address counts as the IPv4
  * address. An address for tunnelling or translation (NAT64, 6to4, Teredo and the like) is routed through other people's
  * machines, so the IPv4 address inside must be public; otherwise it would bypass the rules.
  */

@@ -21,7 +21,8 @@ export interface HostAndPort {
 export type Resolve = (host: string, signal: AbortSignal) => Promise<readonly string[]>;
 
 /**
- * The largest number of addresses of one name. No real provider has more, and trying all of them would take too long.
+ * The largest number of addresses of one host name. No real provider has more, and trying all of them would take too
+ * long.
  */
 const ADDRESSES_MAX = 64;
 const RESOLVE_MS_MAX = 10_000;

@@ -23,7 +23,7 @@ export interface DialDependencies {
 
 /** The time limit for resolving the name, trying all addresses, and the TLS handshake. */
 const CONNECT_MS_MAX = 10_000;
-/** The time until the next address of a name is tried. Node's default of 250 ms is too short for distant servers. */
+/** The time after which the host's next address is tried. Node's default of 250 ms is too short for distant servers. */
 const NEXT_ADDRESS_MS = 1_000;
 
 /**

@@ -1,6 +1,6 @@
 /**
- * The shortest part of a key that is removed. Shorter parts occur in ordinary text, and do not help to guess the rest
- * of the key.
+ * The length of the shortest part of a key that is removed from a text. Shorter parts occur in ordinary text, and do
+ * not help to guess the rest of the key.
  */
 const PART_CHARACTERS = 8;
 const MARK = "[key]";

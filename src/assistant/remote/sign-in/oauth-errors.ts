@@ -3,8 +3,8 @@ import { AssistantError } from "../../assistant-error.ts";
 import { SignInFailure, toLoggableCode } from "./sign-in-failure.ts";
 
 /**
- * Turns an error of exchanging the code into a SignInFailure. The library's error is never set as the cause, because it
- * contains the provider's answer, which may contain tokens.
+ * Turns an error of exchanging the code into a SignInFailure. The OAuth library's error is never set as the cause,
+ * because it contains the provider's answer, which may contain tokens.
  */
 export function toSignInError(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;

@@ -57,8 +57,8 @@ export class VaultFile {
 
   constructor(dir: string, durability: Durability) {
     const file = join(dir, "vault.db");
-    // The mode is set again, because a file that was restored from a backup may have another mode, and its write-ahead
-    // log gets the same mode.
+    // The file mode is set again, because a file that was restored from a backup may have another mode. SQLite creates
+    // the write-ahead log with the mode of the database file.
     if (existsSync(file)) chmodSync(file, 0o600);
     // SQLite must overwrite deleted data at once, even if rewriting the file has to wait for another program.
     this.#db = openSecureDeleteDatabase({ file, durability }, migrations);

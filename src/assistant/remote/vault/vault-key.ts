@@ -3,8 +3,8 @@ import { deriveKey, SealingKey } from "../../../base/sealing-key.ts";
 import type { Credential } from "./port.ts";
 
 /**
- * The version of the encryption format and of its associated data. Each version decrypts only texts of the same
- * version.
+ * The version of the encryption format and of its associated data. A text can be decrypted only with the version that
+ * encrypted it.
  */
 const FORMAT_VERSION = 1;
 

@@ -12,8 +12,8 @@ import type { SocketFolder } from "../socket-folder.ts";
  */
 const POLL_INTERVAL_MS = 200;
 /**
- * Back-off after a refused connection. The socket file appears with bind(2), mostly microseconds before listen(2),
- * which causes no file event.
+ * Back-off after a refused connection. The socket file appears with bind(2), mostly microseconds before listen(2), and
+ * listen(2) causes no file event.
  */
 const refusedBackoff = { firstMs: 5, maxMs: POLL_INTERVAL_MS };
 

@@ -37,7 +37,7 @@ export function removeIndex(dir: string): void {
 
 /**
  * Returns true if the index must be deleted and built again, because its file is damaged or was written by a newer
- * version.
+ * version of Berth.
  */
 export function isDamaged(error: unknown): boolean {
   if (error instanceof BerthError)

@@ -12,13 +12,13 @@ export const BATCH_TOKENS = 128;
 export const SHORT_TEXT_TOKENS = 512;
 /** The longest text that a generating model embeds, if its context is that long. */
 export const GENERATOR_TEXT_TOKENS_MAX = 2048;
-/** The library rounds the context of each KV-cache sequence up to a multiple of this number. */
+/** The multiple to which node-llama-cpp rounds up the context of each KV-cache sequence, in tokens. */
 export const CONTEXT_MULTIPLE = 256;
 
 /** Keys and values have 16 bits each. Values of the recurrent state and intermediate results have 32 bits. */
 const KV_VALUE_BYTES = 2;
 const COMPUTE_VALUE_BYTES = 4;
-/** The memory of Node, the library and llama.cpp's own structures, measured in a process with a model of 0.5 MB. */
+/** The memory of Node, node-llama-cpp and llama.cpp's own structures, measured in a process with a model of 0.5 MB. */
 const PROCESS_BYTES = 130e6;
 /** The measured size of llama.cpp's graph for each layer; independent of the model's width. */
 const GRAPH_BYTES_PER_LAYER = 0.5e6;

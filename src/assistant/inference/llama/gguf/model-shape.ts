@@ -14,7 +14,7 @@ export interface ModelShape {
   readonly kvValuesPerToken: readonly number[];
   /** The attention window in tokens, by layer; undefined for full attention. */
   readonly windowTokens: readonly (number | undefined)[];
-  /** The number of values of one sequence in all recurrent layers together. */
+  /** The number of values that one KV-cache sequence has in all recurrent layers together. */
   readonly recurrentState: number;
 }
 
@@ -25,8 +25,8 @@ const LAYERS_MAX = 10_000;
 const LENGTH_MAX = 1 << 24;
 
 /**
- * The architectures in whose files the layers with an attention window may be missing. Every n-th layer then has full
- * attention, and all other layers have a window. llama.cpp's code has the same numbers.
+ * If the file of one of these architectures does not state which layers have an attention window, every n-th layer has
+ * full attention and all other layers have a window. The values are n, as in llama.cpp's code.
  */
 const fullLayerEvery: Readonly<Record<string, number>> = {
   cohere2: 4,

@@ -103,8 +103,8 @@ async function openLocalModel(
   const llama = await openLibrary({
     gpu: params.gpu,
     threadsMax: params.threadsMax,
-    // Only errors of the library appear as warnings: most of its warnings concern the publisher of the model file, not
-    // the user.
+    // Only errors that llama.cpp reports are logged as warnings: most of its warnings concern the publisher of the
+    // model file, not the user.
     log: (level, message) => log(level === "error" ? "warn" : "debug", message),
   });
   const weights = await openModel(llama, {

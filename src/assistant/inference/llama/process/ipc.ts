@@ -9,8 +9,9 @@ import type { EmbeddingResult, Prompt, Token } from "../../runner.ts";
 import type { Measurements } from "../threads/calibration-cache.ts";
 
 /**
- * The messages between a model's process and its parent. Node's channel keeps their order and copies
- * objects like structuredClone. Both ends come from the same build, so messages are not validated.
+ * The messages from the parent to a model's process; `FromChild` contains those in the other direction. Node's channel
+ * keeps the order of messages and copies them like structuredClone. Both ends come from the same build, so messages are
+ * not validated.
  */
 export type ToChild =
   | { readonly type: "load"; readonly load: LoadParams }
@@ -96,8 +97,8 @@ export interface SerializedError {
 }
 
 /**
- * Replaces an error of the library with a general message. The library's own message may contain paths, so it is only
- * logged.
+ * Replaces an unexpected error, such as one of node-llama-cpp, with a general message. The error's own message may
+ * contain paths, so it is only logged.
  */
 export function serializeError(error: unknown, onError: (error: unknown) => void): SerializedError {
   if (error instanceof AssistantError) {

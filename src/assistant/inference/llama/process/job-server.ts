@@ -78,8 +78,8 @@ export class JobServer {
       }
     } finally {
       this.#running.delete(job.id);
-      // The message is sent even without events, because it also contains the load of the model, which has
-      // changed.
+      // The message is sent even without events, because it also reports the numbers of active and queued jobs, which
+      // have changed.
       this.#flushSoon(true);
     }
   }

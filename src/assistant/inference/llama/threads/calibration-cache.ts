@@ -7,7 +7,7 @@ import { LazyValidator } from "../../../../base/json-validator.ts";
 import type { BatchCosts } from "../batch-plan.ts";
 import type { Calibration } from "./thread-governor.ts";
 
-/** The measurements of a model's first load. */
+/** The numbers of threads and the batch costs that were measured when a model was first loaded. */
 export interface Measurements extends Calibration {
   readonly batchCosts: BatchCosts;
 }

@@ -1,14 +1,15 @@
 import type { BatchCosts } from "../batch-plan.ts";
 
-/** The widths of batches that are measured; the costs of other widths are interpolated. */
+/** The numbers of streams for which a batch is measured. The costs of batches of other sizes are interpolated. */
 const WIDTHS = [1, 2, 4, 8, 16, 32];
 const ROUNDS = 2;
 /** Two measurements agree if they differ by less than this factor. */
 const STEADY_FACTOR = 1.3;
 
 /**
- * Measures, for each width, how long a decoding step takes as one batch. Each round measures all widths, so that other
- * load does not affect only one of them. `steady` is true if the rounds agreed, so that the result can be kept.
+ * Measures how long a decoding step of 1, 2, 4, ... streams takes as one batch. Each round measures all of these
+ * batches, so that other load on the machine does not distort only one result. `steady` is true if the rounds agreed,
+ * so that the result can be kept.
  */
 export async function measureBatches(options: {
   readonly sequences: number;

@@ -41,7 +41,10 @@ export class JsonCallScanner {
     return { consumed, ...nameReport, arguments: this.#output, state };
   }
 
-  /** Returns true if the character belongs to the call; the character that ends a number is read again. */
+  /**
+   * Reads one character. Returns false if the character is not part of the call, or if it has ended a number and must
+   * be read again.
+   */
   #step(character: string): boolean {
     if (this.#value.isInside) return this.#pushToValue(character);
     if (/\s/.test(character)) return true;

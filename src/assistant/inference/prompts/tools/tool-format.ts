@@ -47,7 +47,10 @@ function createMistralListFormat(space: string): ToolFormat {
   };
 }
 
-/** The format of Mistral's later models. */
+/**
+ * The format of newer models of Mistral: each call has its own marker, followed by the name, `[ARGS]` and the
+ * arguments.
+ */
 const mistralNamedFormat: ToolFormat = {
   marker: "[TOOL_CALLS]",
   open: "",

@@ -9,7 +9,10 @@ export interface InternedExpression {
   readonly weight: number;
 }
 
-/** llama.cpp creates a rule for each repetition and refuses more than 2,000. */
+/**
+ * The largest count of a repetition; larger counts are divided into blocks, because llama.cpp creates a rule for each
+ * repetition of the item and refuses more than 2,000.
+ */
 const REPEAT_MAX = 1_000;
 /** A character set whose text is longer than this becomes a rule when it is used. */
 const CLASS_WEIGHT_MAX = 40;

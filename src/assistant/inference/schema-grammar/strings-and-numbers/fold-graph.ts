@@ -75,7 +75,7 @@ function findRun(
     const [source, another] = node === FINAL_NODE ? [] : graph.getSources(node);
     const alone = source === nodes.at(-1) && another === undefined;
     const next = node === FINAL_NODE ? "other" : continueRun(graph.getEdges(node), others, step);
-    // The last node may have other incoming edges, so it is kept.
+    // The run's last node may have other incoming edges, so it is returned, and `foldRuns` keeps it in the graph.
     if (next === "end" && node !== first) return { nodes: [...nodes, node], after: undefined };
     if (typeof next === "string" || next === node || !alone || node === first) {
       return { nodes, after: node };
@@ -121,7 +121,8 @@ function foldChain(graph: StateGraph, builder: ExpressionBuilder, first: number)
       edges.delete(node);
       const [edge] = edges;
       if (edges.size !== 1 || edge === undefined || removedNodes.includes(node)) break;
-      // The node is the end of a run that is not folded yet; `foldRuns` gives a better result.
+      // The node is the end of a run that is not folded yet. The chain ends before this node, because `foldRuns` gives
+      // a better result.
       if (loop === undefined && others.get(edge[0]) === edge[1] && others.size === 1) break;
       if (loop !== undefined) parts.push(builder.repeat(loop, 0, undefined));
       parts.push(edge[1]);

@@ -28,9 +28,9 @@ function buildLengthAutomaton({ min, max }: LengthRange, budget: Budget): Automa
 }
 
 /**
- * Restricts the language to texts of these lengths. If a maximum needs too many states, a smaller one is
- * used. That never makes the language empty: a text that is longer than `min` by at least the number of
- * states contains a loop that can be removed, so a shorter text exists.
+ * Restricts the language to texts whose length is in `range`. If the maximum needs too many states, a smaller one is
+ * used. That never makes the language empty: a text that is longer than `min` by at least the number of states contains
+ * a loop that can be removed, so a shorter text exists.
  */
 export function restrictLength(language: Automaton, range: LengthRange, budget: Budget): Automaton {
   if (range.min === 0 && range.max === undefined) return language;

@@ -13,7 +13,10 @@ import { compileRegex, type Guard, type RegexProgram } from "./regex-program.ts"
 import type { RegexNode } from "./regex-syntax.ts";
 import { removeRepeatedStart } from "./repeated-start.ts";
 
-/** The position of a pattern in the text, which determines the constructs that it may contain. */
+/**
+ * The value `ahead` means the pattern of a lookahead, `behind` that of a lookbehind, and `anywhere` a whole pattern.
+ * Each allows different constructs.
+ */
 type PatternPosition = "anywhere" | "ahead" | "behind";
 
 /**
@@ -159,7 +162,10 @@ class SubsetConstruction {
     return paths.length === 0 && this.position === "ahead" ? undefined : { paths, behind };
   }
 
-  /** Adds all states that are reachable without reading a character; keeps paths that read or have matched. */
+  /**
+   * Follows all moves that read no character. Returns the paths whose state reads a character, or in which the pattern
+   * has matched.
+   */
   private closeOverEpsilon(
     from: readonly number[],
     behind: readonly number[],

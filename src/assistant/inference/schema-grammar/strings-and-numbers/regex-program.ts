@@ -87,8 +87,8 @@ class ProgramBuilder {
       );
       at = loop;
     } else {
-      // The copies are built from the last to the first. Each optional copy can be left out only together with all
-      // copies after it.
+      // The optional copies of the item are built from the last to the first. A copy can be left out only together with
+      // all copies after it.
       for (let copy = min; copy < max; copy += 1) at = this.fork([this.build(item, at), next]);
     }
     for (let copy = 0; copy < min; copy += 1) at = this.build(item, at);

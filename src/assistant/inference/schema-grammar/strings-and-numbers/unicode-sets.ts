@@ -60,9 +60,9 @@ export function getPropertyCodePoints(expression: string): CodePoints {
 }
 
 /**
- * Returns all code points except surrogates as texts; the code points of one text have the same number of
- * UTF-16 units. Planes without assigned characters are uniform except for their last two code points, so
- * one code point represents the others.
+ * Returns texts whose characters represent all code points except surrogates. Each character represents itself, except
+ * in planes without assigned characters: there the first one represents all but the last two, because they have the
+ * same properties. All characters of one text have the same number of UTF-16 units.
  */
 function getTextBlocks(): readonly TextBlock[] {
   if (blocks.length > 0) return blocks;
