@@ -138,8 +138,8 @@ export function createSourceHold(
 }
 
 /**
- * Returns the merge patch that turns one spec into the other. The patch contains only differences, so that it does not
- * conflict with spec files that own the other fields. Pure.
+ * Returns the merge patch that turns the spec `current` into `target`. The patch contains only differences, so that it
+ * does not conflict with spec files that own the other fields. Pure.
  */
 export function createRollbackPatch(current: AppSpec, target: AppSpec): Record<string, unknown> {
   const patch: Record<string, unknown> = {};

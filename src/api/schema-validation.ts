@@ -46,7 +46,7 @@ const compiled = new WeakMap<object, Map<HttpPart, Validator>>();
 
 function compile(schema: object, part: HttpPart): Validator {
   const createError = createErrorFor(schema);
-  // A copy through JSON drops the markers that TypeBox keeps on schemas.
+  // A copy through JSON drops the markers that TypeBox keeps on schemas, which a strict Ajv refuses.
   const plain: Record<string, unknown> = JSON.parse(JSON.stringify(schema));
   // The validator is compiled at the first request, because compiling all validators took a tenth of the time of a
   // server's start.

@@ -14,7 +14,10 @@ export type AppWaitOutcome =
 export interface AppWaitTarget {
   readonly name: string;
   readonly uid: string;
-  /** The generation that was written. Only an outcome of this generation or a newer one counts. */
+  /**
+   * The generation of the App that the request wrote. The wait ends only with an outcome of this generation or of a
+   * newer one.
+   */
   readonly generation: number;
   readonly until: "ready" | "deleted";
 }

@@ -64,7 +64,10 @@ const nameOnlySchema = {
   additionalProperties: false,
 } as const;
 
-/** The undo of a tool whose call saves the state first: restores that state by the id in the result of the call. */
+/**
+ * The undo of a tool whose call first saves the state that it changes: restores that state by the id in the call's
+ * result.
+ */
 const undoByRestoring = {
   tool: "restore_app",
   map: { name: "$input.name", undo_id: "$result.undo_id" },

@@ -27,8 +27,8 @@ const tunnels: readonly Tunnel[] = [
 ];
 
 /**
- * Returns the IPv4 address inside an IPv6 address for tunnelling or translation, or undefined for any other address,
- * such as one that is only mapped.
+ * Returns the IPv4 address inside an IPv6 address for tunnelling or translation (such as 6to4 or NAT64). Undefined for
+ * any other address, also for an IPv4-mapped one.
  */
 export function extractTunnelledIpv4(address: ipaddr.IPv6): string | undefined {
   const found = tunnels.find(({ network }) => address.match(network));
@@ -37,12 +37,15 @@ export function extractTunnelledIpv4(address: ipaddr.IPv6): string | undefined {
   return bytes.map((byte) => byte ^ found.mask).join(".");
 }
 
-/** Returns true for an address of this machine itself, in any notation. The unspecified addresses lead to it, too. */
+/**
+ * Returns true for an address of this machine itself, in any notation. Also true for the unspecified addresses (0.0.0.0
+ * and ::), which lead to this machine.
+ */
 export function isLoopbackAddress(ip: string): boolean {
   return isInNetworks(ip, loopbackNetworks);
 }
 
-/** Returns true for the metadata service of a cloud, which gives the machine's credentials to any program on it. */
+/** True for an address of a cloud's metadata service, which gives the machine's credentials to any program on it. */
 export function isMetadataAddress(ip: string): boolean {
   return isInNetworks(ip, metadataNetworks);
 }

@@ -10,7 +10,7 @@ export class Listeners<Listener> {
   }
 
   add(listener: Listener): () => void {
-    // A new object for each subscription, so that the same listener can subscribe twice and unsubscribe once.
+    // Each subscription is a new object, so that the same listener can subscribe twice and unsubscribe once.
     const own = { listener };
     this.#listeners.add(own);
     return () => this.#listeners.delete(own);

@@ -25,7 +25,7 @@ const JOURNAL_SIZE_LIMIT_BYTES = 64 * 1024 * 1024;
 export function openDatabase(options: {
   readonly file: string;
   readonly durability: Durability;
-  /** A write that would make the file larger fails with `disk_full`. Default: no limit. */
+  /** A write that would make the database larger than this fails with `disk_full`. Default: no limit. */
   readonly sizeMaxBytes?: number | undefined;
 }): SqliteDatabase {
   let db: SqliteDatabase | undefined;

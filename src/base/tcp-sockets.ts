@@ -12,7 +12,7 @@ export const TCP_STATE = {
 export interface TcpSocket {
   readonly address: string;
   readonly port: number;
-  /** The state in the kernel's two hexadecimal digits, such as those of `TCP_STATE`. */
+  /** The state of the socket as the kernel writes it: two hexadecimal digits, such as those of `TCP_STATE`. */
   readonly state: string;
   /** The inode of the socket; "0" if no process has the socket open any more. */
   readonly inode: string;

@@ -50,8 +50,8 @@ export function splitUnspaced(word: string): string[] {
 }
 
 /**
- * Returns the pairs of neighbouring characters of every run in a script without spaces. A run of one character is
- * returned as it is.
+ * Returns the pairs of neighbouring characters of every run of characters of a script that has no spaces between
+ * words. A run of one character is returned as it is.
  */
 export function extractBigrams(text: string): string[] {
   const found: string[] = [];

@@ -6,7 +6,7 @@ import type { Setting } from "../config/setting.ts";
 const outputFormats = ["json", "yaml", "wide", "name"] as const;
 export type OutputFormat = (typeof outputFormats)[number];
 
-/** Returns true for the formats that print the whole answer as one document. */
+/** Returns true for the formats that print the server's whole answer as one document. */
 export function isDocumentFormat(format: OutputFormat | undefined): format is "json" | "yaml" {
   return format === "json" || format === "yaml";
 }

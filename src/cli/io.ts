@@ -20,7 +20,7 @@ export interface CliIo {
    */
   write(text: string | Uint8Array): Promise<void>;
   writeError(text: string): void;
-  /** Writes what a line editor prints to standard error, with its control sequences. */
+  /** Writes the output of a line editor, including its control sequences, to standard error. */
   writeTerminal(text: string): void;
   /** The current time in milliseconds since the epoch, from which ages are computed. */
   readonly now: () => number;

@@ -2,7 +2,10 @@ import { type ComposeNode, getValue } from "./compose-tree.ts";
 import { convertDuration, isLongerThan } from "./quantities.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** The default times of Compose, which are written to the spec because Berth's default times are shorter. */
+/**
+ * The interval and the timeout that Compose uses by default. They are written to the spec, because Berth's defaults are
+ * shorter.
+ */
 const COMPOSE_INTERVAL = "30s";
 const COMPOSE_TIMEOUT = "30s";
 

@@ -16,7 +16,8 @@ export function convertResources(conversion: ServiceConversion): void {
   const resources: NonNullable<typeof conversion.spec.resources> = {};
   if (memory) convertMemory(conversion, memory, resources);
   if (cpus) convertCpus(conversion, cpus, resources);
-  // A service may have both forms of a limit; Compose requires them to be equal.
+  // A service may have both forms of a limit. Compose requires them to be equal, so only the form in `deploy` is
+  // converted.
   for (const [other, used] of [
     [conversion.getNode("mem_limit"), memory],
     [conversion.getNode("cpus"), cpus],

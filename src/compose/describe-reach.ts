@@ -1,7 +1,7 @@
 import { posix, resolve } from "node:path";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** The sockets through which a container engine is controlled, in whatever folder they are. */
+/** The sockets through which a container engine is controlled, in any folder. */
 const engineSocket = /(^|\/)(docker|podman|containerd|crio)\.sock$/;
 /** Files without secrets that many images mount to have the time zone of the machine. */
 const harmlessFiles: ReadonlySet<string> = new Set(["/etc/localtime", "/etc/timezone"]);

@@ -20,6 +20,6 @@ export interface HttpHints {
   /** The path prefixes that were found; an App can have only one. */
   readonly prefixes: Map<string, ComposeNode>;
   stripPrefix?: boolean;
-  /** True if the reverse proxy ignores the service. */
+  /** True if a label tells the reverse proxy to ignore the service. */
   isDisabled?: boolean;
 }

@@ -121,7 +121,10 @@ export class FindingList {
     for (const child of listChildren(node)) this.markHandled(child);
   }
 
-  /** Returns the topmost values of the tree that were not handled. */
+  /**
+   * Returns the values of the tree that were not handled. A mapping or a list is returned as a whole if none of its
+   * values was handled.
+   */
   findUnhandled(node: ComposeNode): ComposeNode[] {
     if (this.#handled.has(node)) {
       return listChildren(node).flatMap((child) => this.findUnhandled(child));

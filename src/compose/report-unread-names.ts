@@ -82,7 +82,10 @@ function reportFile(
   }
 }
 
-/** True for an address with this host, and for a quoted name such as `host="redis"`. */
+/**
+ * True if the text contains an address whose host is the service, or the quoted name of the service, as in
+ * `host="redis"`.
+ */
 function isReference(text: string, service: string): boolean {
   if (findHostReference(text, service) === "address") return true;
   const name = service.replaceAll(/[^A-Za-z0-9_-]/g, ".");

@@ -149,7 +149,7 @@ export class ServiceConversion {
     this.#findings.markHandled(node);
   }
 
-  /** Returns a single value as text, and reports any other value. */
+  /** Returns a scalar as text. Reports a list or a mapping as lost, and returns undefined. */
   readText(node: ComposeNode | undefined): string | undefined {
     if (!node || isNull(node)) return undefined;
     if (node.kind !== "scalar") {
@@ -165,7 +165,9 @@ export class ServiceConversion {
     return /^(true|yes|y|on|1)$/i.test(this.readText(node) ?? "");
   }
 
-  /** Returns the texts of a list; a single value counts as a list of one. Reports other values. */
+  /**
+   * Returns the scalars of a list; a single scalar counts as a list of one. Reports nested lists and mappings as lost.
+   */
   readTexts(node: ComposeNode | undefined): Scalar[] {
     const found: Scalar[] = [];
     for (const item of listItems(node)) {

@@ -104,7 +104,10 @@ const keyTables = [
   ["note", harmlessKeys],
 ] as const;
 
-/** Options such as `seccomp:unconfined` loosen a protection; an App without them is safer than the file requests. */
+/**
+ * Matches options that loosen a protection, such as `seccomp:unconfined`. An App without such an option is safer than
+ * the file requests, so the omission is a loss and not unsafe.
+ */
 const loosenedProtection = /[:=](unconfined|false|disable)$/i;
 
 function reportSecurityOptions(conversion: ServiceConversion): void {

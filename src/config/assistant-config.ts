@@ -33,8 +33,8 @@ export interface AssistantConfig {
   /** An idle model that was loaded on demand is unloaded after this time; with Infinity, it is never unloaded. */
   readonly keepAliveMs: number;
   /**
-   * The context of one sequence in tokens; undefined means the length with which the model was trained, at most
-   * 8,192.
+   * The context length of one concurrent request in tokens; undefined means the length with which the model was
+   * trained, at most 8,192.
    */
   readonly contextTokens: number | undefined;
   /** The number of requests that a model answers concurrently; undefined means 8, or fewer if memory is short. */

@@ -120,8 +120,8 @@ export interface ModelPlanReport {
 
 export interface ModelProgress {
   /**
-   * The current step. resolving: the source is being queried. waiting: the download is queued until other downloads
-   * have ended.
+   * The current step of obtaining the model. resolving: the source is being queried. waiting: the download is queued
+   * until other downloads have ended.
    */
   readonly step: "resolving" | "waiting" | "downloading" | "verifying";
   readonly doneBytes: number;
@@ -202,6 +202,6 @@ export interface SpecsGitReport {
   readonly message: string | null;
   /** The time of the last request to the repository. */
   readonly checkedAt: string | null;
-  /** The time of the last change of the files. */
+  /** The time of the last change of the mirrored files. */
   readonly appliedAt: string | null;
 }

@@ -13,13 +13,15 @@ import {
 import { formatPointer } from "./json-pointer.ts";
 import type { Resource } from "./resource.ts";
 
-/** The part of the store that the check reads. */
+/** The part of the store that the admission check of Apps reads. */
 export interface AppReader {
   get(kind: "App", name: string): Resource<"App"> | undefined;
   list(kind: "App"): readonly Resource<"App">[];
 }
 
-/** A valid spec that conflicts with other Apps. It may be admitted later, when those Apps have changed. */
+/**
+ * Thrown for a valid spec that conflicts with other Apps. The spec may be admitted later, when those Apps have changed.
+ */
 export class AdmissionError extends ConflictError {
   readonly app: Resource<"App">;
   /** The field in conflict, as a JSON Pointer. */

@@ -70,7 +70,7 @@ export interface ContainerStatus {
  * The window is stored before the switch, so that Berth resumes the observation after a crash.
  */
 export interface RolloutWindow {
-  /** The new version and the previous one, as hashes of their containers. */
+  /** The new version (`version`) and the one before it (`previous`), each as the hash of its containers. */
   readonly version: string;
   readonly previous: string;
   readonly outcome: "open" | "passed" | "failed";
@@ -151,8 +151,8 @@ export interface ReconcileState {
   /** The last stable version and its number of replicas; null while another version is rolled out. */
   readonly stable: { readonly hash: string; readonly replicas: number } | null;
   /**
-   * Versions (hashes of containers) that were Ready or served requests of the App, newest last. Obsolete containers of
-   * any other version were never in use.
+   * Versions (hashes of containers) that were Ready or served requests of the App, newest last. Containers of an older
+   * version that is not in this list were never in use.
    */
   readonly served: readonly string[];
   /** The revisions of the versions in `served`, newest last. The last one serves now, or was the last to serve. */
@@ -196,7 +196,7 @@ export interface AppStatus {
   readonly containers: readonly ContainerStatus[];
   readonly url: string | null;
   readonly nextRetryAt: string | null;
-  /** Restarts in the current interval of the restart budget. */
+  /** The number of restarts by Berth in the current interval of the restart budget. */
   readonly restarts: number;
   readonly memory: ReconcileState;
 }

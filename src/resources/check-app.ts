@@ -30,8 +30,8 @@ export function checkAppSpec(
 type AddIssue = IssueList["add"];
 
 /**
- * Checks the command line and the variables. The engine passes them as C strings, and an empty text cannot name a
- * program.
+ * Checks the command line and the variables. The engine passes them as C strings, so they must not contain a NUL
+ * character. An empty text cannot name a program.
  */
 function checkProcess(spec: AppSpec, add: AddIssue): void {
   for (const key of ["entrypoint", "command"] as const) {
@@ -81,7 +81,7 @@ function checkHealth(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** The longest duration. A longer one is probably a mistake in the unit. */
+/** The longest duration that a spec may contain. A longer one is probably a mistake in the unit. */
 const DURATION_MAX_MS = 365 * 86_400_000;
 
 function checkDurations(spec: AppSpec, add: AddIssue): void {

@@ -12,12 +12,12 @@ export function createIssueList(): IssueList {
   return { issues, add: (path, message) => issues.push({ path: formatPointer(path), message }) };
 }
 
-/** Returns true if a relative path stays below its start. */
+/** Returns true if a relative path does not lead out of the folder that it is relative to. */
 export function isInsidePath(path: string): boolean {
   return !path.startsWith("/") && !path.split("/").includes("..") && !path.includes("\0");
 }
 
-/** Returns the problem of a host name that matches the pattern; undefined if it is valid. */
+/** Returns the problem of a host name that matches the schema's pattern; undefined if the host name is valid. */
 export function findDomainProblem(domain: string): string | undefined {
   if (isIP(domain) !== 0) return "is an address; a domain is a name, such as hello.example.org";
   if (domain.split(".").some((label) => label.length > 63)) {

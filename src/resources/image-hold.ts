@@ -5,7 +5,7 @@ export function formatImageHold(reference: string, id: string): string {
   return `${reference} ${id}`;
 }
 
-/** Returns the pin of an App to an image of this reference; null if there is none. */
+/** Returns the pin of an App to one image of `reference`; null if the App has no such pin. */
 export function readImageHold(
   { metadata }: Pick<Resource<"App">, "metadata">,
   reference: string,

@@ -36,9 +36,9 @@ export function isLoopback(url: URL): boolean {
 }
 
 /**
- * Returns the problem of an address to which the author of a URL must not make Berth send a request, as the rest of a
- * message that begins with the host; undefined for every other address. Only a source that names this machine itself
- * may lead to it: otherwise its author could send requests to the services of this machine by a redirect, or by a name
+ * Returns why the author of a URL must not make Berth send a request to the address, as the end of a sentence that
+ * begins with the host; undefined if a request is allowed. Only a source that names this machine itself may lead to
+ * this machine: otherwise its author could send requests to the services of this machine by a redirect, or by a name
  * with a loopback address.
  */
 export function findAddressProblem(original: URL, address: string): string | undefined {

@@ -126,7 +126,10 @@ export interface ModelReconcileState {
     readonly reason: string;
     readonly message: string;
     readonly retryAt: number;
-    /** True if Berth resolved the source again after a failed download, in case the file had changed there. */
+    /**
+     * True if Berth has resolved the source again after a failed download, because the file at the source might have
+     * changed.
+     */
     readonly isAsked?: boolean;
   } | null;
 }

@@ -163,7 +163,7 @@ function resolveParameter(
  */
 const MATCH_MS_MAX = 250;
 
-/** Throws InvalidSpecError if the match takes too long. The first such match ends the whole request. */
+/** Throws InvalidSpecError if the match takes too long. The error ends the request, so no further pattern is tried. */
 function matchesPattern(name: string, pattern: string, text: string): boolean {
   try {
     return runWithTimeLimit(() => new RegExp(pattern, "u").test(text), MATCH_MS_MAX);

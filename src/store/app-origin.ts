@@ -30,8 +30,8 @@ export function assertOriginKept(existing: StoredResource, intent: ApplyIntent):
 }
 
 /**
- * Returns the managers whose fields a document gets when it takes over the App. Files keep their fields until the
- * files change.
+ * Returns the managers that lose their fields to a document that takes over the App. Spec files keep their fields until
+ * the files change.
  */
 export function listReplacedManagers(existing: StoredResource, intent: ApplyIntent): string[] {
   const isTakeOver =

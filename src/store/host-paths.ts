@@ -57,7 +57,7 @@ export class HostPaths {
   }
 
   /**
-   * Returns the rest of a message that begins with the path, for a path that no writer may mount or build; undefined
+   * Returns why no writer may mount or build the path, as the end of a sentence that begins with the path; undefined
    * for every other path.
    */
   findProtected(path: string): string | undefined {
@@ -86,9 +86,9 @@ export class HostPaths {
   }
 
   /**
-   * Returns the rest of a message that begins with the path, for a path in an allowed folder that leads out of it, or
-   * that could be made to lead out of it; undefined for a safe path. `writable` lists the folders that Apps can write
-   * to. An app could replace a path below one of them by a link, between this check and the mount.
+   * For a path in an allowed folder that leads out of the folder, or could be made to lead out of it, returns the
+   * problem as the end of a sentence that begins with the path; undefined for a safe path. `writable` lists the folders
+   * that Apps can write to. An app could replace a path below one of them by a link, between this check and the mount.
    */
   findEscape(path: string, writable: Iterable<string>): string | undefined {
     const given = resolve(path);
@@ -148,7 +148,7 @@ function leadsThroughProcesses(path: string): boolean {
   }
 }
 
-/** Returns the path without links, as far as it exists. */
+/** Returns the path with its symbolic links resolved, as far as the path exists. */
 function followLinks(path: string): string {
   const given = resolve(path);
   try {

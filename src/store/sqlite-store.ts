@@ -344,7 +344,7 @@ class SqliteStore implements Store {
       db: this.#db,
       key: this.#key,
       dataDir,
-      // The content is listed after the database was copied. Archives that Apps have named since then are not needed,
+      // The archives are listed after the database was copied. Archives that Apps have named since then are not needed,
       // because the copy does not refer to them. Archives of Apps that were deleted since then are not needed either.
       findContent: () => findBackupContent(this, dataDir, timestamp(this.#clock.now())),
       file,

@@ -57,11 +57,11 @@ export interface Store extends AsyncDisposable {
   listUncheckedFields(kind: Kind, name: string): readonly UncheckedField[];
 
   /**
-   * Returns the rest of a message that begins with the path, for a path of the machine that no container may mount now;
-   * undefined for every other path. It follows symbolic links, so it has to be called before each start.
+   * Returns why no container may mount the path of the machine now, as the end of a sentence that begins with the path;
+   * undefined if it may be mounted. Follows symbolic links, so it has to be called before each start.
    */
   findMountProblem(path: string): string | undefined;
-  /** Returns the end of a message about a folder that must not be built now; undefined for every other folder. */
+  /** Returns why a folder must not be built now, for a message that begins with the path; undefined if it may be. */
   findSourceProblem(folder: string): string | undefined;
 
   /** Removes a finalizer. With the last one, the resource, its status and its revisions are removed. */
@@ -206,7 +206,7 @@ export interface DeleteIntent {
   readonly manager: string;
   readonly force?: boolean;
   readonly deleteVolumes?: boolean;
-  /** Also deletes the files of a Model. */
+  /** If true, the files of a Model are deleted together with the Model. */
   readonly deleteFiles?: boolean;
   readonly dryRun?: boolean;
 }
@@ -295,7 +295,7 @@ export interface RevisionLog {
   /** Returns the revisions of an app, newest first. */
   list(app: string): Revision[];
   get(app: string, number: number): Revision | undefined;
-  /** Returns the apps of which a kept revision may mount a path of the machine, without reading other revisions. */
+  /** Returns the names of the Apps with a kept revision that may mount a path of the machine. Parses no revision. */
   listAppsWithHostPaths(): ReadonlySet<string>;
 }
 
@@ -371,7 +371,7 @@ export interface OwnedImages {
   add(reference: string, app: string): void;
   list(app: string): string[];
   remove(reference: string, app: string): void;
-  /** Returns true if another app has the same reference. */
+  /** Returns true if an App other than `app` also owns the image with this reference. */
   isUsedByOthers(reference: string, app: string): boolean;
 }
 

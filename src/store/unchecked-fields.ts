@@ -15,7 +15,10 @@ import { listAllReferencedSecrets } from "../resources/secret-names.ts";
 import type { AuthoredLeaves } from "./field-authors.ts";
 import type { RestrictedApps } from "./restricted-apps.ts";
 
-/** The path of the field that names the maker of an App. The field has no effect on what the App runs. */
+/**
+ * The path of the annotation that names the import or the template that made an App. The annotation has no effect on
+ * what the App runs.
+ */
 const originPath = formatPointer(["metadata", "annotations", ORIGIN_ANNOTATION]);
 
 /** Lists the protected fields whose author did not have the scope `admin`, or is unknown. */

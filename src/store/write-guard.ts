@@ -86,16 +86,16 @@ export class WriteGuard {
   }
 
   /**
-   * Returns the rest of a message that begins with the path, for a folder that must not be built now; undefined for
-   * every other folder.
+   * Returns why a folder must not be built now, as the end of a sentence that begins with the path; undefined if it may
+   * be built.
    */
   findSourceProblem(folder: string): string | undefined {
     return this.#options.hostPaths.findProtected(folder);
   }
 
   /**
-   * Returns the rest of a message that begins with the path, for a path that a container that is about to start must
-   * not mount; undefined for every other path.
+   * Returns why a container that is about to start must not mount the path, as the end of a sentence that begins with
+   * the path; undefined if it may be mounted.
    */
   findMountProblem(path: string): string | undefined {
     const { hostPaths } = this.#options;

@@ -29,7 +29,7 @@ export function getModelView(
 ): ModelView {
   const view = modelView(model, control.modelProgress(model.metadata.name), all);
   const { state, message } = control.assistant();
-  // The assistant will not load the model, and the status does not show that yet.
+  // The assistant is off and will not load the model. The status does not show that yet, so the message does.
   const isOff = state === "off" && model.spec.running === true && !isObserved(model);
   return isOff ? { ...view, message: `${view.message}; ${message}` } : view;
 }

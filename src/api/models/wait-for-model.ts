@@ -12,7 +12,10 @@ export type ModelWaitOutcome =
 export interface ModelWaitTarget {
   readonly name: string;
   readonly uid: string;
-  /** The generation that was written. Only an outcome of this generation or a newer one counts. */
+  /**
+   * The generation of the Model that the request wrote. The wait ends only with an outcome of this generation or of a
+   * newer one.
+   */
   readonly generation: number;
   /** The state to wait for; settled means running if the spec requests that, otherwise downloaded. */
   readonly until: "downloaded" | "running" | "stopped" | "settled" | "deleted";

@@ -10,7 +10,8 @@ import { EmptyBody, NoQuery, responses, unserialized } from "../route-schemas.ts
 export function backupRoutes(api: Api, context: ApiContext): void {
   const { store, clock, config, logger } = context;
 
-  // The copy is in the data directory, because it may be too large for a temporary file system in memory.
+  // A backup is copied to the data directory before it is sent, because it may be too large for a temporary folder in
+  // memory.
   const folder = join(config.dataDir, "tmp");
 
   // A killed process may have left backup files, which contain every secret, so they are removed at the start.

@@ -71,8 +71,8 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
         if (event.type === "ping") return { apps: [] };
         reply.code(202);
         if (event.type === "other") return { apps: [] };
-        // Apps that follow the URL in the spec are refreshed too, because the git server may know the repository under
-        // other URLs.
+        // Apps that follow the URL in this App's spec are refreshed too, because the git server may name the repository
+        // by other URLs in its notification.
         const apps = builds.refreshFollowers({ urls: [git.url, ...event.urls], ref: event.ref });
         logger.info({ app: name, ref: event.ref, apps }, "received a push notification");
         return { apps };

@@ -15,7 +15,7 @@ import { NameParams, responses, unserialized } from "../route-schemas.ts";
 const TAIL_DEFAULT = 100;
 const TAIL_MAX = 10_000;
 
-/** A duration, Unix seconds, or the beginning of a date and time. */
+/** Matches a duration, Unix seconds, or the beginning of a date and time, as `since` accepts them. */
 const sincePattern = `${durationPattern}|^[0-9]{1,12}(\\.[0-9]{1,9})?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)?$`;
 
 const LogsQuery = Type.Object(
@@ -118,7 +118,7 @@ async function streamLines(
   }
 }
 
-/** Yields the lines and leaves out the other entries, which only a followed log has. */
+/** Yields the lines without the entries about skipped lines, which only a followed log has. */
 async function* onlyLines(entries: AsyncIterable<AppLogEntry>): AsyncGenerator<AppLogLine> {
   for await (const entry of entries) if (!("skipped" in entry)) yield entry;
 }

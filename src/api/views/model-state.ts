@@ -98,7 +98,7 @@ function describeTransfer({ step, doneBytes }: ModelProgress, size: number | nul
     : `${done}${all} downloaded`;
 }
 
-/** Returns the reason of a failure or of retries; null if there is none. */
+/** Returns the reason why the Model has failed or is retried; null if neither applies. */
 function getErrorText(model: Resource<"Model">): string | null {
   if (!isObserved(model) || model.metadata.deletionTimestamp !== null) return null;
   const { conditions, nextRetryAt } = model.status;

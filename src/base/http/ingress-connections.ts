@@ -15,8 +15,8 @@ export async function acceptIngressConnections(server: Server, path: string): Pr
     Object.defineProperty(socket, "remoteAddress", { value: INGRESS_ADDRESS });
     server.emit("connection", socket);
   });
-  // A killed server leaves its socket behind. The socket belongs to no running server, because the lock of the data
-  // directory prevents a second one.
+  // The socket of a killed server may still exist, and is removed. It belongs to no running server, because the lock of
+  // the data directory prevents a second one.
   await rm(path, { force: true });
   await new Promise<void>((resolve, reject) => {
     listener.once("error", reject).listen(path, resolve);

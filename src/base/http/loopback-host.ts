@@ -2,7 +2,7 @@
 const pattern = String.raw`(?:localhost\.?|127(?:\.\d{1,3}){3}|\[(?:::1|0:0:0:0:0:0:0:1|::ffff:127(?:\.\d{1,3}){3})\])(?::\d{1,5})?`;
 const loopbackHost = new RegExp(`^${pattern}$`, "i");
 
-/** Matches the origin of a page of this machine. */
+/** Matches an Origin header that names this machine, such as `http://localhost:3000`. */
 export const loopbackOrigin = new RegExp(`^https?://${pattern}$`, "i");
 
 /**

@@ -23,7 +23,7 @@ export class TlsServerWithLocalHttp extends Server {
 
   readonly #mayBePlain: (socket: Socket) => boolean;
 
-  /** `mayBePlain` decides who may speak plain HTTP; default: `isLocal`. */
+  /** `mayBePlain` decides which connections may use plain HTTP; default: `isLocal`. */
   constructor(
     options: ServerOptions & { readonly mayBePlain?: (socket: Socket) => boolean },
     listener: RequestListener,

@@ -5,7 +5,7 @@ import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { readAll } from "../read-input.ts";
 
-/** The maximum size of a message to an app. */
+/** The limit for the arguments in bytes, which is the maximum size of a message to an app. */
 const ARGUMENTS_BYTES_MAX = 4 * 1024 * 1024;
 const example = `'{"title": "Milk"}', title=Milk, count:=2, @FILE or -`;
 

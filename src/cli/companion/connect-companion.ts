@@ -52,8 +52,8 @@ export async function withCompanion(
 }
 
 /**
- * Rejects with `assistant_unreachable` if there is no session bus, and with `not_implemented` if descriptors are needed
- * and cannot be passed. The caller must close `bus`.
+ * Connects to the session bus. Rejects with `assistant_unreachable` if there is none, and with `not_implemented` if the
+ * caller needs to pass file descriptors and the connection cannot. The caller must close `bus`.
  */
 export async function connectCompanion(
   cli: Cli,

@@ -7,7 +7,10 @@ import {
 
 /** The number of calls and results that are kept. Older ones are dropped, so that a flood of signals does no harm. */
 const KEPT_MAX = 1000;
-/** The longest wait for the signal of a call, which usually arrives before the answer to RequestCall. */
+/**
+ * The longest wait for the signal that announces a waiting call. The signal usually arrives before the answer to
+ * RequestCall.
+ */
 const SPEC_MS_MAX = 2000;
 
 /**

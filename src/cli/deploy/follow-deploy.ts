@@ -13,7 +13,7 @@ const LAST_LINES_MS = 2000;
 export interface FollowDeployOptions {
   readonly name: string;
   readonly generation: number;
-  /** The newest build before the deploy; 0 if there was none. */
+  /** The number of the newest build before the deploy; 0 if there was none. */
   readonly lastBuild: number;
   readonly timeoutMs: number;
   readonly isQuiet: boolean;

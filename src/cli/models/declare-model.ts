@@ -108,7 +108,9 @@ async function resolveModel(
   };
 }
 
-/** Asks the server, with a dry run, for an unused name. Throws ApiError 404 for an impossible repository. */
+/**
+ * Asks the server for an unused name with a dry run. Throws ApiError 404 if there can be no repository with this id.
+ */
 async function chooseFreeName(client: Client, id: string): Promise<string> {
   const preview = await client.models.download(id, { dryRun: true });
   return preview.dryRun ? preview.report.name : preview.model.name;

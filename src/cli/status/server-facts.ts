@@ -33,7 +33,7 @@ export async function readServerFacts(client: Client): Promise<ServerFacts> {
   return { health, info, specs, apps, models };
 }
 
-/** The problems of the files in the specs folder, each as `file:line:column: message`. */
+/** Lists the problems of the files in the specs folder, each as `file:line:column: message`. */
 export function listSpecProblems({ folder, files }: SpecsView): readonly string[] {
   return files.flatMap(({ file, errors }) =>
     errors.map(

@@ -29,9 +29,9 @@ const APPS_READY_MS_MAX = 60_000;
 const UNROUTED_READY_MS_MAX = 3_000;
 const POLL_MS = 200;
 const ENGINE_POLLS_MAX = 15;
-/** Caddy starts in half a second. In a container, on a busy machine, it takes seconds. */
+/** Enough polls for Caddy, which starts in half a second, or within seconds in a container on a busy machine. */
 const INGRESS_POLLS_MAX = 25;
-/** The assistant opens its ledger first, which takes longer for a long ledger. */
+/** The assistant opens its ledger before it answers, which takes long if the ledger is long. */
 const DAEMON_POLLS_MAX = 25;
 const DOCS_PATH = "/api/docs";
 
@@ -63,7 +63,7 @@ export async function printUpSummary(
         `waiting for ${declared.length === 1 ? declared[0] : `${declared.length} apps`} ...`,
       ),
     );
-  // The table shows which apps have failed, and why.
+  // Failures are not reported here, because the table below shows which apps have failed, and why.
   await Promise.allSettled(
     (hasEngine ? declared : []).map((name) =>
       client.apps.waitReady(name, {

@@ -178,7 +178,10 @@ async function startDaemon(
   return runSystemInstance(loadAssistantConfig(input));
 }
 
-/** Returns the message and hint of an expected error; undefined for an error of the system, which names paths. */
+/**
+ * Returns the message and the hint of an expected error; undefined for any other error, because its message may name
+ * paths of this machine.
+ */
 function describeStartFailure(
   error: unknown,
 ): { message: string; hint: string | null } | undefined {

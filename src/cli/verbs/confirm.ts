@@ -53,8 +53,8 @@ export function addConfirm(program: Command, cli: Cli): void {
 }
 
 /**
- * Derives the mode from the arguments; a number is the id of a call. Throws UsageError if the arguments contradict each
- * other.
+ * Returns the mode of `berth confirm` for these arguments: the list of calls, one question for each call, or the call
+ * with this id. Throws UsageError if the arguments contradict each other.
  */
 function parseMode(
   cli: Cli,

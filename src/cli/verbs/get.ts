@@ -175,7 +175,7 @@ async function fetchListing(
   return createTemplateListing(pick((await client.templates.list()).templates, (row) => row.id));
 }
 
-/** Lists the Models in the store; `berth models ls` shows files and entries of the catalog, too. */
+/** Lists the Models in the store. (`berth models ls` also shows files of the assistant and entries of the catalog.) */
 async function listDeclaredModels(client: Client): Promise<readonly ModelView[]> {
   return (await listAllModels(client)).filter(({ origin }) => origin === "resource");
 }

@@ -58,8 +58,8 @@ export async function actOnPlan(
 ): Promise<ActResult> {
   const { desired, plan, recovery } = planned;
   const { appsEndedWithEngine } = context;
-  // The App no longer counts as ended with the engine. This is recorded before the plan is executed, because the engine
-  // may be lost again during the execution.
+  // The App's containers no longer count as ended with the engine. This is recorded before the plan is executed,
+  // because the engine may be lost again during the execution.
   if (recovery.hasEndedWithEngine) appsEndedWithEngine.delete(desired.name);
   if (plan.operations.length === 0) return { state: planned, hasChanged: false };
   try {

@@ -42,14 +42,14 @@ export interface AppFindings extends ReadinessObservation {
   /** The reason why the source could not be resolved again; the result of an earlier resolution is used meanwhile. */
   readonly fetchFailure: Reason | null;
   /**
-   * The reason why a step takes longer than the progress deadline: an outage, a full disk or a refused mount. Berth
-   * keeps trying.
+   * The reason why the App has made no progress for longer than its progress deadline: an outage, a full disk or a
+   * refused mount. Berth keeps trying.
    */
   readonly outage: Reason | null;
   /** The image of the spec's own source, and the newest build of that image. */
   readonly ownImage: string | null;
   readonly build: BuildRecord | null;
-  /** The step that is in progress now. */
+  /** The pull or the build that is in progress. */
   readonly progress: Reason | null;
   /** The reason why the engine could not be asked; null if it answered. */
   readonly unknown: string | null;

@@ -44,8 +44,8 @@ export class AppReconciler {
     }
     const run = new AppRun(this.#context, resource);
     try {
-      // While another process controls the containers, a reconcile run would mistake the work of that process for its
-      // own.
+      // The run ends here if another process has the lease on the engine: otherwise the run would mistake the work of
+      // that process for its own.
       await this.#context.lease.ensure(signal);
       if (resource.metadata.deletionTimestamp !== null) {
         await finalizeApp(this.#context, resource, signal);

@@ -87,7 +87,7 @@ export class AppRun {
     return this.#buildResult(this.#state, isFinished);
   }
 
-  /** Writes the status of the last step; `override` replaces parts of it. */
+  /** Writes the App's status as of the last completed step; `override` replaces parts of it. */
   writeStatus(override: {
     unknown?: string | null;
     progress?: Reason | null;

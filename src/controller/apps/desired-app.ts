@@ -46,7 +46,7 @@ export interface DesiredApp {
   readonly isRouted: boolean;
   /** A hash of all settings of the containers. Containers are replaced only if this hash changes. */
   readonly hash: string;
-  /** A hash like `hash`, but without the time of a restart: it identifies what the user wrote. */
+  /** A hash of all settings of the containers except the time of a restart: it identifies what the user wrote. */
   readonly version: string;
   readonly network: string;
   readonly networkLabels: Labels;

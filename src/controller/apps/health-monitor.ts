@@ -106,7 +106,8 @@ export class HealthMonitor {
     startupDeadlineMs: number,
   ): void {
     const wanted = new Map(containers.map((container) => [container.id, container]));
-    // The rollout's probe is not a part of the key, because a new domain does not make a running container unhealthy.
+    // The rollout's probe is left out of the key of the health check, because a new domain does not make a running
+    // container unhealthy.
     const checkKey = JSON.stringify({ ...check, rolloutProbe: undefined });
     for (const target of this.#targets.values()) {
       if (target.app !== app) continue;

@@ -125,8 +125,8 @@ function isCurrent(resource: Resource<"App">, pin: ImagePin): boolean {
   const { spec, metadata } = resource;
   const { annotations } = metadata;
   if (pin.hold !== (readImageHold(resource, pin.reference)?.value ?? null)) return false;
-  // Such a pin cannot become outdated: each revision of a source has its own reference, and a digest always names the
-  // same image.
+  // The pin of a built image or of a digest cannot become outdated: each revision of a source has its own reference,
+  // and a digest always names the same image.
   if (spec.image === undefined || parseImageReference(spec.image).digest !== null) return true;
   if (pin.deployedAt !== (annotations[DEPLOYED_AT_ANNOTATION] ?? null)) return false;
   return (

@@ -6,7 +6,10 @@ import type { ObservedApp } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import type { ResolvedApp } from "./resolve-app.ts";
 
-/** A version whose image may have to be obtained. `revision` is null if it is the spec's own version. */
+/**
+ * A version of an App whose image may have to be pulled or built. `revision` is null for the version of the stored
+ * spec.
+ */
 interface ImageObservation extends Pick<ResolvedApp, "revision"> {
   readonly desired: DesiredApp;
   readonly containers: readonly ObservedContainer[];

@@ -69,8 +69,8 @@ export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileSt
 }
 
 /**
- * The failure reason of a version that failed in the observation window after its switch. The version was healthy
- * before the failure, so a healthy container does not end the stall.
+ * The failure reason of an App's version that became healthy, got the requests, and failed in its observation window. A
+ * healthy container therefore does not end this stall.
  */
 export const OBSERVATION_FAILED = "ObservationFailed";
 
@@ -126,7 +126,8 @@ export function isUnprobed(
 }
 
 /**
- * Records progress: restarts the progress deadline after each new step, and while the App waits for another resource.
+ * Records the progress of a version: restarts its progress deadline after each step that `countSteps` counts, and while
+ * the App waits for another resource.
  */
 export function noteProgress(
   memory: ReconcileState,

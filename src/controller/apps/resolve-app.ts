@@ -28,7 +28,7 @@ export interface ResolvedApp {
   readonly desired: DesiredApp | null;
   /** The spec of `desired`: the stored one, or that of an earlier revision. */
   readonly spec: AppSpec;
-  /** The earlier revision that runs; null if the spec's own version runs. */
+  /** The earlier revision that runs instead of the stored spec; null if the stored spec runs. */
   readonly revision: Revision | null;
   readonly refused: Reason | null;
   readonly blocked: Reason | null;
@@ -116,8 +116,7 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
 }
 
 /**
- * Returns the spec with which an earlier revision runs now. If the stored spec stops or suspends the App or changes its
- * replicas, this still applies.
+ * Returns the spec of an earlier revision that runs now, with `running`, `suspend` and `replicas` of the stored spec.
  */
 function buildHeldSpec(kept: AppSpec, asked: AppSpec): AppSpec {
   return {

@@ -4,8 +4,8 @@ import { BACKOFF_MAX_MS, reconcileBackoffMs } from "../reconcile-backoff.ts";
 import { RetryLaterError } from "../retry-later-error.ts";
 
 /**
- * A step towards the image of an App. The step depends on another server, or on disk space that other programs use
- * too.
+ * A step that is needed for the image of an App: resolving the source, pulling the image or building it. It depends on
+ * another server, or on disk space that other programs use too.
  */
 export type RetriedStep = "source" | "pull" | "build";
 
@@ -35,7 +35,10 @@ export class RetryTimes {
     this.#random = random;
   }
 
-  /** Returns the error of the last try while the next one is not due; undefined if the step may be tried now. */
+  /**
+   * Returns the error of the last try of this step for the App's image, while the next try is not due. Undefined if the
+   * step may be tried now.
+   */
   getWait(app: string, step: RetriedStep): RetryLaterError | undefined {
     const failed = this.#apps.get(app)?.get(step);
     if (!failed || failed.isTrying) return undefined;
@@ -45,7 +48,7 @@ export class RetryTimes {
     return waitMs > 0 && waitMs <= BACKOFF_MAX_MS ? failed.error : undefined;
   }
 
-  /** True if the step has failed, and its next try has to begin now. */
+  /** True if this step for the App's image has failed, and its next try has to begin now. */
   isDue(app: string, step: RetriedStep): boolean {
     const failed = this.#apps.get(app)?.get(step);
     return failed !== undefined && !failed.isTrying && this.getWait(app, step) === undefined;
@@ -63,7 +66,7 @@ export class RetryTimes {
     return undefined;
   }
 
-  /** Records that a try of the step begins. Only a failure after this call counts as a new one. */
+  /** Records that a try of the step begins. The next failure then counts as another failure in a row. */
   begin(app: string, step: RetriedStep): void {
     const failed = this.#apps.get(app)?.get(step);
     if (failed) failed.isTrying = true;
@@ -77,7 +80,10 @@ export class RetryTimes {
     app: string,
     step: RetriedStep,
     error: BerthError,
-    /** The time since which the step has made no progress (default: now), and the longest time that this may last. */
+    /**
+     * The time since which the step has made no progress (default: now), and the longest time that it may make none
+     * before the failure counts as an outage.
+     */
     patience: { readonly sinceMs?: number | undefined; readonly deadlineMs: number },
   ): RetryLaterError {
     const steps = this.#apps.get(app) ?? new Map<RetriedStep, FailedStep>();

@@ -15,9 +15,9 @@ const LINE_LENGTH_MAX = 200;
 
 /**
  * Handles a version that cannot be started, or whose containers end too often. Reverts to the last version that was
- * Ready, if there is another one and the spec allows a revert; otherwise stalls the App until an input changes. Never
- * reverts to the same spec or twice for one generation. Never reverts a failed version that is itself the last good
- * version.
+ * Ready, if there is another one and the spec allows a revert; otherwise stalls the App until an input changes. Reverts
+ * at most once for one generation, and never to the spec that has failed. If the last good version itself has failed,
+ * the App stalls.
  */
 export function revertOrStall(
   store: Store,
@@ -69,7 +69,7 @@ export function revertOrStall(
     reason: failure.reason,
     message: failure.message,
   });
-  // A version that was stable before is not quarantined, because the cause of its failure is outside of it.
+  // A version that was stable before is not quarantined, because its failure must have a cause outside of the version.
   if (attempted && memory.quarantine === null && attempted.number !== good?.number)
     store.revisions.mark(name, attempted.number, "quarantined", failure.message);
   return { ...memory, stalled: { inputs, ...failure } };

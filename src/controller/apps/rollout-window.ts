@@ -6,9 +6,9 @@ import { getReplicaIndex, getSpecHash } from "./plan/observed-containers.ts";
 import { isRouted, isVersionReady } from "./plan/plan-route.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 
-/** The window after a switch to a new version, see RolloutWindow. All functions are pure. */
+/** The observation window after a switch to a new version; see RolloutWindow. All functions are pure. */
 
-/** The delay before a version is observed again, if its window is over but its last probe failed. */
+/** The delay before a version is observed again, if its observation window is over but its last probe failed. */
 const SUSPECT_REQUEUE_MS = 250;
 
 interface WindowObservation {
@@ -42,9 +42,7 @@ export function beginWindow(
   return { ...window, since: nowMs, starts };
 }
 
-/**
- * Returns the state of the window after an observation. The window may begin, pass, be dropped, or stay unchanged.
- */
+/** Returns the rollout window after the App was observed. The window may begin, pass, be dropped, or stay unchanged. */
 export function trackWindow(
   window: RolloutWindow | null,
   desired: DesiredApp,
@@ -60,14 +58,14 @@ export function trackWindow(
     return isOver || !hasRequests ? null : window;
   }
   const isDesired = desired.hash === window.version;
-  // The new version waits for its first requests. If another version has become the desired one, it replaces the
-  // waiting version.
+  // The new version waits for its first requests. If another version has become the desired one, the window is opened
+  // for that version instead.
   if (window.since === null && !hasRequests) {
     if (isDesired) return window;
     return desired.hash === window.previous ? null : openWindow(desired.hash, window.previous);
   }
   const hasFailed = findFailedContainer(window, desired, observation) !== undefined;
-  // The previous version got the requests back, or always had them.
+  // The previous version got the requests back, or always had them, so the window is dropped.
   if (!hasRequests && !hasFailed) return null;
   // The containers ended together with the engine. That is not a failure of the version, so its observation begins
   // again.

@@ -11,11 +11,12 @@ import type { ObservedApp, Plan } from "./plan/plan-types.ts";
 import type { ResolveAppInput, ResolvedApp } from "./resolve-app.ts";
 
 /**
- * The state of one run of the reconciler. Each step returns a new one, whose type says how far the run is:
+ * The state of one reconcile run of an App. Each step of the run returns a new state, whose type shows the last step:
  *
  * RunState -> resolve -> ResolvedRun -> observe -> ObservedRun -> plan -> PlannedRun -> act -> RunState
  *
- * Values of an earlier round stay until a step replaces them, so that a run that fails reports what it found last.
+ * A run may repeat the steps. Earlier values stay until a step replaces them, so that a run that fails reports what
+ * it found last.
  */
 export interface RunState extends AppObservation {
   readonly resource: Resource<"App">;

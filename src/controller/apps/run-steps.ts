@@ -16,7 +16,7 @@ import { revisionHash } from "./revision-hash.ts";
 import { isObserved, trackWindow } from "./rollout-window.ts";
 import type { ObservedRun, PlannedRun, ResolvedRun, RunState } from "./run-state.ts";
 
-/** The steps that only decide and have no effects. A reconcile run and a dry run share them. */
+/** The steps of a reconcile run that only decide and have no effects. A dry run uses the same steps. */
 
 /** Updates the App's reconcile state after changes since its last run: a retry, new inputs, the clock. */
 export function applyChanges(store: Store, state: RunState, nowMs: number): RunState {
@@ -70,8 +70,8 @@ export function needsPlan({ memory }: RunState, desired: DesiredApp): boolean {
 export interface TrackedAttempt {
   readonly state: ObservedRun;
   /**
-   * True if the version is new, or if its containers have ended with the engine. Earlier exits of its containers then
-   * do not count as restarts.
+   * True if the version is new, or if its containers ended because the engine ended. Earlier exits of its containers
+   * then do not count as restarts.
    */
   readonly isFresh: boolean;
   /**

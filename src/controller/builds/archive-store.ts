@@ -228,7 +228,7 @@ async function* validateArchive(stream: AsyncIterable<Uint8Array>): AsyncGenerat
     yield start;
     start = undefined;
   }
-  // The stream is shorter than a tar header.
+  // A stream that is shorter than a tar header has not been checked yet.
   if (start !== undefined) assertArchive(start);
 }
 

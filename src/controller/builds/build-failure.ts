@@ -21,7 +21,7 @@ const transientReasons: Partial<Record<ErrorCode, string>> = {
   disk_full: "DiskFull",
   git_unreachable: "GitUnreachable",
   registry_unreachable: "RegistryUnreachable",
-  // A file changed while it was read.
+  // A file of the source changed while it was read.
   conflict: "SourceChanged",
 };
 

@@ -75,7 +75,7 @@ export class BuildJob {
     return this.#isRunning;
   }
 
-  /** The current step, for messages. */
+  /** The progress of the build for messages, such as "step 3 of 7: RUN npm ci". */
   get step(): string {
     return this.#step;
   }

@@ -105,7 +105,8 @@ export class BuildWorker {
       this.#wait(job, shortage);
       return;
     }
-    // The next resolution of the source finds the current content of the folder, which is then built.
+    // If the folder has changed, the failure is not final: the source is resolved again, and its current content is
+    // built.
     this.#recordResult(
       job,
       "failed",

@@ -114,7 +114,7 @@ async function readFirstBytes(file: string): Promise<Buffer> {
   }
 }
 
-/** Limits the decompressed bytes, whatever the headers claim. */
+/** Limits the decompressed bytes, regardless of the sizes in the archive's headers. */
 async function* limitBytes(
   source: AsyncIterable<unknown>,
   limits: ExtractLimits,

@@ -3,8 +3,8 @@ import { BerthError } from "../../base/errors.ts";
 import { trimEndOf } from "../../base/trim-end-of.ts";
 
 /**
- * An entry of a tar archive, as it was written. `body` must be read to its end, or not at all, before the next
- * entry.
+ * An entry of a tar archive, with the fields as they are in the archive. `body` must be read to its end, or not at all,
+ * before the next entry.
  */
 export interface ArchiveEntry {
   readonly path: string;

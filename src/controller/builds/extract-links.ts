@@ -14,7 +14,7 @@ export function isEscapingSymlink(
   path: string,
 ): boolean {
   const at = posix.dirname(path).split("/").filter(isName);
-  /** The components that follow, the next one last. */
+  /** The components of the path that are still to be followed, the next one last. */
   const ahead = [posix.basename(path)];
   let hops = 0;
   for (let part = ahead.pop(); part !== undefined; part = ahead.pop()) {
@@ -30,7 +30,7 @@ export function isEscapingSymlink(
     }
     if (posix.isAbsolute(target)) return true;
     hops += 1;
-    // A cycle of links has no target.
+    // A cycle of links leads to no file, so it does not lead out of the tree.
     if (hops > HOPS_MAX) return false;
     ahead.push(...target.split("/").toReversed());
   }

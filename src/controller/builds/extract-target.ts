@@ -29,7 +29,7 @@ export class ExtractTarget {
     if (accepted === undefined) return;
     const { path, folders } = accepted;
     for (const folder of folders) await mkdir(join(this.#dir, folder), 0o755);
-    // Berth must be able to write into the folder and to remove it.
+    // A folder gets all permissions of its owner, because Berth must be able to write into the folder and to remove it.
     if (entry.type === "dir")
       return await chmod(join(this.#dir, path), ((entry.mode ?? 0o755) & 0o777) | 0o700);
     await this.#removeExisting(path);

@@ -30,7 +30,10 @@ export interface SourceTrackerOptions {
   readonly tasks: TaskGroup;
   /** Resolves the App's source to a commit or a digest of its content. */
   readonly resolve: (resource: Resource<"App">, signal: AbortSignal) => Promise<string>;
-  /** Called when the result for this App has changed. */
+  /**
+   * Called when the revision of this App's source has changed, and when resolving the source has failed or succeeds
+   * again.
+   */
   readonly onChanged: (app: string) => void;
 }
 
@@ -114,9 +117,9 @@ export class SourceTracker {
   }
 
   /**
-   * Called when the App has been written, and for each App at the start. Drops the results for another source, even
-   * if the spec names that source again later. (The pin of the same source is kept until a new revision is resolved,
-   * because a rollback needs the previous revision.)
+   * Called when the App has been written, and for each App at the start. Drops the results of resolving another source,
+   * even if the spec names that source again later. The pin of an unchanged source is kept until a new revision is
+   * resolved, because a rollback needs the previous revision.
    */
   handleAppWritten(resource: Resource<"App">): void {
     const { name } = resource.metadata;
@@ -132,7 +135,8 @@ export class SourceTracker {
     else if (pinned && !isSameSource(pinned, source)) this.unpin(name);
     const attempt = this.#attemptKey(resource);
     if (this.#failures.get(name)?.attempt !== attempt) this.#failures.delete(name);
-    // The refresh of a pin continues, because only the credential has changed.
+    // The resolution is cancelled if the source has changed. The refresh of a pinned source continues, because at most
+    // the credential has changed.
     const resolution = this.#resolutions.get(name);
     if (resolution && resolution.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
   }
@@ -158,7 +162,9 @@ export class SourceTracker {
     this.#timers.clear();
   }
 
-  /** Removes a pin whose revision is not available any more: the next call resolves the source again. */
+  /**
+   * Removes the pin of a source to a revision that is not available any more. The next call resolves the source again.
+   */
   unpin(app: string): void {
     this.#pinnedSources.delete(app);
     this.#options.store.sourcePins.remove(app);

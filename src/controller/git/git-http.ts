@@ -130,7 +130,7 @@ export class GitHttp implements Disposable {
     const { authorization } = this;
     return {
       ...given,
-      // Some servers respond with a page for browsers if the User-Agent of a client is not git.
+      // The User-Agent is that of git, because some servers respond to any other client with a page for browsers.
       "user-agent": "git/2.0 (berth)",
       ...(authorization === undefined ? {} : { authorization }),
     };

@@ -95,7 +95,8 @@ export class GitProcess implements AsyncDisposable {
         GIT_CONFIG_GLOBAL: "/dev/null",
         GIT_TERMINAL_PROMPT: "0",
         GIT_OPTIONAL_LOCKS: "0",
-        // A delta can request any amount of memory. This limit is larger than any file of an image.
+        // The limit for one allocation protects against a delta that requests any amount of memory. It is larger than
+        // any file of an image.
         GIT_ALLOC_LIMIT: "1g",
       },
       stdio: ["pipe", "pipe", "pipe"],

@@ -193,7 +193,7 @@ export class Git implements GitClient {
     }
     const machine = join(scratch, "large");
     await mkdir(machine);
-    // Uses the URL after redirects. The credentials are sent only if they belong to the server of this URL.
+    // The address is the URL after redirects. The credentials are sent only if they belong to the server of this URL.
     const { base, authorization } = http;
     await using git = await MachineGit.open(
       { ...this.#buildMachineOptions(url, machine), address: base, authorization },

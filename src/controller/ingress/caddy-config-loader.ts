@@ -108,8 +108,8 @@ export class CaddyConfigLoader {
         config = this.#config(accepted);
         const rest = await this.#admin.load(config, signal);
         if (rest !== undefined) {
-          // The executable was replaced, but the running Caddy is an older version that does not support the
-          // configuration.
+          // Caddy also refuses the configuration without the refused Apps: its executable was replaced, and the running
+          // Caddy is an older version. It is stopped, so that the next round of the ingress starts the new version.
           await host.stop(signal);
           throw configRefusedError(rest);
         }
@@ -123,8 +123,8 @@ export class CaddyConfigLoader {
   }
 
   /**
-   * Checks the options of the running Caddy. The Caddy of an earlier Berth may have other options, and another
-   * program may replace the container at any time.
+   * Compares the options of the running Caddy with those that this process would set. An earlier Berth process may have
+   * set other options, and another program may replace the container at any time.
    */
   async #isUpToDate(signal: AbortSignal): Promise<boolean> {
     const { host, clock, logger } = this.#options;
@@ -137,7 +137,7 @@ export class CaddyConfigLoader {
       if (!isUpToDate) logger.warn({}, "Caddy has other settings than Berth's, and is replaced");
       return isUpToDate;
     } catch (error) {
-      // If the engine does not answer, the Caddy that this Berth has already checked keeps running.
+      // If the engine does not answer, a Caddy that this process has checked before keeps running.
       if (lastMs === undefined || signal.aborted) throw error;
       return true;
     }
@@ -160,7 +160,7 @@ export class CaddyConfigLoader {
       await host.start(this.#config([]), signal);
       if (await this.#waitUntilUp(signal)) return;
     }
-    // Caddy hangs or has lost its socket. The next round starts a new Caddy.
+    // Caddy hangs or has lost its socket. It is stopped here, and the next round of the ingress starts a new one.
     await host.stop(signal);
     throw new BerthError("internal", "Caddy does not answer", {
       hint: "see caddy.log and caddy.out in the ingress folder of the data directory",

@@ -12,7 +12,7 @@ import { type DirectRouteSet, noDirectRoutes } from "./direct-routes.ts";
 import type { Site } from "./site.ts";
 
 export interface CaddySettings {
-  /** The folder of the table, the certificates and Caddy's log; it has the same path for Caddy. */
+  /** The folder with the route table, the certificates and Caddy's log; it has the same path for Caddy. */
   readonly folder: string;
   readonly adminSocket: string;
   readonly httpPort: number | undefined;

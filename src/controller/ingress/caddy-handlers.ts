@@ -31,7 +31,8 @@ export function proxyHandler(
       // closes.
       keep_alive: { enabled: true, idle_timeout: "4s", max_idle_conns_per_host: 64 },
     },
-    // Before version 2.7 of Caddy, WebSockets end when a configuration is loaded; later versions can keep them.
+    // From version 2.7 on, Caddy can keep WebSockets open when a configuration is loaded. Earlier versions close the
+    // WebSockets, and do not know this field.
     ...(isAtLeast(version, 2, 7) ? { stream_close_delay: "1h" } : {}),
   };
 }

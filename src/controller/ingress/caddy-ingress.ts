@@ -191,8 +191,8 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.#apps = apps;
     this.#publishRefusals(refusals);
     const hosts = mapHostsToApps(sites);
-    // New hosts are added before the configuration is loaded, and old ones are removed after it. An App that gains or
-    // loses options is then always served by the table or by the configuration.
+    // New hosts are added to the route table before the configuration is loaded, and old ones are removed afterwards.
+    // An App that gains or loses options is then always served, by the table or by the configuration.
     await this.table.setHosts(hosts, "add");
     let refused: ReadonlyMap<string, string>;
     try {
@@ -339,7 +339,7 @@ function describeError(error: unknown): string {
   return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
 }
 
-/** Returns the last part of Caddy's message, which is the cause. Paths are removed from it. */
+/** Returns the end of an error message of Caddy, which contains the cause, without paths of this machine. */
 function redactPaths(problem: string): string {
   return problem.replaceAll(/(^|[\s"'=:])\/[^\s"':]+/g, "$1(path)").slice(-300);
 }

@@ -38,7 +38,7 @@ export interface CaddyProcessOptions {
 
 /**
  * Caddy as a process in its own process group. It keeps running when Berth exits or is killed, because its
- * configuration file and the table contain everything that it needs. The next Berth adopts it.
+ * configuration file and the route table contain everything that it needs. The next Berth process adopts it.
  */
 export class CaddyProcess implements CaddyHost {
   readonly mode = "process";

@@ -22,7 +22,7 @@ export const CERTIFICATE_PERMISSION_PATH = "/.well-known/berth/certificate";
 const ACME_PATH = "/.well-known/acme-challenge/*";
 
 export interface RouteSettings {
-  /** The folder of the ingress, which contains the table. */
+  /** The folder of the ingress, which contains the route table. */
   readonly folder: string;
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;

@@ -40,8 +40,8 @@ export class DirectRouteLoads {
   }
 
   /**
-   * Reads the direct routes of the Caddy that an earlier Berth left. If they are missing, the configuration is loaded
-   * again.
+   * Reads the direct routes of the Caddy that an earlier Berth process left. If they are missing, the configuration is
+   * loaded again.
    */
   async read(): Promise<void> {
     if (this.#isRead) return;

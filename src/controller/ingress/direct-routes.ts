@@ -22,7 +22,9 @@ export interface DirectRouteSet {
   readonly routes: readonly DirectRoute[];
 }
 
-/** The folder of the markers of a slot in the folder of a generation. */
+/**
+ * The names of the folders in `direct/<generation>/`, one for each slot of a direct route. They contain the markers.
+ */
 export const SLOT_FOLDERS = ["a", "b"] as const;
 
 export const noDirectRoutes = createDirectRouteSet([]);
@@ -31,7 +33,7 @@ export function createDirectRouteSet(routes: readonly DirectRoute[]): DirectRout
   return { generation: hashJson(routes).slice(0, 16), routes };
 }
 
-/** Returns the routes of all Apps without options whose slots are known. */
+/** Returns the direct routes of all Apps that have no ingress options, and whose slots are known. */
 export async function proposeDirectRoutes(
   sites: readonly Site[],
   findSlots: (app: string) => Promise<readonly (readonly string[])[]>,

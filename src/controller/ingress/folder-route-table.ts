@@ -138,7 +138,7 @@ export class FolderRouteTable implements AppRouteTable {
     await this.retainApps(new Set());
   }
 
-  /** Sets the hosts and their Apps. `replace` removes all other hosts. */
+  /** Sets which App serves each host. With `replace`, all other hosts are removed; with `add`, they are kept. */
   setHosts(hosts: ReadonlyMap<string, string>, how: "add" | "replace"): Promise<void> {
     return this.#mutex.runExclusive(HOSTS_LOCK, () =>
       withDiskErrors(async () => {

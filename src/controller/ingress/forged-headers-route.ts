@@ -10,8 +10,8 @@ const forgedHeaders = [
 
 /**
  * A route of Caddy that removes headers that apps would trust, and that clients can forge. Caddy itself sets
- * X-Forwarded-For, -Host and -Proto. Hardly any request has one of these headers, and a deletion costs time even if
- * there is nothing to delete.
+ * X-Forwarded-For, -Host and -Proto. The route matches only requests with such a header, because hardly any request has
+ * one, and the deletion of a missing header costs time too.
  */
 export const removeForgedHeadersRoute: { readonly [key: string]: Json } = {
   match: forgedHeaders.map((name) => ({ header: { [name]: [] } })),

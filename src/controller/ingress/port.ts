@@ -10,7 +10,7 @@ import type { Reason } from "../reason.ts";
  * Both outlive Berth and the proxy: each continues, or restarts, with the last state.
  */
 export interface Ingress {
-  /** `off`: apps are published on loopback ports, and there is no table. */
+  /** `off`: apps are published on loopback ports, and there is no route table. */
   readonly mode: "off" | "process" | "container";
   /**
    * The way in which the proxy reaches containers: at their addresses on the instance's network, or through ports
@@ -57,7 +57,7 @@ export interface AppRoute {
   readonly version: string;
   /** The host:port of each replica, in order and distinct. */
   readonly targets: readonly string[];
-  /** The time since which this version is served, in epoch milliseconds. */
+  /** The time since which requests are routed to this version of the App, in epoch milliseconds. */
   readonly sinceMs: number;
 }
 

@@ -39,8 +39,8 @@ const onePattern = new RegExp(`^/${opening}~${ONE}/[^/]+$`);
 const slots = Array.from({ length: SLOTS }, () => "([^~/]*)").join("~");
 
 /**
- * Regular expressions (for Go and JavaScript) of the end of an entry's path: groups 1 and 2 are the parts before
- * and after each slot, the slots are the groups from 3 on.
+ * Regular expressions (for Go and JavaScript) that match the end of a table entry's path. Groups 1 and 2 are the texts
+ * before and after each target; the groups from 3 on are the slots, each of which contains one target.
  */
 export const shortPattern = `/${header}~${slots}$`;
 export const longPattern = `/${header}~${slots}${`/${slots}`.repeat(LONG_LEVELS - 1)}$`;

@@ -21,7 +21,7 @@ const RETRY_DURATION = "250ms";
 
 /** The location of an App, or of the Apps of all hosts, in the route table. */
 export interface TablePath {
-  /** The folder of the ingress, which contains the table. */
+  /** The folder of the ingress, which contains the route table. */
   readonly folder: string;
   /** The path in the table, which may contain placeholders. */
   readonly path: string;

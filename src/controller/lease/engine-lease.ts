@@ -69,7 +69,7 @@ export class EngineLease implements WriterLease {
    */
   readonly #ownSessions = new Set([this.#session]);
   #hasObserved = false;
-  /** The last term of another process, and the time for which it has been observed. */
+  /** The last lease term of another process, and the time for which this process has observed it. */
   #observed: { term: number; atMs: number; unchangedMs: number } | undefined;
   #attempt: Promise<void> | undefined;
 
@@ -153,7 +153,7 @@ export class EngineLease implements WriterLease {
         isCreated = false;
       });
     // If other processes have created later terms meanwhile, the engine may have created the record of an earlier term
-    // a second time. Therefore all terms are listed, and the last one decides.
+    // a second time. Therefore all terms are listed, and the highest one decides.
     const terms = await this.#listTerms(signal);
     const last = findLastTerm(terms);
     const isOwn = last !== undefined && this.#ownSessions.has(last.session);
@@ -186,7 +186,10 @@ export class EngineLease implements WriterLease {
     return (await runtime.listLeases(instance, signal)).map(parseLeaseTerm);
   }
 
-  /** Returns true if this process may create the term after `last`, which is undefined if there is no record. */
+  /**
+   * Returns true if this process may create the next term of the engine lease. `last` is the current term; undefined if
+   * the engine has no record of one.
+   */
   #mayFollow(last: LeaseTerm | undefined): boolean {
     if (last && last.holderId === this.#options.holderId && !this.#hasObserved)
       this.#ownSessions.add(last.session);

@@ -2,7 +2,7 @@ import { COMPONENT, INSTANCE, LEASE_PREFIX } from "../labels.ts";
 import type { Labels, ObservedLease } from "../runtime/port.ts";
 import type { EngineWriter } from "./port.ts";
 
-/** One record of the lease's chain. */
+/** One record of the engine lease: the process that has the lease in this term. */
 export interface LeaseTerm {
   readonly term: number;
   readonly holderId: string;

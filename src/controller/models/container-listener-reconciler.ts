@@ -88,7 +88,10 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** Requests a reconcile when an App changes: the network may have been created again with other addresses. */
+  /**
+   * Requests a reconcile when an App changes, because the network of the containers may have been created again with
+   * other addresses.
+   */
   #onChange({ kind, type, name }: StoreChange): void {
     if (kind !== "App" || type === "event") return;
     if (type !== "status" || this.#findApps().includes(name)) this.refresh();

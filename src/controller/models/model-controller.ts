@@ -54,7 +54,7 @@ export class ModelController {
   readonly #jobs: ModelJobs;
   readonly #watch: AssistantWatch;
   readonly #context: ModelContext;
-  /** For each Model, a key of the facts on which other Models depend. */
+  /** For each Model, its facts on which other Models depend, as text that shows if they have changed. */
   readonly #lastSeen = new Map<string, string>();
   #isCollecting = false;
 

@@ -166,8 +166,8 @@ class TransferRate {
   /** Adds a sample, and returns the rate in bytes per second; null until there are two samples. */
   update({ step, doneBytes }: DownloadProgress): number | null {
     const at = this.#clock.now();
-    // The samples are dropped when the step changes and when a download starts again, because the counter of bytes then
-    // restarts.
+    // The samples are dropped when another step begins and when a download starts again, because the number of received
+    // bytes then begins at 0.
     if (step !== this.#step || doneBytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
     this.#step = step;
     this.#samples.push({ at, bytes: doneBytes });

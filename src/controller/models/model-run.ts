@@ -87,7 +87,7 @@ export class ModelRun {
     });
   }
 
-  /** Clears a failure whose goal was reached nevertheless, such as a load that continued after Berth was killed. */
+  /** Clears the failure of a step whose goal was reached later, such as a load that the assistant finished alone. */
   #clearResolvedFailure(
     { operations, blockedBy }: ModelPlan,
     { stored, assistant }: ObservedModel,
@@ -120,12 +120,12 @@ export class ModelRun {
     const { failure } = this.#memory;
     if (failure?.step !== stepsByOperation[type]) return 0;
     const waitMs = Math.max(0, failure.retryAt - this.#context.clock.now());
-    // A longer delay than a failure can have shows that the machine's clock was wrong and has been corrected, so the
-    // step is retried now.
+    // No failure causes a delay of this length, so the machine's clock was wrong and has been corrected. The step is
+    // retried now.
     return waitMs > RETRY_MAX_MS ? 0 : waitMs;
   }
 
-  /** Runs a step. Returns true if it has ended, with or without an error, and false while it is running. */
+  /** Runs a step of the Model's plan. Returns true if the step has ended, even with an error; false while it runs. */
   #startStep(operation: ModelOperation, observed: ObservedModel): boolean {
     const begin: Readonly<Record<JobStep, () => boolean>> = {
       resolve: () => this.#resolve(),
@@ -173,7 +173,7 @@ export class ModelRun {
       },
       (error) => {
         if (!isRefresh) return false;
-        // The model keeps its files, because they are still usable.
+        // The model's files are still usable, so they are kept although the source cannot be resolved again.
         this.#updateMemory({ refresh: "verify" });
         this.#recordEvent(
           "Warning",

@@ -3,8 +3,9 @@ import { createGuardedLookup } from "../../base/http/guarded-lookup.ts";
 import { findAddressProblem } from "../../resources/model-source.ts";
 
 /**
- * Creates a `lookup` for requests to the source `original`, and to what it redirects to. It fails if the name has an
- * address to which the source must not lead. `toError` receives the problem, which completes "HOST ...".
+ * Creates a DNS `lookup` function for requests to the model source `original`, and to the URLs that it redirects to.
+ * The look-up fails if the host name has an address that this source must not lead to. `toError` gets the problem as
+ * the end of a sentence that begins with the host name.
  */
 export function createSourceLookup(
   original: URL,

@@ -12,7 +12,7 @@ const terminalFailures: Readonly<
   // The next download may succeed if the network or a proxy damaged the file.
   digest_mismatch: { reason: "DigestMismatch", tries: 3 },
   model_unusable: { reason: "ModelUnusable", tries: 1 },
-  // The engine crashed while it loaded the file.
+  // The inference engine crashed while the assistant loaded the file.
   engine_error: { reason: "LoadFailed", tries: 5 },
 };
 

@@ -65,8 +65,8 @@ async function removeTag(connection: DockerConnection, tag: string): Promise<voi
       docker.getImage(tag).remove({ abortSignal }),
     );
   } catch {
-    // A container may use the image by now, or the engine cannot be reached. The image then stays, as an image of the
-    // app that the collection removes when the app does not need it.
+    // A container may use the image by now, or the engine cannot be reached. The image then stays under the app's tag,
+    // and the collection removes it when the app does not need it.
   }
 }
 

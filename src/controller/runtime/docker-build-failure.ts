@@ -48,10 +48,13 @@ const MISSING_FILE = [
   /(?:COPY|ADD) failed: stat ([^:]+): (?:no such file|file does not exist)/i,
 ];
 
-/** The folder into which an engine unpacks a context. The part of a path after it is a path in the source. */
+/** Matches a path in the folder into which an engine unpacks a context. The group is the path in the source. */
 const ENGINE_FOLDER = /\/\S*\/(?:docker-builder|buildkit-mount)\d+\/?([^\s:]*)/g;
 
-/** Converts the failure of a build on the engine, reported inside or instead of its stream. */
+/**
+ * Converts the failure of a build on the engine to a BerthError. The engine reports the failure in the stream of the
+ * build, or as the response to the request.
+ */
 export function toEngineBuildError(failure: EngineBuildFailure): BerthError {
   const { cause, step } = failure;
   const text = stripWrapping(failure.text);
@@ -155,7 +158,7 @@ function dockerfileFailure(
   return undefined;
 }
 
-/** Converts an error of a base image's pull; returns undefined for other errors. */
+/** Returns the BerthError for a failed pull of a base image; undefined for other errors. */
 function pullFailure(text: string, failure: EngineBuildFailure): BerthError | undefined {
   const { step, cause, hasAuth } = failure;
   const base = failure.base ?? parseBaseImage(step?.text ?? "");

@@ -49,7 +49,7 @@ export class BuildReader {
     return current !== undefined && current.number === current.total;
   }
 
-  /** The classic builder's container for the running step; undefined between steps. */
+  /** The classic builder's container for the current step of the Dockerfile; undefined between steps. */
   get container(): string | undefined {
     return this.#classic.container;
   }
@@ -309,7 +309,7 @@ class BuildKitSteps {
     for (const { lines } of running?.streams.values() ?? []) lines.flush();
     this.#running.delete(digest);
     if (running && cached) this.#onOutput({ type: "log", text: " ---> Using cache" });
-    // The first error is the cause; concurrent vertices are then cancelled and fail too.
+    // Only the first error is kept: it is the cause, and BuildKit then cancels concurrent vertices, which fail too.
     if (
       error === "" ||
       this.failed ||

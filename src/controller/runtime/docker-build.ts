@@ -88,8 +88,8 @@ async function runImageBuild(
       abort();
       return;
     }
-    // An engine that loses the connection now may still tag the image some time later, and nothing would report that.
-    // The end of its answer shows that it has completed or ended the build.
+    // The request is not aborted yet: an engine that loses the connection now may still tag the image later, and
+    // nothing would report that. The end of the engine's response shows that it has completed or ended the build.
     cancelTimer = connection.clock.setTimer(BUILD_LAST_STEP_LIMIT_MS, abort);
     void endContainer(connection, reader.container);
   };

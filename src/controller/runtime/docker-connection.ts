@@ -149,7 +149,8 @@ export class DockerConnection {
     if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
     response.once("close", () => signal.removeEventListener("abort", onAbort));
-    // A reader gets the error when it reads. A stream without a reader must not crash the process.
+    // A reader of the stream gets the error when it reads. With this listener, the error of a stream without a reader
+    // does not end the process.
     response.on("error", () => {});
     return response;
   }
@@ -312,7 +313,8 @@ function dial(
   return new Promise((resolve, reject) => {
     getModem(docker).dial(
       {
-        // docker-modem adds the query only to a path that ends with a question mark.
+        // The path ends with a question mark if there is a query, because docker-modem adds the query only to such a
+        // path.
         path: request.query ? `${request.path}?` : request.path,
         method: request.method,
         options: { _query: request.query ?? {}, _body: request.body ?? {} },

@@ -25,7 +25,7 @@ export async function freeBytes(
     const { bavail, bsize } = await statfs(root);
     return bavail * bsize;
   } catch (error) {
-    // The folder is not accessible for this user, or is on another machine.
+    // The free space is unknown: the folder is not accessible for this user, or is on another machine.
     if (getErrorCode(error) !== undefined) return undefined;
     throw error;
   }

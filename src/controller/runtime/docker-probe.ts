@@ -86,8 +86,8 @@ export class Prober {
     if (known && ageMs < ENDPOINTS_TTL_MS) {
       const result = await probeAt(known.reach, target, timeoutMs, signal);
       if (result.healthy || ageMs < FRESH_MS) return result;
-      // The container may have exited, or its address may have changed. Only a failure with an address that was just
-      // read counts.
+      // The failure does not count yet: the container may have exited, or its address may have changed. The address is
+      // read again, and probed.
       this.forget(id);
     }
     const reach = findEndpoints(await this.inspect(id, signal), this.#connection);

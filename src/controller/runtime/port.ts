@@ -148,7 +148,7 @@ export interface LeaseRuntime {
    * Returns the records of the lease. A record that exists during the whole call is among them. The order is undefined.
    */
   listLeases(instance: string, signal: AbortSignal): Promise<readonly ObservedLease[]>;
-  /** Removes the record of a term; does nothing if it is missing. */
+  /** Removes the record of a term of the engine lease; does nothing if the record is missing. */
   removeLease(instance: string, term: number, signal: AbortSignal): Promise<void>;
 }
 
@@ -253,7 +253,7 @@ export interface ObservedContainer {
   readonly id: string;
   readonly name: string;
   readonly labels: Labels;
-  /** The reference of the spec; `imageId` is the id of the image that the container runs. */
+  /** The reference in the container's spec; `imageId` is the id of the image that the container runs. */
   readonly image: string;
   readonly imageId: string;
   readonly state: ContainerState;
@@ -268,7 +268,7 @@ export interface ObservedContainer {
   readonly startedAt: string | null;
   readonly finishedAt: string | null;
   readonly networks: readonly string[];
-  /** The current limits, which a user may have changed by hand; null for no limit. */
+  /** The memory and CPU limits that the container has now, which a user may have changed by hand; null for no limit. */
   readonly memoryBytes: number | null;
   readonly nanoCpus: number | null;
   /** The container's address on each network, while it runs. */

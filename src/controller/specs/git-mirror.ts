@@ -18,7 +18,7 @@ import { isHidden, isSpecFileName } from "./file-names.ts";
 import { isTemporaryName, writeAtomically } from "./git-files.ts";
 import { type Marker, readMarker, writeMarker } from "./git-marker.ts";
 
-/** The maximum depth, which is the same as in a scan of the watched folder. */
+/** The maximum depth of folders, which is the same as in a scan of the watched folder. */
 const DEPTH_MAX = 32;
 
 /** Lists the spec files of a checkout by their paths below `path`. Throws `git_not_found` if there are none. */

@@ -106,8 +106,8 @@ export class SpecsGitFollower implements AsyncDisposable {
   }
 
   /**
-   * Handles a push to a repository, which may have several URLs. If the follower follows this repository, requests a
-   * fetch and returns true.
+   * Handles the notice of a push to a repository, which may have several URLs. If the watched folder mirrors this
+   * repository, requests a fetch and returns true.
    */
   handlePush(urls: readonly string[], ref: string | undefined): boolean {
     const { url, ref: own } = this.#options.config;

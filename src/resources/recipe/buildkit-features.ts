@@ -15,7 +15,7 @@ const buildKitFlags: Readonly<Record<string, readonly string[]>> = {
   ADD: ["link", "chmod", "checksum", "keep-git-dir", "exclude", "unpack"],
 };
 const heredocInstructions = ["RUN", "COPY", "ADD"];
-/** Only BuildKit sets these arguments. */
+/** Matches the build arguments that only BuildKit sets, such as TARGETARCH. */
 const platformArguments = /\b(TARGET|BUILD)(PLATFORM|OS|ARCH|VARIANT)\b/;
 
 /**

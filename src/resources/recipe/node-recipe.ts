@@ -66,7 +66,7 @@ export async function createNodeDockerfile(
       ? [`FROM ${buildImage} AS build`, ...createBuildLines(reader, pkg, manager, "app"), ""]
       : []),
     `FROM ${runImage}`,
-    // COPY comes before WORKDIR, so that the working directory itself also belongs to the user.
+    // COPY comes before WORKDIR, so that the working directory itself also belongs to the user who runs the app.
     `COPY ${needsStage ? "--from=build " : ""}--chown=${USER} ${needsStage ? "/app" : "."} /app`,
     "WORKDIR /app",
     `ENV NODE_ENV=production HOST=0.0.0.0 PORT=${PORT} PATH=/app/node_modules/.bin:$PATH`,

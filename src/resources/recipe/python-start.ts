@@ -5,7 +5,10 @@ import { undecidedSourceError } from "./undecided-source.ts";
 
 export interface PythonStart {
   readonly command: StartCommand;
-  /** The server that the command needs; it is installed if the source does not require it. */
+  /**
+   * The server program in the command, which is installed if the source does not require it; undefined if the command
+   * needs none.
+   */
   readonly server: "gunicorn" | "uvicorn" | undefined;
 }
 

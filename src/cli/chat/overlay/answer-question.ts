@@ -47,7 +47,8 @@ export async function answerQuestion(
   const over = new AbortController();
   const onAbort = () => over.abort();
   signal.addEventListener("abort", onAbort, { once: true });
-  // The query has continued or ended: another client has answered, or the question has expired.
+  // If an event arrives, the query has continued or ended: another client has answered, or the question has expired.
+  // The prompt is then closed.
   const stopWatching = turn.onArrival(onAbort);
   try {
     const decision = await prompter(createQuestionPrompt(question), over.signal);

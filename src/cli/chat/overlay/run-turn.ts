@@ -51,8 +51,8 @@ export async function* runTurn(
       }
     }
   } catch (error) {
-    // The call to Cancel would start the companion again if it has exited, and the new companion would not know the
-    // query.
+    // After an error of the companion, Cancel is not called: the call would start a companion that has exited, and the
+    // new companion would not know the query.
     isOver ||= !isAbortError(error);
     throw error;
   } finally {

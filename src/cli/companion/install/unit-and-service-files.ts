@@ -1,6 +1,9 @@
 import { COMPANION_UNIT, companionBusNames } from "../../../base/companion-names.ts";
 
-/** The first line of each file of the installation, which identifies it. */
+/**
+ * The first line of each file that `berth assistant install` writes. A file without this line is never replaced or
+ * deleted.
+ */
 export const GENERATED_MARK =
   "# Written by `berth assistant install`; `berth assistant uninstall` takes it away.";
 

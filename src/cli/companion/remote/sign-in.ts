@@ -8,7 +8,10 @@ import { exitCodes, formatError, timeoutError } from "../../cli-errors.ts";
 import { callExitCodes } from "../show-result.ts";
 import { sanitizeLine } from "../untrusted-text.ts";
 
-/** The longest wait for the result of a sign-in. The companion itself reports a timeout after five minutes. */
+/**
+ * The longest wait for the result of a sign-in. It is longer than the five minutes after which the companion itself
+ * reports a timeout.
+ */
 const SIGN_IN_MS_MAX = 6 * 60_000;
 
 /**

@@ -47,8 +47,8 @@ export function planContainers(
 }
 
 /**
- * Plans the replacement of a container if it has a difference that no call can change. Returns false if there is no
- * such difference.
+ * Plans the replacement of a container if it has a difference that can only be corrected by a new container. Returns
+ * false if there is no such difference.
  */
 function planReplacement(
   draft: PlanDraft,

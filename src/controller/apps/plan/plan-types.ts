@@ -10,7 +10,7 @@ import type { DriftHistory } from "../drift-history.ts";
 import type { RestartHistory } from "../restart-budget.ts";
 import type { Strategy } from "../rollout-strategy.ts";
 
-/** The input and the result of planning. */
+/** This file has the types of the input and the result of an App's plan. */
 
 export interface ObservedApp {
   readonly nowMs: number;
@@ -130,8 +130,8 @@ export interface Plan {
   /** Containers that ended, and whose restart budget is used up. */
   readonly exhausted: readonly ObservedContainer[];
   /**
-   * Containers of a version that was stable earlier, if they were restarted more often in a row than the budget of a
-   * new version allows.
+   * Containers of a version that was stable earlier, and that were restarted more often in a row than the containers of
+   * a new version may be.
    */
   readonly failing: readonly ObservedContainer[];
   /**

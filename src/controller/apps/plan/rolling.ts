@@ -112,7 +112,7 @@ function getRolloutRole(draft: PlanDraft, container: ObservedContainer): Rollout
   const hasTakenOver = isRouted(desired, observed);
   if (isServing(desired, observed, container) || isKeptBack(observed, container)) return "serving";
   if (getSpecHash(container) === route?.version && route.version !== desired.hash) return "serving";
-  // The container was created without an ingress, or without a port, so the route does not know it.
+  // The container was created without an ingress, or without a port, so the route cannot show if it has had requests.
   const isPublished = container.labels[labels.LOOPBACK_PORT] !== undefined;
   const isOutside = isPublished || container.labels[labels.PORT] === undefined;
   const hasServed = served.includes(getSpecHash(container)) || isPublished;

@@ -73,7 +73,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
    * moment.
    */
   #endedPid: number | undefined;
-  /** True if the installed companion has been running on this bus. */
+  /** True if the installed companion has been running on the current session bus. */
   #isManagedByBus = false;
   #startNotBefore = 0;
   /** The failure that was logged last, so that it is not logged again at each try. */

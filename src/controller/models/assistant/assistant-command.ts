@@ -33,7 +33,7 @@ export function buildAssistantCommand(
  */
 export function computeStartedBy(start: AssistantLaunch): string {
   const { version, environment, owner } = start;
-  // The assistant reads further settings from these variables, so they count too.
+  // The assistant reads further settings from these variables, so they are part of the digest.
   const settings = Object.fromEntries(
     Object.entries(environment).filter(([name]) => name.startsWith("BERTH_ASSISTANT")),
   );

@@ -82,7 +82,8 @@ export class ControlTransport implements Disposable {
     try {
       return await first.answer;
     } catch (error) {
-      // The server closed the idle connection, for example because it was restarted.
+      // On a reused connection, the likely cause is that the server had closed it while it was idle, for example for a
+      // restart. The request is sent again on a new connection.
       if (!first.isReused() || signal.aborted) throw error;
       return this.#sendOnce(call, signal).answer;
     }

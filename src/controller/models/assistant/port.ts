@@ -70,7 +70,7 @@ export interface AssistantState {
 export interface AssistantModel {
   readonly id: string;
   readonly aliases: readonly string[];
-  /** The digest of the model's file; null for the stub. */
+  /** The path of the model's file; null for the model of the stub engine, which has no file. */
   readonly path: string | null;
   readonly sizeBytes: number | null;
   readonly state: "unloaded" | "loading" | "resident" | "unloading" | "failed";

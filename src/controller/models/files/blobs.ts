@@ -93,7 +93,7 @@ export class Blobs {
   }
 
   async touch(sha256: string): Promise<void> {
-    // The error for a file without a note is ignored, because such a file has no time of last use.
+    // A file without a note has no time of last use, so the error for the missing note is ignored.
     await updateLastUsed(this.#getNotePath(sha256), this.#clock.now()).catch(() => {});
   }
 

@@ -154,7 +154,7 @@ export class Downloader implements AsyncDisposable {
     state.verifiedBytes = result.sizeBytes;
     return linking.runExclusive(async () => {
       const { sha256 } = result.digests;
-      // Another model that waited for the same file may have stored it already.
+      // Another model that waited for the same file may have stored it already. The file is then not stored again.
       if ((await blobs.find(sha256)) === undefined) await this.#adopt(file, content, result);
       else if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
       // The file without its link is unused. It is removed with other unused files when space is needed.

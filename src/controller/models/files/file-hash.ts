@@ -14,7 +14,9 @@ const READ_BYTES = 2 ** 20;
 
 export interface HashWorkerData {
   readonly request: DigestRequest;
-  /** The shared number of bytes at the start of the file that are written and may be read. */
+  /**
+   * The number of bytes at the start of the file that are written and may be read. The thread and its creator share it.
+   */
   readonly readableBytes: BigInt64Array;
 }
 

@@ -98,7 +98,7 @@ function toStatusError(
   if (isBusy || status === 408 || status === 425 || status >= 500)
     return new RetryableError(isBusy ? "overloaded" : "failed", failure, { retryAfterMs });
   if (rememberedRedirect) {
-    // Signed URLs expire. The original URL redirects to a new one.
+    // Signed URLs expire, so the next request begins at the original URL, which redirects to a new one.
     source.forgetRedirect(rememberedRedirect);
     return new RetryableError("failed", failure);
   }

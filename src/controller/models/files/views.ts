@@ -24,7 +24,7 @@ export class Views {
     return join(this.#getFolder(key), ...parseFileName(name));
   }
 
-  /** Returns the sha256 that the link names, even if there is no such content. */
+  /** Returns the sha256 that the link names, even if no file with this sha256 is stored. */
   async readDigest(key: string, name: string): Promise<string | undefined> {
     return readLinkedDigest(this.getPath(key, name));
   }

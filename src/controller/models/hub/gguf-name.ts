@@ -74,8 +74,8 @@ function parseQuantization(text: string): string | null {
 
 function classifyRole(name: string, base: string, quantization: string | null): GgufName["role"] {
   if (name.includes("mmproj") || base.startsWith("ggml-vocab")) return "companion";
-  // An importance matrix has no quantization in its name. A name with one belongs to a model that is named after its
-  // matrix.
+  // The file of an importance matrix has no quantization in its name. With a quantization, the file is a model that was
+  // quantized with the matrix.
   if (base.includes("imatrix") && quantization === null) return "companion";
   if (/^(mtp|eagle3|dflash)-/.test(base)) return "companion";
   if (/(^|[-._])(lora|adapter)([-._]|$)/.test(base)) return "companion";

@@ -84,8 +84,9 @@ function parseSource(text: string): ModelSource {
 }
 
 /**
- * Recognises the URL of a web page of a repository or of a file, because users copy such URLs from the browser. In
- * contrast to a plain URL, a repository reports digests.
+ * Returns the repository that a web page of a hub shows, with the revision and the file if the page is that of a file.
+ * Users copy such URLs from the browser. (Unlike a plain URL, a repository reports the digests of its files.) Undefined
+ * for any other URL.
  */
 function parseRepositoryUrl(
   url: URL,
@@ -96,7 +97,8 @@ function parseRepositoryUrl(
   const path = url.pathname.slice(root.length).replace(/\/$/, "");
   const [, id = "", , revision, file] =
     /^([^/]+\/[^/]+)(\/(?:resolve|blob)\/([^/]+)\/(.+))?$/.exec(path) ?? [];
-  // A private hub may serve plain files in addition to repositories.
+  // A private hub may serve plain files in addition to repositories, so the URL of a `.gguf` file is not that of a
+  // repository.
   if (/\.gguf$/i.test(id)) return undefined;
   const parsed = parseModelSource(id);
   if (!("source" in parsed) || parsed.source.type !== "repository") return undefined;

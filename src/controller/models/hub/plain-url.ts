@@ -19,7 +19,8 @@ export interface UrlResolverOptions {
 }
 
 /**
- * Resolves a URL to its size and entity tag. If the file is one part of a split model, resolves the other parts too.
+ * Requests the size and the ETag of the file at a URL. If the file is one part of a split model, requests those of the
+ * other parts too.
  */
 export async function resolveUrl(
   access: UrlResolverOptions,
