@@ -200,7 +200,7 @@ test("the password is generated once, shown once, and accepted; guessing is slow
   await session.auth.logout();
   await expect(session.apps.list()).rejects.toMatchObject({ status: 401 });
 
-  // With another home directory, the command line has neither the data directory nor the token file.
+  // With another home directory, `berth` finds neither the data directory nor the token file of this server.
   const home = join(berth.root, "elsewhere");
   const elsewhere = (words: readonly string[], input?: string) =>
     runBerth(words, {

@@ -138,7 +138,7 @@ const errors = [
 ] as const;
 
 describe("a ledger that cannot be written", () => {
-  it("because system calls fail blocks all actions until the fault ends", async () => {
+  it("blocks all actions if system calls fail, until the fault ends", async () => {
     await using faults = await startFaultSetup();
     const { harness } = faults;
     await harness.companion.start();
@@ -172,7 +172,7 @@ describe("a ledger that cannot be written", () => {
     await assertWhole(faults);
   });
 
-  it("because its directory is read-only at the start blocks all actions until it is writable", async () => {
+  it("blocks all actions if its directory is read-only when the companion starts, until the directory is writable", async () => {
     await using faults = await startFaultSetup();
     const { harness } = faults;
     await harness.companion.start();
@@ -201,7 +201,7 @@ describe("a ledger that cannot be written", () => {
     await assertWhole(faults);
   });
 
-  it("because the disk is full blocks all actions, records this, and recovers when there is space", async () => {
+  it("blocks all actions if the disk is full, records this, and recovers when there is space", async () => {
     await using faults = await startFaultSetup();
     const { harness } = faults;
     harness.mount("", ["-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs"]);

@@ -95,11 +95,13 @@ describe("kill -9 of a download", () => {
     const args = [harness.dir, harness.buildUrl("m.gguf"), String(SIZE), hashSha256(bytes)];
     let kills = 0;
     let gained = 0;
+    let isDone = false;
     for (let round = 0; round < KILLS; round += 1) {
       const before = await journaled();
       const last = await run([...args, String(BYTES_PER_SECOND)], dice.between(0, 700));
       const after = await journaled();
-      if (last.startsWith("done")) break;
+      isDone = last.startsWith("done");
+      if (isDone) break;
       kills += 1;
       // The kill came after the last byte: the file is no longer in the folder of partial downloads, because it is
       // complete.
@@ -116,7 +118,9 @@ describe("kill -9 of a download", () => {
     const asked = harness.hub.requests
       .slice(requestsBefore)
       .filter(({ server }) => server === "cdn");
-    expect([SEED, asked.length > 0]).toEqual([SEED, true]);
+    // If the download is faster than the kills, or is killed after its last byte, nothing is left to download.
+    const keptBytes = kept.reduce((sum, { start, end }) => sum + end - start, 0);
+    expect([SEED, asked.length > 0]).toEqual([SEED, !isDone && keptBytes < SIZE]);
     for (const { headers } of asked) {
       const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
       const there = kept.filter(({ start, end }) => Number(first) < end && start <= Number(last));

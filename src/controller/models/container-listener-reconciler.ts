@@ -77,7 +77,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     return this.#unavailableReason;
   }
 
-  /** Called when the assistant or the engine has started, because each may be another one than before. */
+  /** Called when the assistant or the engine has started, because its address may have changed. */
   refresh(): void {
     this.#isDue = true;
     this.#wake();

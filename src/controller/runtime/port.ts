@@ -202,7 +202,7 @@ export interface EngineInfo {
   readonly memoryBytes: number;
 }
 
-/** The place of a container on a network. */
+/** The attachment of a container to a network: its names and its address there. */
 export interface NetworkEndpoint {
   /** Names of this container for other containers of the network. */
   readonly aliases: readonly string[];

@@ -395,7 +395,7 @@ describe("the assistant of this machine", () => {
       ...options,
     });
 
-  it("has the URL of the ready file while the assistant runs", () => {
+  it("is reached at the URL in its ready file while it runs", () => {
     expect(find()).toBe("http://127.0.0.1:7777");
     runs("own", "http://127.0.0.1:1");
     expect(find()).toBe("http://127.0.0.1:1");

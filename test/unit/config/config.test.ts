@@ -44,7 +44,7 @@ function failure(run: () => unknown): ConfigError {
 }
 
 describe("the defaults of the configuration", () => {
-  it("are those of the operator contract", () => {
+  it("are the documented ones", () => {
     const config = load();
     expect(config.dataDir).toBe(join(root, "home/.local/state/berth"));
     expect(config.specsDir).toBe(join(root, "home/.local/state/berth/specs"));

@@ -29,7 +29,7 @@ describe("FileHash", () => {
       const part = bytes.subarray(at, at + 8 * MIB);
       await file.write(part, 0, part.length, at);
       hash.advance(at + part.length);
-      // A number of bytes that is smaller than the previous one has no effect.
+      // A call with fewer bytes than the previous call has no effect.
       hash.advance(at);
     }
     await file.close();

@@ -40,7 +40,7 @@ describe("the list of calls that wait for confirmation", () => {
     expect(harness.agent.listParked(userCaller()).map(({ call_id: id }) => id)).toEqual([callId]);
   });
 
-  it("contains only a sandboxed app's own calls, on all its connections", async () => {
+  it("shows a sandboxed app only its own calls, from all of its connections", async () => {
     const harness = await AgentHarness.open();
     const own = await harness.park("create", { title: "a" }, sandboxedCaller("org.a", ":1.9"));
     await harness.park("create", { title: "b" }, sandboxedCaller("org.b", ":1.8"));
