@@ -169,7 +169,7 @@ export class AppRun {
     const resolved = resolveRun(dependencies, this.#state, image);
     this.#state = resolved;
     const { desired } = resolved.resolved;
-    const known = isChanged ? null : this.#state.containers;
+    const known = isChanged ? null : this.#state;
     const observation = await observeApp(this.#context, name, desired, resolved, known, signal);
     const { containers } = observation;
     const foreignOld = listForeignOldContainers(resolved.resolveInput, desired?.hash, containers);

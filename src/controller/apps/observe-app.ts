@@ -40,14 +40,13 @@ export async function observeApp(
   name: string,
   desired: DesiredApp | null,
   { mask, memory }: { readonly mask: SecretMask; readonly memory: ReconcileState },
-  known: readonly ObservedContainer[] | null,
+  known: Pick<AppObservation, "containers" | "stopping"> | null,
   signal: AbortSignal,
 ): Promise<AppObservation> {
   const { health: monitor, ingress, stops } = context;
-  // The ids of stopping containers are read before the list of containers. Otherwise a container that ends in between
-  // would be stopped again.
-  const stopping = new Set(stops.stoppingIds);
-  const containers = known ?? (await listAppContainers(context, name, mask, signal));
+  // The set is as old as the containers, so that a container that has ended since is not stopped again.
+  const stopping = new Set([...(known?.stopping ?? []), ...stops.stoppingIds]);
+  const containers = known?.containers ?? (await listAppContainers(context, name, mask, signal));
   if (!known) context.onObserved(name, containers);
   const reachable = new Set(containers.flatMap(listAddresses));
   await leaveDeadVersion(context, desired, { memory, containers }, reachable);
