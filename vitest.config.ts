@@ -4,12 +4,16 @@ import { WAIT_OPTIONS } from "./test/support/wait-limits.ts";
 
 /** For conditions that are sure to come; a busy machine takes seconds for what takes none alone. */
 const expect = { poll: WAIT_OPTIONS };
+/** Before version 22.18, Node.js starts a worker thread from TypeScript only with these flags. */
+const execArgv = process.features.typescript
+  ? []
+  : ["--experimental-strip-types", "--disable-warning=ExperimentalWarning"];
 /**
  * Files share processes: a process for each file, which loads the modules again, would take a tenth of the suite. The
  * time limits end what hangs. Waits inside a test have limits of their own, and say what they waited for.
  */
-const fast = { expect, isolate: false, testTimeout: 60_000 };
-const slow = { expect, isolate: false, testTimeout: 300_000, hookTimeout: 300_000 };
+const fast = { expect, execArgv, isolate: false, testTimeout: 60_000 };
+const slow = { expect, execArgv, isolate: false, testTimeout: 300_000, hookTimeout: 300_000 };
 /** For files with tests that measure or limit their own process. */
 const isolated = { ...slow, isolate: true, pool: "forks" } as const;
 

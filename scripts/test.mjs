@@ -144,7 +144,14 @@ function vitest(host) {
   const args = vitestArguments(process.argv.slice(2), seed);
   child = spawn(process.execPath, [program, "run", ...reporters, ...args], {
     cwd: root,
-    env: { ...env, BERTH_SEED: seed, BERTH_TEST_DOCKER_HOST: host, BERTH_TEST_TALLY: tallyFile },
+    env: {
+      ...env,
+      BERTH_SEED: seed,
+      BERTH_TEST_DOCKER_HOST: host,
+      BERTH_TEST_TALLY: tallyFile,
+      // Tests start hundreds of worker threads and processes from the same modules.
+      NODE_COMPILE_CACHE: path.join(scratch, "compiled"),
+    },
     stdio: "inherit",
   });
   return new Promise((resolve) => {

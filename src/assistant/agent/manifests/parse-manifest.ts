@@ -7,6 +7,7 @@ import {
 } from "../../../base/strict-json.ts";
 import type { JsonObject } from "../port.ts";
 import type { AppManifest, ManifestFault, ToolDeclaration } from "../tool-manifest.ts";
+import { checkInputSchema } from "./check-input-schema.ts";
 import { checkUndo } from "./check-undo.ts";
 import { pointerBelow } from "./json-pointer.ts";
 import {
@@ -27,7 +28,7 @@ import {
   TOOLS_MAX,
 } from "./manifest-format.ts";
 import { readDisplayText } from "./read-display-text.ts";
-import { readTool } from "./read-tool.ts";
+import { readTool, type SchemaCheck } from "./read-tool.ts";
 
 /** The result of parsing a manifest file. */
 export interface ParsedManifest {
@@ -65,9 +66,12 @@ export function parseManifest(
   return readToolManifest(document, expectedAppId);
 }
 
-/** Parses a manifest that ships with Berth; throws BerthError (`internal`) if it has an error. */
+/**
+ * Parses a manifest that ships with Berth; throws BerthError (`internal`) if it has an error. The schemas of its tools
+ * are not checked: its tests do that, and the check would compile the meta-schema of JSON Schema at every start.
+ */
 export function parseBuiltInManifest(document: object): AppManifest {
-  const { manifest, faults } = readToolManifest(document, undefined);
+  const { manifest, faults } = readToolManifest(document, undefined, () => {});
   if (manifest) return manifest;
   const first = faults.find(({ severity }) => severity === "error");
   throw new BerthError(
@@ -80,6 +84,7 @@ export function parseBuiltInManifest(document: object): AppManifest {
 export function readToolManifest(
   document: unknown,
   expectedAppId: string | undefined,
+  checkSchema: SchemaCheck = checkInputSchema,
 ): ParsedManifest {
   const faults = new FaultCollector();
   if (!isObject(document)) {
@@ -93,7 +98,7 @@ export function readToolManifest(
   const rules = { charsMax: DESCRIPTION_CHARS_MAX, isMultiline: true };
   const description = readText(document, "description", rules, faults);
   const isActivatable = readMcp(getOwn(document, "mcp"), faults);
-  const tools = readTools(getOwn(document, "tools"), faults);
+  const tools = readTools(getOwn(document, "tools"), faults, checkSchema);
   const isGood = appId !== undefined && faults.errorCount === 0;
   return {
     manifest: isGood
@@ -197,7 +202,11 @@ function readMcp(value: unknown, faults: FaultCollector): boolean {
   return activatable === true;
 }
 
-function readTools(value: unknown, faults: FaultCollector): readonly ToolDeclaration[] {
+function readTools(
+  value: unknown,
+  faults: FaultCollector,
+  checkSchema: SchemaCheck,
+): readonly ToolDeclaration[] {
   if (!Array.isArray(value)) {
     faults.error("/tools", `must be a list of tools, not ${describeValue(value)}`);
     return [];
@@ -211,7 +220,7 @@ function readTools(value: unknown, faults: FaultCollector): readonly ToolDeclara
   const pointers = new Map<string, string>();
   for (const [index, item] of value.entries()) {
     const pointer = pointerBelow("/tools", index);
-    const tool = readTool(item, pointer, faults);
+    const tool = readTool(item, pointer, faults, checkSchema);
     if (tool === undefined) continue;
     const first = pointers.get(tool.name);
     if (first === undefined) {

@@ -3,7 +3,6 @@ import { getOwn, isObject } from "../../../base/json.ts";
 import { formatSuggestion } from "../../../base/spelling-suggestions.ts";
 import type { JsonObject, Tier } from "../port.ts";
 import type { ToolDeclaration } from "../tool-manifest.ts";
-import { checkInputSchema } from "./check-input-schema.ts";
 import { pointerBelow } from "./json-pointer.ts";
 import { describeValue, type FaultCollector, warnAboutUnknownFields } from "./manifest-faults.ts";
 import {
@@ -16,6 +15,9 @@ import {
 import { readDisplayText } from "./read-display-text.ts";
 import { readUndo } from "./read-undo.ts";
 
+/** Adds the faults of the schema of a tool's arguments, which is at the given JSON pointer. */
+export type SchemaCheck = (schema: JsonObject, pointer: string, faults: FaultCollector) => void;
+
 /**
  * Reads a tool's declaration, without checking its undo against the other tools. Returns undefined if the tool has no
  * valid name.
@@ -24,6 +26,7 @@ export function readTool(
   value: unknown,
   pointer: string,
   faults: FaultCollector,
+  checkSchema: SchemaCheck,
 ): ToolDeclaration | undefined {
   if (!isObject(value)) {
     faults.error(pointer, `must be an object that declares a tool, not ${describeValue(value)}`);
@@ -34,7 +37,7 @@ export function readTool(
   const title = readTitle(value, pointer, faults);
   const tier = readTier(value, pointer, faults);
   const description = readDescription(value, pointer, faults);
-  const inputSchema = readSchema(value, pointer, faults);
+  const inputSchema = readSchema(value, pointer, faults, checkSchema);
   const undo = readUndo(getOwn(value, "undo"), pointerBelow(pointer, "undo"), faults);
   if (name === undefined) return undefined;
   return {
@@ -91,11 +94,16 @@ function readDescription(tool: JsonObject, pointer: string, faults: FaultCollect
   return readDisplayText(description, at, rules, faults) ?? "";
 }
 
-function readSchema(tool: JsonObject, pointer: string, faults: FaultCollector): JsonObject {
+function readSchema(
+  tool: JsonObject,
+  pointer: string,
+  faults: FaultCollector,
+  checkSchema: SchemaCheck,
+): JsonObject {
   const schema = getOwn(tool, "input_schema");
   const at = pointerBelow(pointer, "input_schema");
   if (isObject(schema)) {
-    checkInputSchema(schema, at, faults);
+    checkSchema(schema, at, faults);
     return schema;
   }
   const hint = 'for a tool without arguments use {"type": "object", "additionalProperties": false}';

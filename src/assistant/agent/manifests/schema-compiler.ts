@@ -28,12 +28,16 @@ const ajvOptions: Options = {
   },
 };
 
-/** One Ajv instance per draft, because creating an instance with its meta-schema takes milliseconds. */
-const instances: Partial<Record<Dialect, Ajv>> = {};
+/** Checks schemas, for which it compiles the draft's meta-schema, which takes more than 100 milliseconds. */
+const getChecker = memoizeByDialect(ajvOptions);
+/** Compiles schemas that a checker has accepted. */
+const getCompiler = memoizeByDialect({ ...ajvOptions, meta: false, validateSchema: false });
 
-function getAjv(dialect: Dialect): Ajv {
-  return (instances[dialect] ??=
-    dialect === "draft-07" ? new Ajv(ajvOptions) : new Ajv2020(ajvOptions));
+/** Creates at most one Ajv instance per draft, when it is first needed. */
+function memoizeByDialect(options: Options): (dialect: Dialect) => Ajv {
+  const instances: Partial<Record<Dialect, Ajv>> = {};
+  return (dialect) =>
+    (instances[dialect] ??= dialect === "draft-07" ? new Ajv(options) : new Ajv2020(options));
 }
 
 /** Adds the faults that Ajv finds in a schema, except at pointers that already have a fault. */
@@ -43,7 +47,7 @@ export function checkMetaSchema(
   pointer: string,
   faults: FaultCollector,
 ): void {
-  const ajv = getAjv(dialect);
+  const ajv = getChecker(dialect);
   try {
     if (ajv.validateSchema(withoutDialect(schema)) === true) return;
   } catch {
@@ -60,7 +64,7 @@ export function checkMetaSchema(
 /** Compiles a schema that passed `checkInputSchema`. Throws Error if Ajv rejects it nevertheless. */
 export function compileInputSchema(schema: JsonObject): ValidateFunction {
   const dialect = getDialect(schema) ?? "2020-12";
-  const ajv = getAjv(dialect);
+  const ajv = getCompiler(dialect);
   const plain = withoutExtensions(withoutDialect(schema), dialect);
   try {
     return ajv.compile(plain);

@@ -30,6 +30,8 @@ export interface ProcessEnd {
   readonly isKilledByParent: boolean;
 }
 
+const canUseUsing = Number.parseInt(process.versions.node, 10) >= 24;
+
 /** The process of one model: its messages, its end, its output and its watchdog. */
 export class EngineProcess implements AsyncDisposable {
   /** Resolves when the process has ended; never rejects. */
@@ -49,8 +51,8 @@ export class EngineProcess implements AsyncDisposable {
     const isSource = import.meta.url.endsWith(".ts");
     const entry = new URL(isSource ? "./child.ts" : "./child.js", import.meta.url);
     this.#child = fork(fileURLToPath(entry), [], {
-      // Under the tests and tsx the entry point of the model's process is TypeScript, so the process needs tsx too.
-      execArgv: isSource ? ["--import", import.meta.resolve("tsx")] : [],
+      // In tests the entry point is TypeScript with `using`, which Node.js 22 does not know.
+      execArgv: isSource && !canUseUsing ? ["--import", import.meta.resolve("tsx")] : [],
       // The process gets none of the daemon's environment, which may contain secrets.
       env: { UV_THREADPOOL_SIZE: String(workers) },
       stdio: ["ignore", "pipe", "pipe", "ipc"],
