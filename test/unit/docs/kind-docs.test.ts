@@ -36,7 +36,7 @@ describe.each(kinds)("docs/kinds/%s.md", (kind) => {
   test("has the sections on writing, operating and the status", () => {
     expect(doc.match(/^#{1,2} .*$/gm)).toEqual([
       `# ${kind}`,
-      "## Write",
+      "## Write a spec",
       "## Operate",
       "## Status",
     ]);
