@@ -30,7 +30,7 @@ const endless = new AbortController().signal;
  * alternate in rounds. Needs dbus-daemon.
  */
 export async function benchAgent(): Promise<Figure[]> {
-  // The benchmark's files are in the working directory, because /tmp can be a file system in memory.
+  // The benchmark's files are in the working directory, because a /tmp in memory would make flushes cost nothing.
   mkdirSync(".berth", { recursive: true });
   const dir = mkdtempSync(resolve(".berth/bench-agent-"));
   await using bus = await TestSessionBus.start();

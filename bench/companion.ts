@@ -8,26 +8,29 @@ import { type Figure, median, percentile } from "./report.ts";
 
 const WARM = 100;
 const ROUNDS = 400;
-/** The number of tokens in a turn whose tokens are timed. */
+/** The number of tokens in a chat answer from which the time per token is measured. */
 const TOKENS = 256;
 const PACED = 12;
 const PACED_TOKENS = 100;
 const PACE_MS = 4;
-/** The number of tokens in a turn of the memory test. */
+/** The number of tokens in a chat answer of the memory measurement. */
 const SHORT_TOKENS = 16;
-/** The number of turns after which the surface has created all objects that it keeps. */
+/** The number of chat turns after which the process of port 7778 has created all objects that it keeps. */
 const STEADY_TURN = 2_000;
 const SAMPLE_TURNS = 500;
-/** A growth of the surface's heap up to this size counts as none, because garbage collection is irregular. */
+/**
+ * The heap of the process of port 7778 counts as stable if it grows by at most this size, because garbage collection is
+ * irregular.
+ */
 const GROWTH_BYTES_MAX = 2 ** 20;
 
 /**
- * Compares a streamed chat through the companion's port 7778 (the surface), which writes the ledger to a disk and
- * forwards the request, with a direct request of the same client to the same provider, in alternating rounds. Provider
- * and surface have their own processes. Then measures the memory of the surface over many turns.
+ * Compares a streamed chat through the companion's port 7778, which writes the ledger to a disk and forwards the
+ * request, with a direct request of the same client to the same provider, in alternating rounds. The provider and the
+ * server of port 7778 (`surface`) have their own processes. Then measures the memory of that server over many turns.
  */
 export async function benchCompanion(turns: number): Promise<Figure[]> {
-  // The benchmark's files are in the working directory, because /tmp can be a file system in memory.
+  // The benchmark's files are in the working directory, because a /tmp in memory would make flushes cost nothing.
   mkdirSync(".berth", { recursive: true });
   const dir = mkdtempSync(resolve(".berth/bench-companion-"));
   const provider = fork(join(import.meta.dirname, "companion/provider.ts"), options);
@@ -54,7 +57,7 @@ export async function benchCompanion(turns: number): Promise<Figure[]> {
 }
 
 /**
- * A request for the state of the benchmark's surface process. With "memory", the process collects garbage before it
+ * Asks the benchmark's process of port 7778 for its state. With `memory`, the process collects garbage before it
  * answers.
  */
 type AskState = (word: "memory" | "state") => Promise<SurfaceState>;
@@ -83,8 +86,8 @@ async function benchTurns(via: string, direct: string, state: AskState): Promise
       const model = way === "via" ? "remote:bench:model" : "model";
       const url = way === "via" ? via : direct;
       const ask = (tokens: number) => stream(url, { prompt: "Hello", tokens, body: { model } });
-      // Only one request runs at a time, because with concurrent requests the provider would compete with the surface
-      // for the processor.
+      // Only one request runs at a time, because with concurrent requests the provider would compete with the measured
+      // server of port 7778 for the processor.
       const { firstTokenMs } = await ask(1);
       const { restMs } = await ask(TOKENS);
       if (round >= 0) took[way].push({ firstTokenMs, restMs, tokens: TOKENS });
@@ -131,7 +134,8 @@ async function benchTurns(via: string, direct: string, state: AskState): Promise
 }
 
 /**
- * Computes the surface's processor time per token and per turn. Other load affects processor time less than latency.
+ * Measures the CPU time that the server of port 7778 uses per token and per turn. Other load on the machine changes CPU
+ * time less than latency.
  */
 async function measureTokenCpu(
   via: string,

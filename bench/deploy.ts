@@ -10,7 +10,10 @@ import type { Target } from "./throughput.ts";
 import { deployWeb, WEB_PORT, webSource } from "./web-source.ts";
 
 const ROUNDS = 15;
-/** The delay between two requests that poll for the new body, for Berth and for the bare engine. */
+/**
+ * The delay between two HTTP requests that poll the app until it answers with the body of the new version. Deploys by
+ * Berth and by the bare engine are polled alike.
+ */
 const POLL_MS = 10;
 const ANSWER_LIMIT_MS = 60_000;
 const APP = "deployed";
@@ -122,7 +125,7 @@ async function waitUntilAlone(engine: BenchEngine, server: BenchServer): Promise
   }
 }
 
-/** Waits for the first answer whose body is this text. */
+/** Waits for the first HTTP answer that has this body. */
 async function waitForAnswer(place: Target, body: string): Promise<void> {
   const agent = new Agent({ keepAlive: true });
   const end = Date.now() + ANSWER_LIMIT_MS;
@@ -169,7 +172,7 @@ function findEnd(marks: Marks): number {
   return [...marks.values()].at(-1) ?? Number.NaN;
 }
 
-/** Formats the median time between each two successive marks. */
+/** Formats the phases of a deploy: the median time from each mark to the next, over all rounds. */
 function formatPhases(rounds: readonly Marks[]): string {
   const names = [...(rounds[0]?.keys() ?? [])];
   return names

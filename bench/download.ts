@@ -26,8 +26,8 @@ interface Served {
 
 /**
  * Compares downloads from a local Caddy with Berth and with curl in alternating rounds. Berth hashes the file and
- * flushes it; the file of curl is flushed with `sync` and not hashed. All files are in the working directory, because
- * /tmp can be a file system in memory.
+ * flushes it; the file of curl is flushed with `sync` and not hashed. All files are in the working directory, because a
+ * /tmp in memory would make flushes cost nothing.
  */
 export async function benchDownload(): Promise<Figure[]> {
   mkdirSync(".berth", { recursive: true });

@@ -6,12 +6,15 @@ import { Dice } from "../test/support/random.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
 const SCHEMAS = 300;
-/** The number of schemas that are compiled before the measurement, so that the thread is warm, as in normal use. */
+/**
+ * The number of schemas that are compiled before the measurement, so that the worker thread of GrammarCompiler runs
+ * optimised code, as in normal use.
+ */
 const WARM_UP = 300;
 
 /**
- * Measures the time from a schema to its grammar, including the round trip to the thread, for new schemas and then for the
- * same schemas from the cache.
+ * Measures the time from a schema to its grammar, including the messages to and from the worker thread of
+ * GrammarCompiler, for new schemas and then for the same schemas from the cache.
  */
 export async function benchGrammar(): Promise<Figure[]> {
   await using compiler = new GrammarCompiler({ logger: silentLogger });

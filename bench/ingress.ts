@@ -18,9 +18,9 @@ const ROUNDS = 5;
 const ROUND_MS = 3_000;
 const DEPLOYS = 20;
 /**
- * Three aims for the CPU time of a plain Caddy divided by that of the ingress, with the same version of Caddy and 16
- * connections. TABLE_AIM and TABLE_AIM_OF_NEWER are for an app that Caddy looks up in the route table, before and since
- * Caddy 2.7. DIRECT_AIM is for an app with a direct route.
+ * Each aim is a minimum for the CPU time of a plain Caddy divided by the CPU time of the ingress, with the same version
+ * of Caddy and 16 connections. TABLE_AIM applies before Caddy 2.7 and TABLE_AIM_OF_NEWER since 2.7, to an app that
+ * Caddy looks up in the route table. DIRECT_AIM applies to an app with a direct route.
  */
 const TABLE_AIM = 0.72;
 const TABLE_AIM_OF_NEWER = 0.66;
@@ -103,7 +103,10 @@ async function throughput(engine: BenchEngine, server: BenchServer): Promise<Fig
   ];
 }
 
-/** Measures an app that has a direct route after a rollout, which has changed its address but not the configuration. */
+/**
+ * Measures an app with a direct route after a rollout. The rollout has changed the address of the app's container, but
+ * not Caddy's configuration.
+ */
 async function afterRollout(
   engine: BenchEngine,
   server: BenchServer,

@@ -20,7 +20,7 @@ const entry: NewEntry = {
 /**
  * Compares durable appends of 64 clients with single appends that each have a commit and a flush. Compares the latency
  * of a client with that of one flush. Also verifies `entries` entries. All files are in the working directory, because
- * /tmp can be a file system in memory.
+ * a /tmp in memory would make flushes cost nothing.
  */
 export async function benchLedger(entries: number): Promise<Figure[]> {
   mkdirSync(".berth", { recursive: true });

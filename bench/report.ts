@@ -1,4 +1,7 @@
-/** One line of the report: a value, its floor and its aim. */
+/**
+ * One line of the report: the measured value of Berth, the value of the baseline without Berth (`floor`), and the ratio
+ * that Berth should reach (`aim`).
+ */
 export interface Figure {
   readonly name: string;
   readonly value: string;

@@ -6,8 +6,9 @@ import { measureSpeed } from "./search/speed.ts";
 import { measureTools } from "./search/tools.ts";
 
 /**
- * Measures the relevance of rankings on the machine's manual and on a set of tools, and the speed of a search in
- * `passages` passages. All files are in the working directory, because /tmp can be a file system in memory.
+ * Measures the relevance of rankings on this machine's manual pages and on a set of tools, and the speed of a search in
+ * `passages` passages. All files are in the working directory, because a /tmp in memory would make the search faster
+ * than on a disk.
  */
 export async function benchSearch(passages: number): Promise<Figure[]> {
   mkdirSync(".berth", { recursive: true });

@@ -78,6 +78,6 @@ export async function deployFailing(
 interface DeployOptions {
   readonly wait?: boolean;
   readonly observe?: string;
-  /** The program that replaces the web server. */
+  /** The JavaScript program to deploy; default: the web server of `webSource`. */
   readonly program?: string;
 }

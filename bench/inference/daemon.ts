@@ -79,7 +79,7 @@ export async function readState(socketPath: string): Promise<StateView> {
   });
 }
 
-/** Starts the library alone with the model and the number of threads that Berth uses; see bare-llama.ts. */
+/** Runs node-llama-cpp without Berth, with the model and the number of threads that Berth uses; see bare-llama.ts. */
 export class BareLlama implements AsyncDisposable {
   readonly #child: ChildProcess;
 

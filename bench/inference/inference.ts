@@ -15,7 +15,10 @@ const WORDS = "the quick brown fox jumps over the lazy dog ";
 interface Load {
   readonly preset: Preset;
   readonly answerTokens: number;
-  /** The values that the figures should reach; undefined if none are set for the model. */
+  /**
+   * The aims for the ratio of Berth to node-llama-cpp alone, with one stream and with eight; undefined if the model has
+   * no aims.
+   */
   readonly aims: { readonly one: number; readonly eight: number } | undefined;
 }
 
@@ -25,9 +28,9 @@ const loads: readonly Load[] = [
 ];
 
 /**
- * Compares Berth over HTTP with the library alone, with the same model, threads and sampling, in alternating rounds. Also
- * measures the cost of background work and schemas, embeddings, and the ledger. With `LLAMA_SERVER=path`, llama-server is
- * measured in the same rounds. `only` selects one model: `mid-q8`, `tiny` or `embedding`.
+ * Compares Berth over HTTP with node-llama-cpp alone, with the same model, threads and sampling, in alternating rounds.
+ * Also measures the cost of background work and schemas, embeddings, and the ledger. With `LLAMA_SERVER=path`,
+ * llama-server is measured in the same rounds. `only` selects one model: `mid-q8`, `tiny` or `embedding`.
  */
 export async function benchInference(only: string | undefined): Promise<Figure[]> {
   const figures: Figure[] = [];

@@ -39,8 +39,8 @@ const hashEmbedder: ContextEmbedder = {
 };
 
 /**
- * Compares searches through the service and its thread with two floors: a bare SQLite query, and a bare loop over
- * vectors.
+ * Compares searches through the context service and its worker thread with two baselines without Berth: a bare SQLite
+ * query, and a bare loop over vectors.
  */
 export async function measureSpeed(dir: string, passages: number): Promise<Figure[]> {
   writeCorpus(dir, passages);
@@ -123,7 +123,10 @@ async function timed(
   return took;
 }
 
-/** Measures SQLite alone with all words of each query. */
+/**
+ * Measures the times of bare SQLite queries in milliseconds. Each full-text query searches for any of the words of a
+ * known query.
+ */
 function bareQueries(file: string): number[] {
   const db = new Database(file, { readonly: true });
   db.pragma("cache_size = -65536");
@@ -145,7 +148,7 @@ function bareQueries(file: string): number[] {
   return took;
 }
 
-/** Measures the dot products of one query with `count` vectors. */
+/** Measures how many milliseconds the dot products of one query vector with `count` vectors take, in 50 runs. */
 function bareLoop(count: number): number[] {
   const d = DIMENSIONS;
   const vectors = new Float32Array(count * d).map((_, at) => Math.sin(at));
