@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 // Creates container images from files of this machine, so that no image has to be pulled.
 //
-//   node scripts/base-image.mjs [DOCKER_HOST]      creates berth.local/hello:1 if it is missing
+// Usage: `node scripts/base-image.mjs [DOCKER_HOST]` creates berth.local/hello:1 if the engine lacks this image.
 //
-// Plain Node without dependencies: it runs before anything is installed.
+// This script uses plain Node without dependencies, because it runs before anything is installed.
 import { spawnSync } from "node:child_process";
 import { lstatSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import path from "node:path";
@@ -45,7 +45,7 @@ export class RootFs {
     return this;
   }
 
-  /** Adds a folder of this machine with its content, except symbolic links. */
+  /** Copies the folder `folder` of this machine to `name` in the image, without symbolic links. */
   tree(folder, name) {
     for (const entry of readdirSync(folder).toSorted()) {
       const from = path.join(folder, entry);

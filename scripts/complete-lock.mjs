@@ -1,26 +1,24 @@
 #!/usr/bin/env node
 // Completes package-lock.json after npm has written it: `npm run lock` does both.
 //
-// If a registry lacks platform packages of a version, npm omits them from the lock, and `npm ci` refuses such a lock on
-// every machine. The only way to make npm skip an unused optional package is a platform that no machine has.
+// If a registry lacks platform packages of a version, npm omits them from the lock file, and `npm ci` refuses such a
+// lock file on every machine. The script also gives unused optional packages the operating system "none", because npm
+// skips an optional package only if the package does not support the machine's platform.
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 const lockFile = path.resolve(import.meta.dirname, "..", "package-lock.json");
 
-/**
- * Packages that are never downloaded. Their entries have the `os` "none", so that npm skips them like packages for
- * other systems.
- */
+/** Packages that npm never downloads, because their entries get the `os` "none". */
 const unused = [
   // The packages for CUDA and Vulkan contain 610 MB of llama.cpp for graphics cards, but Berth computes on the
   // processor (src/assistant/inference/llama).
   /^@node-llama-cpp\/.*-(cuda|cuda-ext|vulkan)$/,
   // usocket would be compiled at installation, but Berth has its own implementation of D-Bus (src/dbus).
   /^usocket$/,
-  // With cpu-features and nan, ssh2 (a dependency of dockerode) compiles faster ciphers, but Berth does not connect
-  // over SSH.
+  // cpu-features and nan only speed up the ciphers of ssh2 (a dependency of dockerode), and Berth does not connect over
+  // SSH.
   /^(cpu-features|nan)$/,
 ];
 
@@ -47,7 +45,10 @@ const processors = {
   x64: "x64",
 };
 
-/** Returns the lock with an entry for each optional dependency. A complete lock is returned unchanged. */
+/**
+ * Returns the content of package-lock.json with an entry for each optional dependency. A complete lock file is returned
+ * unchanged.
+ */
 export function completeLock(lock) {
   const packages = structuredClone(lock.packages);
   for (const [location, entry] of Object.entries(lock.packages))

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 // Container engines for development: finds one, installs it, starts a private one and stops it.
 //
-//   node scripts/engine.mjs start|stop|status      the private engine of the tests
+// Usage: `node scripts/engine.mjs start|stop|status` controls the private engine of the tests.
 //
-// Plain Node without dependencies: it runs before anything is installed.
+// This script uses plain Node without dependencies, because it runs before anything is installed.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir, open, readFile, rm, stat, unlink, writeFile } from "node:fs/promises";
@@ -36,7 +36,10 @@ const TEST_ISOLATION = {
   outbound: false,
 };
 
-/** The settings for `npm run up` with its own socket. */
+/**
+ * The settings of the engine that `npm run up` starts on the socket `BERTH_ENGINE_SOCKET`, next to another engine of
+ * the machine.
+ */
 export const OWN_ISOLATION = {
   bridge: "berth0",
   bridgeAddress: "10.214.128.1/24",

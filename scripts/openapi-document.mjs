@@ -6,7 +6,10 @@ import { silentLogger } from "../src/base/logger.ts";
 import { packageRoot } from "../src/base/package-root.ts";
 import { readPackageVersion } from "../src/base/package-version.ts";
 
-/** Generates the OpenAPI document from the routes of a server without subsystems, which handles no other request. */
+/**
+ * Generates the OpenAPI document from the routes of the API server. The server lacks all subsystems, because the
+ * document is the only request that the server answers.
+ */
 export async function generateOpenApiDocument() {
   const server = createApiServer({
     store: { watch: () => () => {} },

@@ -68,7 +68,8 @@ async function ensureSystemPackages() {
     ["gnome-keyring-daemon", "gnome-keyring"],
     ["python3", "python3"],
   ];
-  // The tests of the project `peers` build a newer Caddy, and one of them gives two Caddys a network each.
+  // The tests of the project `peers` need Go to build a newer Caddy, and `ip` to create the network namespaces in which
+  // two Caddys run.
   if (process.argv.includes("peers"))
     needed.push(["go", "golang-go"], ["curl", "curl"], ["ip", "iproute2"]);
   if (!process.env.BERTH_TEST_DOCKER_HOST)
@@ -119,7 +120,7 @@ function vitestArguments(given, seed) {
   const count = Number(values.sample);
   if (!Number.isInteger(count) || count < 1 || files.length === 0)
     throw new Error("--sample takes a number of test files, of the projects that --project names");
-  // Sorting by digest shuffles the files by the seed.
+  // Sorting the files by a digest of the seed and the file name shuffles them, with the same order for the same seed.
   const digest = (file) => createHash("sha256").update(`${seed} ${file}`).digest("hex");
   const shuffled = files.toSorted((a, b) => (digest(a) < digest(b) ? -1 : 1));
   return [...args, ...shuffled.slice(0, count)];

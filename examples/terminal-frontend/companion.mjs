@@ -17,7 +17,10 @@ export class Companion {
   /** The unique bus name of the companion, such as :1.7. Signals of other senders are ignored. */
   #owner;
   #turns = new Map();
-  /** Signals that arrived before the answer to Ask, so that their query's number was not known yet. */
+  /**
+   * Holds D-Bus signals that arrive while a call of Ask has no reply, because only the reply contains the id of the new
+   * query.
+   */
   #early = [];
   #isAsking = false;
 
@@ -152,7 +155,7 @@ class Turn {
     return this.#signals.shift();
   }
 
-  /** Resolves when the query has an unread signal. */
+  /** Resolves when `next` can return a D-Bus signal of this query at once. */
   async arrival() {
     while (this.#signals.length === 0)
       await new Promise((resolve) => {
