@@ -102,7 +102,8 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
 
   server.addHook("preHandler", async (request) => {
     const query: unknown = request.query;
-    // An invalid timeout is refused before anything is written, even if the request does not wait.
+    // Every request with an invalid `timeout` is refused before anything is written, even without `wait`, which alone
+    // uses the timeout.
     if (typeof query === "object" && query !== null && "timeout" in query)
       parseWaitTimeoutMs(String(query.timeout));
   });

@@ -162,8 +162,8 @@ function isSecret(
 }
 
 /**
- * Sets a header on the response if the write changed nothing, because the body has no field for that. Returns true for
- * a change.
+ * Returns true if the write created or changed the resource. Otherwise sets the header `x-berth-changed: false` on the
+ * response, because the response body has no field for that.
  */
 export function setChangedHeader(
   reply: FastifyReply,

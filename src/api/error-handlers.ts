@@ -58,7 +58,10 @@ export function installErrorHandlers(
   return { answer };
 }
 
-/** Converts the framework's errors about a body that the route does not accept. Routes have different limits and types. */
+/**
+ * Converts Fastify's errors about the size and the media type of a body. The messages state what the requested route
+ * accepts, because routes have different limits and types.
+ */
 function explainBodyError(error: unknown, { routeOptions }: FastifyRequest): unknown {
   switch (getErrorCode(error)) {
     case "FST_ERR_CTP_BODY_TOO_LARGE": {

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { BerthError } from "../base/errors.ts";
 import { parseRequestJson } from "./request-json.ts";
 
-/** An event from a git server. */
+/** The content of a webhook request from a git server, as far as Berth uses it. */
 export type GitHookEvent =
   | { readonly type: "ping" }
   | {

@@ -45,7 +45,10 @@ function toOperationId(path: string, method: string): string {
   return method + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
 }
 
-/** Completes a request body. The document then says that a body that may be null is optional. */
+/**
+ * Completes a request body of the OpenAPI document: a body that may be null becomes optional, and its schema no longer
+ * allows null.
+ */
 function completeBody(body: JsonObject): JsonObject {
   const content = isObject(body["content"]) ? body["content"] : {};
   const isOptional = Object.values(content).some(

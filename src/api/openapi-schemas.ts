@@ -3,8 +3,9 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 export type JsonObject = { [key: string]: Json };
 
 /**
- * Returns a schema in the form that generators of clients understand: `patternProperties` alone becomes an empty class,
- * and an object that may be null becomes a module that cannot be imported.
+ * Rewrites two constructs of a schema that generators of API clients handle wrongly. A lone `patternProperties` becomes
+ * `additionalProperties`, because generators make an empty class of it. An object that may be null becomes an `anyOf`
+ * with null, because the generated module could not be imported.
  */
 export function toGeneratorSchema(value: Json): Json {
   const mapped = mapChildren(value, toGeneratorSchema);
@@ -24,7 +25,10 @@ export function toGeneratorSchema(value: Json): Json {
   };
 }
 
-/** Returns the schema without null, for a whole body or a named schema. */
+/**
+ * Returns the schema without null at its top level. A request body expresses null by `required: false`, and a use of a
+ * named schema by an `anyOf` with null.
+ */
 export function withoutNull(schema: Json): Json {
   return isObject(schema) && isNullableObject(schema) ? { ...schema, type: "object" } : schema;
 }

@@ -56,7 +56,8 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
   });
   await api.register(swaggerUi, {
     routePrefix: "/api/docs",
-    // The page loads nothing from other hosts, and has to work over plain HTTP on the address of a machine.
+    // The policy of the page /api/docs omits `upgrade-insecure-requests`, because the page must also work over plain
+    // HTTP. The page loads nothing from other hosts.
     staticCSP:
       "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; frame-ancestors 'none'; base-uri 'self'",
     uiConfig: { persistAuthorization: false, displayRequestDuration: true },

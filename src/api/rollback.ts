@@ -120,18 +120,20 @@ export function createSourceHold(
   const { source } = target.spec;
   const isHeld = app.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
   const release = isHeld ? { [SOURCE_REVISION_ANNOTATION]: null } : {};
-  // An archive needs no pin, because it remains available for as long as Berth keeps a revision that uses it.
+  // A rollback to an archive sets no annotation that holds its source, because Berth keeps the archive for as long as a
+  // revision uses it.
   if (source === undefined || "archive" in source) return release;
   const build = target.image === null ? undefined : store.builds.findByImage(target.image);
   const revisionGoneError = (why: string) =>
     new ConflictError("wrong_state", `revision ${target.number} is no longer available: ${why}`, {
       hint: `deploy that version again; see GET /api/apps/${app.metadata.name}/revisions`,
     });
-  if (build === undefined) throw revisionGoneError("Berth does not know the source of its image");
+  if (build === undefined)
+    throw revisionGoneError("Berth does not know the source of the revision's image");
   // A commit can be fetched and built again. The earlier content of a folder is lost, so its image must still exist.
   if ("local" in source && !store.ownedImages.list(app.metadata.name).includes(build.image)) {
     throw revisionGoneError(
-      "its image has been removed, and the folder that it was built from has changed",
+      "the image of the revision has been removed, and the folder that it was built from has changed",
     );
   }
   return { [SOURCE_REVISION_ANNOTATION]: build.revision };

@@ -41,7 +41,10 @@ export function compileValidator(schema: unknown, part: HttpPart): Validator {
   return validator;
 }
 
-/** Compiled validators, because many routes and the servers of tests share schemas. */
+/**
+ * A cache of validators by schema and part of the request, because several routes, and all servers of a test run, use
+ * equal schema objects.
+ */
 const compiled = new WeakMap<object, Map<HttpPart, Validator>>();
 
 function compile(schema: object, part: HttpPart): Validator {

@@ -21,7 +21,7 @@ export function authenticateRequest(
     if (isLocal(request)) {
       if (getHostHeaders(request.raw.rawHeaders).every(isLoopbackHost)) return null;
       throw unauthorizedError(
-        "a request under a name other than localhost or 127.0.0.1 needs a token",
+        "a request whose Host header is not localhost or 127.0.0.1 needs a token",
       );
     }
     throw unauthorizedError("a request from another machine needs a token");

@@ -117,7 +117,10 @@ function chooseStartTime({ store, clock }: ApiContext): string {
   return timestamp(others.reduce((time, other) => Math.max(time, other + 1), clock.now()));
 }
 
-/** The latest start time of a model. Timestamps can be compared as texts only if years have four digits. */
+/**
+ * The last millisecond of the year 9999. Annotations with later start times are ignored, because timestamps are
+ * compared as texts, which works only if all years have four digits.
+ */
 const TIME_MAX_MS = Date.UTC(10_000, 0) - 1;
 
 /**

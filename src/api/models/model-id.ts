@@ -72,7 +72,10 @@ function toDnsLabel(text: string): string {
     .replace(/-$/, "");
 }
 
-/** Appends an ending within the limit of the length: it shortens the stem, never the ending. */
+/**
+ * Returns `stem` plus `ending` as a DNS label. If both together are longer than NAME_LENGTH_MAX, `stem` is shortened
+ * and `ending` is kept.
+ */
 function appendWithinLimit(stem: string, ending: string): string {
   return toDnsLabel(`${stem.slice(0, Math.max(1, NAME_LENGTH_MAX - ending.length))}${ending}`);
 }

@@ -77,7 +77,10 @@ function findModelsToStop(context: ApiContext, id: string): Resource<"Model">[] 
   return [];
 }
 
-/** Throws ConflictError `field_owned`, which names all fields that spec files own, before anything is written. */
+/**
+ * Throws ConflictError `field_owned` before anything is written if spec files own `running` of any of the models. The
+ * message names all of these fields.
+ */
 function assertAllStoppable({ store }: ApiContext, intents: readonly ApplyIntent<"Model">[]): void {
   const refusals: BerthError[] = [];
   for (const intent of intents) {

@@ -92,8 +92,8 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         name,
         manager: "api",
         actor: getActor(request),
-        // The fields of the earlier version may come from another writer. The caller has not checked them, so they are
-        // admitted with the scope of that writer.
+        // Another writer may have written the fields of the earlier revision, and the user who requests the rollback
+        // has not reviewed them. So admission checks the fields with the scope of their writer.
         ...(target.scope === "admin"
           ? {}
           : { author: { name: target.actor, scope: target.scope } }),

@@ -95,8 +95,8 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
             writeApp(context, request, reply, write, request.query),
           );
         } finally {
-          // Removes the archive unless something uses it. Nothing does after a failure, a dry run, or the end of the
-          // connection.
+          // The uploaded archive is deleted unless an App or a revision uses it. No App uses the archive if the write
+          // failed, was a dry run, or ended because the client disconnected.
           if (archive) context.builds.discard(archive.digest);
         }
       },

@@ -80,7 +80,10 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
     );
   });
 
-  /** Throws the same NotFoundError for every missing part, so that callers cannot find out which apps exist. */
+  /**
+   * Returns the app's git source and the value of its hook secret. If the app, the source or the secret is missing,
+   * throws one and the same NotFoundError, so that callers cannot find out which apps exist.
+   */
   function requireHook(name: string): { git: GitSource; secret: string } {
     const nothing = new NotFoundError("there is no hook of this name");
     const source = store.get("App", name)?.spec.source;

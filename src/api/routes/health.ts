@@ -18,8 +18,8 @@ export function healthRoutes(api: Api, context: ApiContext): void {
     },
     async () => {
       const engine = control.engine();
-      // This route needs no token, so its message names neither the host nor the data directory of the other server.
-      // `berth status` shows both.
+      // This route needs no token, so its message hides the host and the data directory of another Berth server that
+      // writes to the same engine. `berth status` shows both.
       const otherWriter =
         engine.connected && engine.otherWriter !== null
           ? "another Berth with the same identity writes to the engine; see `berth status`"

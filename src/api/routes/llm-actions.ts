@@ -74,7 +74,8 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Unload the given model, or all running ones",
-        description: "Returns the models that the call stops; 200 if no model is to run.",
+        description:
+          "Returns the models that the call stops. The status is 202 while models stop, and 200 if no model has to stop or if `wait` saw all of them stop.",
         tags,
         body: StopModelBody,
         querystring: WriteQueryParams,

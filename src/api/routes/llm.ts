@@ -162,7 +162,8 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Delete a model",
-        description: "The model's files are kept, as far as the budget allows, unless files=true.",
+        description:
+          "The model's files are kept within the disk budget for model files, unless files=true.",
         tags,
         params: IdParams,
         querystring: DeleteQuery,

@@ -85,7 +85,7 @@ function describeSource(source: AppSource | undefined): string | null {
   return `${url}${ref === undefined ? "" : `#${ref}`}${path === undefined ? "" : `:${path}`}`;
 }
 
-/** Returns true only if the Ready condition is about the newest generation. */
+/** Returns true if the App is not being deleted, and its condition Ready is True for the newest generation. */
 export function isReady(app: Resource<"App">): boolean {
   if (app.metadata.deletionTimestamp !== null) return false;
   const ready = findCondition(app.status?.conditions ?? [], "Ready");

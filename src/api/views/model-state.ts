@@ -88,7 +88,7 @@ function getStatusMessage(model: Resource<"Model">): string {
   return findCondition(status.conditions, "Ready")?.message ?? "";
 }
 
-/** Describes the progress, which is newer than the message in the status. */
+/** Describes the progress of a download, which is newer than the message of the Ready condition. */
 function describeTransfer({ step, doneBytes }: ModelProgress, size: number | null): string {
   const done =
     size === null ? formatBytes(doneBytes) : `${Math.floor(100 * getFraction(doneBytes, size))} %`;

@@ -59,7 +59,7 @@ export function modelView(
   };
 }
 
-/** Returns the list item of a catalog entry without a Model. */
+/** Returns the item of `GET /api/llm/models` for a catalog entry without a Model. */
 export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelView {
   return {
     ...unknownFields,
@@ -79,7 +79,7 @@ export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelVi
   };
 }
 
-/** Returns the list item of a file in the assistant's own folder. */
+/** Returns the item of `GET /api/llm/models` for a file in the assistant's own folder, which no Model describes. */
 export function assistantModelView(model: AssistantModel): ModelView {
   const status = phaseByAssistantState[model.state];
   return {
@@ -239,7 +239,7 @@ export function modelPlanView(plan: ModelPlanReport): ModelPlanView {
   };
 }
 
-/** Returns true only if the Ready condition is about the newest generation. */
+/** Returns true if the Model is not being deleted, and its condition Ready is True for the newest generation. */
 export function isModelReady(model: Resource<"Model">): boolean {
   if (model.metadata.deletionTimestamp !== null) return false;
   const ready = findCondition(model.status?.conditions ?? [], "Ready");

@@ -45,7 +45,10 @@ export function secretView(secret: Resource<"Secret">): SecretView {
   };
 }
 
-/** Hides the default of a secret parameter, because the catalog is public. A parameter with a default is not required. */
+/**
+ * Removes the default of a secret parameter, because every reader of the catalog sees it. The parameter stays optional,
+ * because its hidden default still applies.
+ */
 function withoutSecretDefault(parameter: TemplateParameter): TemplateParameter {
   if (parameter.secret !== true || parameter.default === undefined) return parameter;
   const { default: _, ...shown } = parameter;

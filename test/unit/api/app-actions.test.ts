@@ -433,7 +433,7 @@ describe("a rollback through the API", () => {
     });
     const unknown = await post("web/rollback", { revision: number });
     expect(unknown.statusCode).toBe(409);
-    expect(readErrorBody(unknown)).toContain("does not know the source of its image");
+    expect(readErrorBody(unknown)).toContain("does not know the source of the revision's image");
   });
 
   it("can choose from a list of revisions, which begins with the newest and marks the one that was attempted last", async () => {
