@@ -1,8 +1,8 @@
 import type { Tier } from "./port.ts";
 
 /**
- * Decides if a tool call may run without confirmation. All rules are pure functions in this file, so that the table
- * can be read in one place. A provenance chain lists what led to a call as labels `kind[:detail]`: first those that
+ * Decides if a tool call may run without confirmation. `policyTable` has all decisions; the functions of this file only
+ * compute its row and column. A provenance chain lists what led to a call as labels `kind[:detail]`: first those that
  * the requester claims, then those that the bus observed itself.
  */
 
@@ -25,11 +25,16 @@ export interface PolicyDecision {
    * The value `run` means that the call runs at once. With any other value, the call waits for the user's confirmation.
    */
   readonly disposition: "run" | "confirm-chip" | "confirm-modal";
-  /** Milliseconds that the user must hold the button, to prevent accidental clicks; 0 means that a click is enough. */
+  /**
+   * The milliseconds for which the user must hold the confirm button, to prevent accidental clicks; 0 means that a
+   * click is enough.
+   */
   readonly holdMs: number;
 }
 
-/** Hold time for an irreversible call with an untrusted chain. */
+/**
+ * The time for which the user must hold the confirm button for a destructive call whose provenance chain is untrusted.
+ */
 const HOLD_MS = 1_500;
 
 /**
@@ -65,15 +70,18 @@ export function assessTrust(chain: readonly string[]): Trust {
   return chain.every(isTrustedLabel) ? "trusted" : "untrusted";
 }
 
-/** Compares the kind exactly: `User`, ` user` and `users` are unknown kinds. */
+/**
+ * Returns true if the kind of the provenance label, which is the text before the colon, is trusted. The comparison is
+ * exact: `User`, ` user` and `users` are not trusted.
+ */
 function isTrustedLabel(label: string): boolean {
   const [kind = ""] = label.split(":", 1);
   return trustedProvenance.includes(kind);
 }
 
 /**
- * Returns the chain that the policy applies to: the claimed labels plus what the bus observed. The claimed chain is
- * never shortened. A sandboxed program cannot act as the user, whatever it claims.
+ * Returns the provenance chain that the policy applies to: the labels that the requester claims, and the label of its
+ * sandboxed app. Claimed labels are never removed. A sandboxed program cannot act as the user, whatever it claims.
  */
 export function extendChain(
   claimed: readonly string[] | undefined,
@@ -85,13 +93,16 @@ export function extendChain(
   return chain.includes(observed) ? chain : [...chain, observed];
 }
 
-/** The maximum number of labels in a claimed chain. A chain must be short, because the user reads it. */
+/**
+ * The maximum number of provenance labels that a requester may claim, because the user reads them before a
+ * confirmation.
+ */
 const LABELS_MAX = 32;
 const LABEL_BYTES_MAX = 128;
 
 /**
- * Returns the reason why a claimed chain is refused; undefined if it is accepted. A chain that is too long is
- * refused, not cut, because the missing label could be the untrusted one.
+ * Returns the reason why the provenance chain that a requester claims is refused; undefined if it is accepted. A chain
+ * that is too long is refused and not cut, because a cut could remove an untrusted label.
  */
 export function findChainProblem(claimed: readonly string[] | undefined): string | undefined {
   if (claimed === undefined) return undefined;

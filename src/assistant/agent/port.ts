@@ -21,8 +21,9 @@ export interface AgentService {
   requestCall(request: CallRequest, caller: Caller, signal: AbortSignal): Promise<CallAnswer>;
 
   /**
-   * Returns the calls that wait for confirmation, oldest first, with the specs that `confirmationRequested` reported;
-   * a sandboxed app gets only its own. If the arguments are large, returns only the oldest calls, up to 4 MiB.
+   * Returns the calls that wait for confirmation, oldest first, as the ConfirmationSpecs that the signal
+   * ConfirmationRequested reported. A sandboxed app gets only its own calls. If the arguments are large, returns only
+   * the oldest calls, up to 4 MiB.
    */
   listParked(caller: Caller): readonly ConfirmationSpec[];
 
@@ -210,7 +211,7 @@ export interface ConfirmationSpec {
     readonly actor: string | null;
   };
   readonly expires_at: string;
-  /** Milliseconds that the user must hold the button; 0 means that a click is enough. */
+  /** The milliseconds for which the user must hold the confirm button; 0 means that a click is enough. */
   readonly hold_ms: number;
   /** sha256 of the tool's declaration. The call is refused if the declaration has changed. */
   readonly digest: string;
@@ -225,7 +226,7 @@ export interface DiffRow {
   readonly value: unknown;
 }
 
-/** The JSON document report_json. */
+/** The JSON document `report_json` that the method Undo of `dev.assistant.Agent1` returns. */
 export interface UndoReport {
   readonly v: 1;
   readonly status: "undone" | "failed" | "skipped" | "nothing";

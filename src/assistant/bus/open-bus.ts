@@ -42,7 +42,7 @@ const PRIMARY_OWNER = 1;
 const ALREADY_OWNER = 4;
 
 export interface OpenBusOptions {
-  /** The result of `sessionBusAddress`. */
+  /** The D-Bus address of the session bus, as `sessionBusAddress` returns it. */
   readonly address: string;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -298,7 +298,8 @@ class ServingBus implements OpenBus {
       );
       if (isThere === false) this.#handleDisconnect(connection);
     } catch {
-      // The call fails only if the bus connection ends, and that ends all connections of callers anyway.
+      // NameHasOwner fails only if the bus connection ends. The end of the bus connection already counts as the
+      // disconnection of every caller.
     }
   }
 

@@ -2,8 +2,8 @@ import type { BusValue } from "../../dbus/port.ts";
 import type { Caller } from "../caller.ts";
 
 /**
- * The session bus for the adapters of the modules: objects with methods, properties and signals. The files in
- * `dbus/interfaces/` define the interfaces with their signatures. Before the bus calls a method, it checks the
+ * The session bus as a port for other modules, which serve objects with methods, properties and signals on it. The
+ * files in `dbus/interfaces/` define the interfaces with their signatures. Before the bus calls a method, it checks the
  * arguments against these files and identifies the caller.
  */
 export interface Bus {

@@ -1,6 +1,6 @@
 import { parseInterfaceFile } from "./parse-interface-file.ts";
 
-/** The names of the interfaces that every object has in addition to its own interfaces. */
+/** The name of one of the three D-Bus interfaces that every object has in addition to its own interfaces. */
 export const PROPERTIES = "org.freedesktop.DBus.Properties";
 export const INTROSPECTABLE = "org.freedesktop.DBus.Introspectable";
 export const PEER = "org.freedesktop.DBus.Peer";

@@ -58,26 +58,30 @@ export interface AgentOptions {
 const DRAIN_TIMEOUT_MS = 5_000;
 
 /**
- * The agent bus. A call that may have an effect passes through the following states. The step before an arrow is on
- * the disk before the step after the arrow begins:
+ * The agent bus. A call that may have an effect passes through the following actions in this order. Each action is on
+ * the disk before the next action begins:
  *
- *   ledger: requested
- *     -> journal: parked -> ledger: parked -> listeners are notified     (a call that must be confirmed)
- *   journal: dispatching -> ledger: dispatch -> app -> ledger: result -> journal: ended
+ * 1. The ledger records the entry `requested`.
+ * 2. Only for a call that must be confirmed: the journal stores the state `parked`, the ledger records the entry
+ *    `parked`, and the listeners are notified. The call waits until it is confirmed.
+ * 3. The journal stores the state `dispatching`, and the ledger records the entry `dispatch`.
+ * 4. The app runs the tool.
+ * 5. The ledger records the entry `result`, and the journal stores the state `ended`.
  *
- * If the daemon is killed between two steps, no effect lacks its ledger entry, and no effect happens twice, because
+ * If the daemon is killed between two actions, no effect lacks its ledger entry, and no effect happens twice, because
  * a call in state `dispatching` is never dispatched again. A call that runs at once and cannot be undone has no row
  * in the journal; its entries `requested` and `dispatch` are one commit, and the app is called right after it.
  *
- *   killed after            next daemon finds      next daemon reports
- *   ledger: requested       nothing                nothing: the call never began
- *   journal: parked         parked                 denied/restarted
- *   journal: dispatching    dispatching            failed/interrupted; it is unknown whether the tool ran
- *   ledger: dispatch        dispatching            the same, and in the ledger: indeterminate
- *   ledger: result          dispatching            failed/interrupted; the ledger also has the result
- *   journal: ended          ended                  the result that was reported before
+ * After a kill, the next daemon reports a result that depends on the last action on the disk:
  *
- * If the ledger rejects an entry, the steps after that entry do not happen. Entries about events that have already
+ * - Ledger entry `requested`: the daemon reports nothing, because the call never began.
+ * - Journal state `parked`: the daemon reports `denied` with `restarted`.
+ * - Journal state `dispatching`: the daemon reports `failed` with `interrupted`, because the tool may have run.
+ * - Ledger entry `dispatch`: the daemon also reports `failed` with `interrupted`, and records `indeterminate`.
+ * - Ledger entry `result`: the daemon also reports `failed` with `interrupted`, but the ledger has the result.
+ * - Journal state `ended`: the daemon reports the stored result again.
+ *
+ * If the ledger rejects an entry, the actions after that entry do not happen. Entries about events that have already
  * happened, or about cancelled calls, wait in the journal's outbox until the ledger accepts them.
  */
 export class Agent implements AgentService, AsyncDisposable {
@@ -194,7 +198,7 @@ export class Agent implements AgentService, AsyncDisposable {
     return this.#options.discover(query, signal);
   }
 
-  /** Rejects the request if `signal` is already aborted; an abort after the start has no effect. */
+  /** Rejects if `signal` is already aborted. An abort after this method was called does not stop the tool call. */
   requestCall(request: CallRequest, caller: Caller, signal: AbortSignal): Promise<CallAnswer> {
     return this.#track(async () => {
       signal.throwIfAborted();

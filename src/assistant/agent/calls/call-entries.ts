@@ -166,6 +166,7 @@ function toCallerField(caller: Caller): EntryValue {
 }
 
 function truncateName(text: string): string {
-  // The cut may split a surrogate pair; encoding as UTF-8 replaces the lone half by U+FFFD.
+  // `slice` may split a surrogate pair. The encoding as UTF-8 then replaces the remaining half by U+FFFD, so that the
+  // ledger gets valid text.
   return Buffer.from(text.slice(0, NAME_CHARS_MAX)).toString();
 }

@@ -27,8 +27,8 @@ export class CallIds {
   }
 
   /**
-   * Returns the next unused id. Throws the journal's error if the block is used up and no other block can be
-   * reserved.
+   * Returns the next unused call id. If all reserved ids are used, reserves further ids in the journal, and throws the
+   * journal's error if that fails.
    */
   next(): number {
     if (this.#next === this.#blockEnd) this.#reserve();

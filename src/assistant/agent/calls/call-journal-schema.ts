@@ -1,16 +1,18 @@
 import type { Migration } from "../../../base/sqlite.ts";
 
 /**
- * calls: the calls that were parked and the calls that can be undone. A call that runs at once and cannot be undone
- * is recorded only in the ledger, which saves a flush of this database.
+ * The table `calls` holds the calls that were parked and the calls that can be undone. A call that runs at once and
+ * cannot be undone is recorded only in the ledger, which saves a flush of this database.
  *
- *   parked -> dispatching -> ended      confirmed
- *   parked -> ended                     declined, expired, restarted, or no longer allowed
- *   dispatching -> parked               the ledger rejected the dispatch: the app was not called
- *   dispatching -> ended                run at once, never parked
+ * The column `state` of a call changes as follows:
  *
- * undo_state of an executed call with a compensation: ready -> running -> undone, or back to ready if the
- * compensation failed; ready -> skipped.
+ * - A confirmed call changes from `parked` to `dispatching`, and then to `ended`.
+ * - A call that is declined, expired, no longer allowed, or interrupted by a restart changes from `parked` to `ended`.
+ * - A call whose dispatch the ledger rejected changes from `dispatching` to `parked`; its app was not called.
+ * - A call that runs at once starts as `dispatching` and changes to `ended`.
+ *
+ * The column `undo_state` of an executed call with a compensation begins as `ready`. It changes to `running` and then
+ * to `undone`, or back to `ready` if the compensation failed. If the user skips the call, it changes to `skipped`.
  */
 export const callJournalMigrations: readonly Migration[] = [
   `

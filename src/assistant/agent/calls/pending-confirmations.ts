@@ -274,7 +274,8 @@ export class PendingConfirmations {
     try {
       this.#release(plan.callId);
     } catch {
-      // If the journal cannot record the end of the call either, `recordUndispatched` logs that failure.
+      // The journal could not release the call. `recordUndispatched` also writes to the journal, and logs the failure
+      // of that write.
     }
     return this.#dependencies.completions.recordUndispatched(plan, refusal, endEntries);
   }

@@ -53,7 +53,7 @@ export function deniedRefusal(
   return { status: "denied", code, message, ...more };
 }
 
-/** Builds the members of a call's detail that are known before the call has a result. */
+/** Builds the fields of CallDetail that are known before the call has a result. */
 export function buildDetailBase(call: PlannedCall) {
   return {
     v: 1,

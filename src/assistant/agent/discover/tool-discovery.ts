@@ -116,7 +116,7 @@ export class ToolDiscovery implements AsyncDisposable {
       const [vector] = await raceWithAbort(embedded, limit.signal);
       return vector ? rankByCosine(vector, vectors) : [];
     } catch {
-      // Without vectors the lexical ranking is returned alone. ToolVectors has logged the error.
+      // If the embedding of the query or of the tools fails or takes too long, discovery uses only the lexical ranking.
       return [];
     }
   }

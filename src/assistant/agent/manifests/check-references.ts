@@ -73,8 +73,8 @@ class ReferenceChecker {
     if (typeof reference === "string") {
       size += this.#measureReference(reference, pointerBelow(pointer, "$ref"));
     }
-    // Chained references can double the number of schemas at each step, so the count stops growing just above the
-    // bound.
+    // Chained references can double the number of schemas at each step, so the count is capped just above EXPANDED_MAX,
+    // the largest number that a manifest may have.
     size = Math.min(size, EXPANDED_MAX + 1);
     this.#sizes.set(schema, size);
     return size;

@@ -18,7 +18,7 @@ export interface LinearPattern {
  */
 export function compileLinearPattern(source: string): LinearPattern {
   if (source.length > PATTERN_CHARS_MAX) {
-    throw new Error(`it is longer than ${PATTERN_CHARS_MAX} characters`);
+    throw new Error(`the pattern is longer than ${PATTERN_CHARS_MAX} characters`);
   }
   let compiled: RE2JS;
   try {

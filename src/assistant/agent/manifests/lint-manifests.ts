@@ -92,8 +92,8 @@ const absentFile: ParsedManifest = {
 };
 
 /**
- * Compiles the schemas, as the registry does at the first call of a tool. A schema that passed the checks should
- * compile; each compilation takes a millisecond.
+ * Compiles the input schemas of the tools with Ajv, as the registry does at the first call of a tool. This finds a
+ * schema that passed the earlier checks but would fail at that call.
  */
 function findCompileFaults(tools: ParsedManifest["tools"]): readonly ManifestFault[] {
   const faults = new FaultCollector();

@@ -108,7 +108,7 @@ export class ManifestFolderWatcher implements AsyncDisposable {
     this.#parent = undefined;
     try {
       const watcher = watchEntries(path, { persistent: false }, (_event, name) => {
-        // An event with the parent's own name means that the parent was deleted.
+        // The system reports the deletion of the watched folder itself as an event with the name of that folder.
         if (name === null || name === basename(entry) || name === basename(path)) {
           this.#callbacks.onChange(undefined);
         }

@@ -18,7 +18,10 @@ export interface ManifestFileState {
   /** The file name without its extension. It names the app, whether the manifest is valid or rejected. */
   readonly stem: string;
   readonly parsed: ParsedManifest;
-  /** The manifest in use, which may be the last valid one. */
+  /**
+   * The manifest that the companion uses. While the current text is incomplete or the file is being replaced, it comes
+   * from the last valid text; undefined if no valid text is in use.
+   */
   readonly manifest: AppManifest | undefined;
   /** Digest of the manifest's content; equal contents have equal signatures. */
   readonly signature: string;

@@ -2,7 +2,10 @@
 
 export const MANIFEST_VERSION = 1;
 
-/** Largest size of a manifest, far above any set of tools that a person could choose from. */
+/**
+ * The largest size of a manifest file in bytes. A larger file is rejected; TOOLS_MAX tools with ordinary descriptions
+ * need less.
+ */
 export const MANIFEST_BYTES_MAX = 1024 * 1024;
 export const TOOLS_MAX = 500;
 export const NAME_CHARS_MAX = 100;

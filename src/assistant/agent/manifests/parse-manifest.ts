@@ -30,7 +30,6 @@ import {
 import { readDisplayText } from "./read-display-text.ts";
 import { readTool, type SchemaCheck } from "./read-tool.ts";
 
-/** The result of parsing a manifest file. */
 export interface ParsedManifest {
   /** The manifest; undefined if it has any error, because a manifest is never used in part. */
   readonly manifest: AppManifest | undefined;

@@ -35,8 +35,8 @@ function findTextProblem(
   if (text.length > charsMax) return `is longer than ${charsMax} characters`;
   const plain = isMultiline ? text.replaceAll(/[\t\n\r]/g, "") : text;
   if (/\p{Cc}/u.test(plain)) return "contains a control character";
-  // Matches bidirectional marks, zero-width spaces and joiners, except those that scripts and emoji need, and tag
-  // characters, which can hide text for models inside text for people.
+  // Matches bidirectional marks, zero-width characters and tag characters, because they can hide text for models inside
+  // text for people. Joiners that scripts and emoji need are allowed.
   if (
     /[\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/u.test(
       plain,

@@ -68,7 +68,10 @@ function readTitle(tool: JsonObject, pointer: string, faults: FaultCollector): s
   return readDisplayText(title, pointerBelow(pointer, "title"), rules, faults);
 }
 
-/** Reads the tier; a tool without a tier counts as destructive. */
+/**
+ * Reads the field `tier` of a tool. A tool without a valid tier counts as destructive, so that its calls always need
+ * confirmation.
+ */
 function readTier(tool: JsonObject, pointer: string, faults: FaultCollector): Tier {
   const tier = getOwn(tool, "tier");
   const known = tiers.find((name) => name === tier);

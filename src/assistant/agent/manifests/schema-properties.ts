@@ -8,10 +8,10 @@ import { resolvePointer } from "./json-pointer.ts";
  */
 const VISITS_MAX = 1000;
 
-/** The result of following an expression through a schema. */
+/** The result of looking up a path of fields, such as that of `$result.note.id`, in a JSON Schema. */
 export type FieldLookup =
   | { readonly state: "present"; readonly schema: unknown; readonly isRequired: boolean }
-  /** The schema names no fields at that place, so the field may exist. */
+  /** The schema of the parent declares no properties, so an object may have the field. */
   | { readonly state: "open" }
   | { readonly state: "absent"; readonly field: string; readonly known: readonly string[] };
 

@@ -181,9 +181,9 @@ export class AppConnection {
 }
 
 interface ToolChanges {
-  /** Number of change notifications from the app. */
+  /** The number of notifications that the tools of the app have changed. */
   count: number;
-  /** Value of `count` when the tools were last listed. */
+  /** The value of `count` when the tools were last listed. While `count` is greater, the list is outdated. */
   knownCount?: number;
   isNotified: boolean;
 }

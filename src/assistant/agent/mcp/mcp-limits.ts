@@ -8,8 +8,8 @@ export interface McpLimits {
   /** Time limit of `tools/list` with all its pages. */
   readonly listTimeoutMs: number;
   /**
-   * Time limit for the answer to `server/discover`; an app that does not answer is assumed to speak an older
-   * revision.
+   * Time limit for the answer to `server/discover`. An app that does not answer is assumed to speak a revision before
+   * MCP 2026.
    */
   readonly probeTimeoutMs: number;
   /** Time limit for the answer to `initialize`, and for the subscription to changes. */
@@ -42,7 +42,8 @@ const MIB = 1024 * 1024;
 
 export const defaultMcpLimits: McpLimits = {
   frameBytesMax: 4 * MIB,
-  // The output buffer holds a few of the largest calls, because the arguments of a call are far smaller than a result.
+  // 8 MiB hold several of the largest calls that the companion accepts, so only an app that does not read exceeds
+  // `outgoingBytesMax`.
   outgoingBytesMax: 8 * MIB,
   callTimeoutMs: 60_000,
   listTimeoutMs: 10_000,

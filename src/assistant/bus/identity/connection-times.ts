@@ -5,7 +5,10 @@ import type { ProcessFiles } from "./process-files.ts";
 const TICK_MS = 10;
 /** Tolerance in comparisons of two times, each of which is rounded down to a tick. */
 const SLACK_MS = 50;
-/** If the clocks differ by more than this, the start times of processes use another clock than os.uptime(). */
+/**
+ * The start times in /proc are trusted only if the start time of this process is at most this much later than
+ * os.uptime() and process.uptime() imply. Otherwise /proc uses another clock.
+ */
 const AGREEMENT_MS = 2_000;
 
 /**

@@ -43,8 +43,8 @@ export class BusServiceStarter implements AppStarter {
     const bus = this.#options.bus();
     if (!bus || appId.length > BUS_NAME_LENGTH_MAX || !busNamePattern.test(appId)) return "unknown";
     try {
-      // The caller aborts this loop when the app's socket appears. An app that owns the name but has no socket may be
-      // exiting.
+      // An app that owns the name but has no socket may be exiting, so the start is requested again until the bus
+      // starts a new process. The caller aborts the loop when the socket appears.
       while ((await this.#requestStart(bus, appId, signal)) === ALREADY_RUNNING) {
         await delay(this.#options.clock, ALREADY_RUNNING_RETRY_MS, signal);
       }

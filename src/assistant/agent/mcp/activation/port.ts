@@ -8,7 +8,7 @@ export interface Activator {
   activate(appId: string, signal: AbortSignal): Promise<void>;
 }
 
-/** A mechanism that starts apps. */
+/** One of the ways to start an app: as a D-Bus service, as a systemd unit, or with a command. */
 export interface AppStarter {
   /**
    * Starts the app like `Activator.activate`, but resolves to `unknown`, without any effect, if this mechanism does not

@@ -176,7 +176,7 @@ describe("an input schema is rejected", () => {
     [
       "a huge pattern",
       withProperty({ pattern: "a".repeat(1001) }),
-      "it is longer than 1000 characters",
+      "the pattern is longer than 1000 characters",
     ],
     [
       "too many repetitions",
