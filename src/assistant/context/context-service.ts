@@ -78,8 +78,8 @@ const defaultTiming: IndexTiming = {
 export class IndexedContextService implements ContextService, AsyncDisposable {
   readonly memory: Memory;
   /**
-   * The current embedder, which is also used for other rankings of texts. Its methods reject with `no_model` while
-   * there is no embedder.
+   * Embeds texts with the current embedding model, for searches here and for the discovery of tools. Its methods reject
+   * with `no_model` while no embedding model is available.
    */
   readonly embedder: ContextEmbedder;
   readonly #options: ContextServiceOptions;

@@ -93,7 +93,7 @@ export interface Memory {
 
 /** Turns texts into unit vectors. */
 export interface ContextEmbedder {
-  /** Vectors of embedders with different ids cannot be compared. */
+  /** Identifies the embedding model. Only vectors of embedders with equal ids can be compared. */
   readonly id: string;
   readonly dimensions: number;
   /** Embeds texts. Rejects while the model is not available; searches are lexical then. */

@@ -40,9 +40,12 @@ export interface CompanionReady {
   readonly url: string;
   readonly instance: "user";
   readonly data_dir: string;
-  /** The name of the inference engine, or `upstream` if the system instance runs the models. */
+  /**
+   * The name of the inference engine, or `upstream` if the system instance (`berth assistant --system`) runs the
+   * models.
+   */
   readonly engine: string;
-  /** The URL of the system instance that runs the models. It is null if this daemon runs the models itself. */
+  /** The URL of the system instance that runs the models. It is null if the companion runs the models itself. */
   readonly upstream: string | null;
   /** The well-known names that the companion owns on the session bus. */
   readonly bus_names: readonly string[];

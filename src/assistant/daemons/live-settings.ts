@@ -20,8 +20,8 @@ export class LiveSettings {
   readonly #options: LiveSettingsOptions;
   #settings: CompanionFile;
   /**
-   * The stamp of the file when it was last read. The initial value equals no stamp, so the first use reads the file
-   * again: it may have changed since the daemon read it.
+   * The inode, size and times of the settings file when it was last read. The initial value matches no file, so the
+   * first use reads the file again: it may have changed since the daemon started.
    */
   #lastStamp = "";
 

@@ -6,8 +6,8 @@ import type { InferenceService } from "../inference/service-port.ts";
 /** The time limit of the request that tests the model. It is long enough for a model that must be loaded first. */
 const PROBE_MS_MAX = 60_000;
 /**
- * The time between two attempts to find the model. The system instance may start later than the companion, or lack the
- * model for a while.
+ * The time between two attempts to reach the embedding model. The system instance (`berth assistant --system`), which
+ * runs the model, may start later than the companion or lack the model for a while.
  */
 const RETRY_MS = 30_000;
 

@@ -26,7 +26,7 @@ export interface EmbeddingIndexDependencies {
    * kept, and no new vectors are requested.
    */
   readonly embedder: VectorSpaceState | "awaited" | undefined;
-  /** Sends texts to the embedder. The receiver passes the embedder's vectors to `storeVectors`. */
+  /** Sends texts to the embedder. The vectors come back later through a call of `storeVectors`. */
   readonly requestEmbeddings: (texts: readonly string[]) => void;
   readonly onChange: () => void;
   readonly onError: (error: unknown) => void;
@@ -58,15 +58,15 @@ export class EmbeddingIndex {
     vector: Float32Array | undefined,
   ): { vector: Float32Array; index: VectorIndex } | undefined {
     const active = this.#active;
-    // There is no vector while few passages have one: a ranking by similarity would mostly reflect which passages have
-    // a vector.
+    // If fewer than half of the passages have a vector, a ranking by similarity would mostly reflect which passages
+    // have one, so the search stays lexical.
     if (!active || active.space.index.size * 2 < this.#passages) return undefined;
     if (vector?.length !== active.dimensions) return undefined;
     return { vector, index: active.space.index };
   }
 
   /**
-   * Removes the vectors of deleted passages and looks for passages without a vector again. Call this after the
+   * Removes the vectors of deleted passages, and restarts the search for passages without a vector. Call this after the
    * transaction that changed the passages.
    */
   onChunksChanged({ added, removed }: ChunkChange): void {
@@ -90,10 +90,11 @@ export class EmbeddingIndex {
     });
   }
 
-  /** Sets the embedder, which was `awaited` so far, and loads its vectors. */
+  /** Sets the embedder of an index that was created with `awaited`, and loads the stored vectors of that embedder. */
   setEmbedder(embedder: VectorSpaceState): void {
     this.#embedder = embedder;
-    // A queued load needs no restart, because it reads the new embedder when it begins.
+    // If the task that loads stored vectors is queued already, it is not queued again: it reads `#embedder` when it
+    // begins.
     if (!this.#isLoading) this.start();
   }
 

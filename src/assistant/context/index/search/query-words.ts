@@ -5,7 +5,10 @@ import { isUnspaced, normalizeWord, splitUnspaced, splitWords } from "../../../.
  * index.
  */
 const WORDS_MAX = 48;
-/** Words longer than this are ignored: they do not occur in texts, but FTS5 would look them up. */
+/**
+ * The maximum length of a query word. Longer words are ignored, because FTS5 would look them up, but texts practically
+ * never contain them.
+ */
 const WORD_CHARACTERS_MAX = 200;
 
 export interface QueryWord {

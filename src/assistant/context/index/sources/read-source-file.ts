@@ -17,7 +17,7 @@ export type FileReadResult =
       readonly bytes: Buffer;
       readonly sha256: Buffer;
     }
-  /** The file exists but is not indexed. */
+  /** The file is larger than INDEXED_FILE_BYTES_MAX, so its content is not indexed. */
   | { readonly type: "refused"; readonly stamp: FileStat }
   | { readonly type: "gone" }
   /** The system refuses to read the file. */

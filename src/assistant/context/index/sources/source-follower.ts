@@ -31,7 +31,10 @@ export interface SourceFollowerDependencies {
   readonly timing: IndexTiming;
   readonly apply: (change: IndexChange) => void;
   readonly flush: () => void;
-  /** Called when the state has changed. If a scan failed, `error` is its error. */
+  /**
+   * Called when the state of the source has changed, for example from `indexing` to `ready`. If a scan failed, `error`
+   * is its error.
+   */
   readonly onChange: (error?: unknown) => void;
 }
 

@@ -17,7 +17,7 @@ const MTIME_TRUST_MS = 2_000;
 export interface SourceFolder {
   /** The id of the source's row in the index. */
   readonly id: number;
-  /** The real path of the source's folder. */
+  /** The path of the indexed folder, without symbolic links. */
   readonly root: string;
 }
 

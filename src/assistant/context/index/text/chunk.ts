@@ -24,7 +24,8 @@ export function splitIntoChunks(document: DocumentText, size = CHUNK_CHARACTERS)
     const title = buildChunkTitle(document.title, heading);
     const found = packPassages(text, size);
     for (const piece of found) chunks.push({ title, text: piece });
-    // A heading without text is a passage too, unless the titles of subsections repeat it.
+    // A heading without text becomes a passage of its own, unless a subsection follows, whose chunk title contains the
+    // heading.
     const next = sections[at + 1]?.heading.startsWith(`${heading}${HEADING_SEPARATOR}`) === true;
     const own = heading.split(HEADING_SEPARATOR).at(-1) ?? "";
     if (found.length === 0 && own !== "" && !next)
