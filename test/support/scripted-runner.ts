@@ -296,7 +296,7 @@ export class ScriptedRunner implements Runner {
 
   #sequence(number: number): Token[] {
     const held = this.#sequenceTokens[number];
-    if (!held) throw new RangeError(`there is no sequence ${number}`);
+    if (!held) throw new RangeError(`there is no KV-cache sequence ${number}`);
     return held;
   }
 }

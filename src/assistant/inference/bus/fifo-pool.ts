@@ -59,7 +59,8 @@ export class FifoPool implements AsyncDisposable {
       const name = this.#names.pop();
       if (this.#names.length < BATCH / 2) {
         const refill = this.#ensureRefill();
-        // The caller already has a FIFO. If the batch fails, the next caller without a FIFO gets the error.
+        // The caller already has the name of a FIFO, so a failure of mkfifo is ignored here. The next caller for which
+        // no FIFO is left starts mkfifo again and gets the error of that run.
         if (name !== undefined) refill.catch(() => {});
         else await refill;
       }

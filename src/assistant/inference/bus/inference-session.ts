@@ -22,7 +22,7 @@ export interface InferenceSessionOptions {
   readonly background: (task: () => Promise<void>) => void;
   /** Called when a message has ended and EOF was sent. */
   readonly onFinished: (finished: FinishedSignal) => void;
-  /** Called with an unexpected error that ended a message. */
+  /** Called with an unexpected error that ended an answer. */
   readonly onUnexpectedError: (error: unknown) => void;
 }
 
@@ -129,7 +129,8 @@ export class InferenceSession {
     } catch (error) {
       if (error instanceof ReaderGoneError) this.#finishMessage(run, cancelledSignal(READER_GONE));
       else {
-        // After an abort, the method that aborted the message has also finished it, so the error is expected.
+        // A method that aborts the answer also calls `#finishMessage` and thereby resets `#run`. The error of such an
+        // abort is not reported.
         if (this.#run === run && !(error instanceof AssistantError))
           this.#options.onUnexpectedError(error);
         this.#finishMessage(run, failedSignal(error));
@@ -164,7 +165,8 @@ export class InferenceSession {
     const run = this.#run;
     if (!run) return;
     run.controller.abort(new AssistantError("cancelled", `the generation was ended: ${why}`));
-    // If the message has not begun, Generate has not been answered, and its caller receives the error as the reply.
+    // While `run.message` is undefined, Generate has not been answered. Its caller then receives the error as the
+    // reply, and no signal Finished.
     if (run.message) this.#finishMessage(run, cancelledSignal(why));
     else {
       this.#run = undefined;

@@ -51,8 +51,8 @@ export class SessionPipe {
     try {
       const handle = open(path, O_PATH);
       const self = `/proc/self/fd/${handle}`;
-      // Opening both ends at once never blocks. While this descriptor is open, opening a blocking read end does not
-      // block either.
+      // Opening a FIFO for reading and writing never blocks. While `both` is open, the FIFO has a writer, so opening
+      // the blocking `readEnd` does not block.
       const both = open(self, O_RDWR | O_NONBLOCK);
       const readEnd = open(self, O_RDONLY);
       const early = openWriter(handle);
@@ -166,7 +166,7 @@ function discardUnread(handle: number): void {
       bytes += read;
     }
   } catch (error) {
-    // EAGAIN means that all unread data has been discarded.
+    // EAGAIN means that the non-blocking pipe is empty: all unread data has been read and discarded.
     if (getErrorCode(error) !== "EAGAIN") throw error;
   } finally {
     closeSync(reader);

@@ -25,7 +25,10 @@ export interface ControlModelView {
   readonly state: ResidencyState["state"];
   readonly pinned: boolean;
   readonly memory_bytes: number | null;
-  /** The registered context and number of KV-cache sequences; null for values that the daemon and the engine choose. */
+  /**
+   * The context size and the number of KV-cache sequences that the registration of the model requests; null for values
+   * that the registration leaves to the daemon and the engine.
+   */
   readonly wanted: { readonly context_tokens: number | null; readonly sequences: number | null };
   readonly context_tokens: number | null;
   readonly sequences: number | null;

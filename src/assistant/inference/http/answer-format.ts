@@ -25,20 +25,23 @@ export interface ChunkFormat {
 /** Collects the events of an answer that is sent as one document. */
 export interface AnswerBuilder {
   add(event: ChoiceEvent): void;
-  /** Returns the document. `usage` is the result of `formatUsage`. */
+  /** Returns the JSON document of the whole answer. `usage` is the result of `formatUsage`. */
   answer(head: AnswerHead, usage: unknown): unknown;
 }
 
 /**
- * Returns the start of a chunk's server-sent event, up to the list `choices`. All chunks of an answer start with the
- * same text.
+ * Returns the start of a chunk's server-sent event, up to the opening bracket of `choices`. All chunks of an answer
+ * start with the same text.
  */
 export function chunkHead(head: AnswerHead, object: string): string {
   const { id, created, model } = head;
   return `data: ${JSON.stringify({ id, object, created, model }).slice(0, -1)},"choices":[`;
 }
 
-/** Returns the end of a chunk. With `include_usage`, all chunks but the last have `usage: null`. */
+/**
+ * Returns the text that closes the list `choices` and the server-sent event of a chunk. With `include_usage`, all
+ * chunks but the last have `usage: null`.
+ */
 export function chunkTail(includeUsage: boolean): string {
   return includeUsage ? '],"usage":null}\n\n' : "]}\n\n";
 }

@@ -98,8 +98,8 @@ export function findInterface(address: string, routes: string): string | undefin
 }
 
 /**
- * Parses a 32-bit word of the routing table. It is little-endian, like all machines that current builds of Node
- * support. Returns undefined for the header line.
+ * Parses a 32-bit number of /proc/net/route as little-endian, so a big-endian machine finds no route. Returns undefined
+ * for the header line.
  */
 function fromHex(word: string): number | undefined {
   return /^[0-9A-F]{8}$/i.test(word) ? Buffer.from(word, "hex").readUInt32LE() : undefined;
@@ -113,7 +113,9 @@ function parseSubnet(subnet: string): Subnet {
   const [, address = "", prefix = ""] = /^([0-9a-f.:]+)\/(\d{1,3})$/i.exec(subnet) ?? [];
   const isSubnet = (isIPv4(address) && Number(prefix) <= 32) || isIPv6(address);
   if (!isSubnet || Number(prefix) > 128)
-    throw invalidListenerError(`${subnet} is not a network, such as 172.18.0.0/16`);
+    throw invalidListenerError(
+      `${subnet} is not a network in CIDR notation, for example 172.18.0.0/16`,
+    );
   return { address, prefix: Number(prefix) };
 }
 

@@ -138,7 +138,10 @@ export class ContainerListeners implements AsyncDisposable {
     if (failures[0]) throw failures[0];
   }
 
-  /** Returns the endpoint's own address in the form of a listener's key. */
+  /**
+   * Returns the address and the port of the HTTP endpoint itself as `address:port`, the form of the keys of `#open`;
+   * undefined if the endpoint does not listen on loopback.
+   */
   #ownKey(): string | undefined {
     const bound = this.#http?.address();
     return typeof bound === "object" && bound !== null && isLoopback(bound.address)

@@ -4,7 +4,10 @@ import { dataClasses, type Egress } from "../../data-class.ts";
 /** The data classes that a client may declare in addition to `prompt`, which every request contains. */
 const scopes = dataClasses.filter((scope) => scope !== "prompt");
 
-/** The parameter `svc_scopes`, which every route with texts accepts. */
+/**
+ * The request parameter `svc_scopes` of chat, completion and embedding requests: the classes of the data in the
+ * request, which decide if a provider may receive it.
+ */
 export const egressField = Type.Optional(Type.Array(Type.Enum(scopes), { maxItems: 16 }));
 
 /**

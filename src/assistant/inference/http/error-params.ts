@@ -19,7 +19,10 @@ export interface ClientParamNames {
   readonly schema?: string;
 }
 
-/** Returns the service's error with the client's name of the parameter in `param`. */
+/**
+ * Returns the error with `param` replaced by the name of the parameter in the client's API, such as `messages` for
+ * `prompt`. Other errors are returned unchanged.
+ */
 export function renameErrorParam(error: unknown, client: ClientParamNames): unknown {
   if (!(error instanceof AssistantError) || error.param === undefined) return error;
   const wire = snakeCase(toWireName(error.param, client));

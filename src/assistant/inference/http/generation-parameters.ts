@@ -46,7 +46,6 @@ export const generationFields = {
 const Generation = Type.Object(generationFields);
 type Generation = Static<typeof Generation>;
 
-/** The options of a streamed answer. */
 export interface StreamOptions {
   readonly isStream: boolean;
   readonly includeUsage: boolean;

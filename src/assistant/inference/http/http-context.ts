@@ -24,9 +24,9 @@ export interface InferenceHttpLimits extends SseLimits {
 }
 
 /**
- * The default limits. A reader receives data at least every 15 s: acceptance takes at most 5 s, the start of the stream
- * 5 s more, and after that a gap lasts at most two heartbeats. A request body of 4 MiB arrives within the limit of a
- * minute if the client sends 70 kB/s, which is slow on one machine.
+ * The default limits. A reader receives data at least every 15 s: the request is accepted or refused within 5 s, the
+ * stream starts within 5 s more, and then a gap lasts at most two heartbeats. A body of 4 MiB arrives in time if the
+ * client sends 70 kB/s, which every program on this machine exceeds.
  */
 export const defaultHttpLimits: InferenceHttpLimits = {
   bodyBytesMax: 4 * 2 ** 20,
@@ -74,17 +74,20 @@ export function attachExchange(request: FastifyRequest, exchange: HttpExchange):
 }
 
 /**
- * Returns the exchange of a request. Returns undefined if the request failed before the first hook, for example because
- * its path cannot be decoded.
+ * Returns the HttpExchange of a request. Returns undefined if the request failed before the first hook, for example
+ * because its path cannot be decoded.
  */
 export function findExchange(request: FastifyRequest): HttpExchange | undefined {
   return exchanges.get(request);
 }
 
-/** Returns the exchange of a request that has reached its route. */
+/**
+ * Returns the HttpExchange of a request that has reached its route. Throws if `attachExchange` was not called for the
+ * request.
+ */
 export function getExchange(request: FastifyRequest): HttpExchange {
   const exchange = exchanges.get(request);
-  if (!exchange) throw new Error("a request reached its route without an exchange");
+  if (!exchange) throw new Error("a request reached its route without a call of attachExchange");
   return exchange;
 }
 

@@ -114,8 +114,8 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
   });
 
   /**
-   * Responds to OPTIONS requests and returns true if it did. Throws AssistantError if the path exists, but not with
-   * this method.
+   * Handles a request that matches no route. Answers an OPTIONS request for a known path and returns true; returns
+   * false for an unknown path. Throws AssistantError `method_not_allowed` for a known path with another method.
    */
   const answersWithoutRoute = (request: FastifyRequest, reply: FastifyReply): boolean => {
     const methods = paths.getMethods(request.url);

@@ -1,7 +1,7 @@
 import { isRemoteModel, type ModelRoutes } from "../routing/port.ts";
 import type { PassthroughParameters, UnknownParameters } from "./unknown-parameters.ts";
 
-/** The request for the service, and the names of the ignored parameters. */
+/** A request for the InferenceService, and the names of the parameters that are ignored. */
 export interface PassthroughRequest<Request> {
   readonly request: Request & { readonly passthrough?: PassthroughParameters };
   readonly unknown: readonly string[];

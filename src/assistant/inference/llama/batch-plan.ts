@@ -10,7 +10,10 @@ export class BatchPlan {
   #costs: BatchCosts = [];
   readonly #plans = new Map<number, readonly number[]>();
 
-  /** Sets the measured costs. Without costs every decoding step is one batch. */
+  /**
+   * Sets the measured duration of a batch for each width. Until the durations are known, every decoding step is one
+   * batch.
+   */
   adopt(costs: BatchCosts): void {
     this.#costs = costs;
     this.#plans.clear();
@@ -29,8 +32,8 @@ export class BatchPlan {
     const best: { ms: number; widths: readonly number[] }[] = [{ ms: 0, widths: [] }];
     for (let count = 1; count <= streams; count++) {
       let cheapest = { ms: Number.POSITIVE_INFINITY, widths: [count] as readonly number[] };
-      // The widths are tried from the widest down, so that the split with fewer batches is chosen among splits of equal
-      // cost.
+      // Wide batches are tried before narrow ones, so that of two splits with equal cost the one with fewer batches is
+      // chosen.
       for (let width = count; width >= 1; width--) {
         const rest = best[count - width];
         if (!rest) continue;

@@ -58,7 +58,7 @@ export class EmbeddingPool implements AsyncDisposable {
     return { vectors, tokens: entries.map(({ length }) => length) };
   }
 
-  /** Measures how long one text takes, in milliseconds. */
+  /** Measures how many milliseconds the embedding of one short text takes with the current number of threads. */
   async measure(): Promise<number> {
     const { model } = this.#options;
     const tokens = model.tokenize("measure ".repeat(32), false).slice(0, this.#shortTokens - 2);

@@ -212,7 +212,7 @@ export class LlamaRunner implements Runner {
       );
     }
     const sequence = this.#generation.sequences[number];
-    if (!sequence) throw new RangeError(`there is no sequence ${number}`);
+    if (!sequence) throw new RangeError(`there is no KV-cache sequence ${number}`);
     return sequence;
   }
 }

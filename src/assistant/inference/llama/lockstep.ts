@@ -55,7 +55,7 @@ export class Lockstep {
     const [width = items.length, ...others] = this.#widths;
     this.#widths = others;
     const batch = items.slice(0, Math.max(1, width));
-    // The other tokens of the decoding step are offered again when the current batch is done.
+    // node-llama-cpp offers the other tokens of the decoding step again when it has decoded the current batch.
     this.#expected = Math.min(this.#expected, items.length - batch.length);
     this.#count++;
     this.#last = batch.length;

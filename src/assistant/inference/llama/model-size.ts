@@ -49,7 +49,7 @@ export function chooseSize(
   throw tooLargeError(facts, requested, embeddingsAtOnce);
 }
 
-/** Returns the contexts to try, from the preferred one down to the smallest useful one. */
+/** Returns the context sizes to try, in tokens, from the preferred size down to the smallest useful size. */
 function listContextChoices(facts: ModelFacts, requested: SizeRequest): readonly number[] {
   if (requested.contextTokens !== undefined) return [requested.contextTokens];
   const largest = Math.min(facts.trainedContextTokens, CONTEXT_DEFAULT_MAX);

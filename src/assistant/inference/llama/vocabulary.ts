@@ -24,8 +24,8 @@ export class Vocabulary {
     const types = model.fileInfo.metadata.tokenizer?.ggml?.token_type ?? [];
     const control = new Map<string, Token>();
     for (const [token, word] of this.#words.entries()) {
-      // Ordinary tokens are skipped, except those that begin with these characters, because llama.cpp treats some of
-      // them as control tokens.
+      // Each call of `#getAttributes` calls native code, so ordinary tokens are skipped. Exceptions are tokens that
+      // begin with <, [, | or ｜, because llama.cpp treats some of these as control tokens.
       if (Number(types[token]) === ORDINARY_TOKEN_TYPE && !/^[<[|｜]/.test(word)) continue;
       const { control: isControl, unknown: isUnknown } = this.#getAttributes(token);
       if ((isControl || isUnknown) && word !== "") control.set(word, token);

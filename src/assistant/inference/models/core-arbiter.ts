@@ -17,7 +17,7 @@ const AGEING_MS = 2_000;
 interface Waiter {
   readonly client: CoreClient;
   readonly priority: RequestPriority;
-  /** The time when the wait began, by the clock. */
+  /** The time at which the wait began, in milliseconds since the Unix epoch. */
   readonly since: number;
   grant(): void;
 }

@@ -1,8 +1,13 @@
 /** The memory that a model needs, in bytes. */
 export interface MemoryNeed {
-  /** The memory that the model needs with the context and the number of KV-cache sequences that the engine prefers. */
+  /**
+   * The memory that the model needs with the context size and the number of KV-cache sequences that the engine prefers.
+   */
   readonly wanted: number;
-  /** The memory with the smallest useful context and one KV-cache sequence. */
+  /**
+   * The memory that the model needs with the smallest context size that is useful for requests, and with one KV-cache
+   * sequence.
+   */
   readonly least: number;
 }
 
@@ -15,7 +20,7 @@ export interface Occupant {
   readonly isIdle: boolean;
   /** True while the model is being unloaded. */
   readonly isUnloading: boolean;
-  /** The time of the last use by the clock, in milliseconds. */
+  /** The time at which a request last used the model, in milliseconds since the Unix epoch. */
   readonly lastUsed: number;
 }
 

@@ -26,8 +26,8 @@ export interface KnownModel {
   /** The model's own memory limit, in addition to the common one; undefined if there is none. */
   readonly memoryBytesMax: number | undefined;
   /**
-   * The registered context and number of KV-cache sequences. `contextTokens` and `sequences` instead contain the
-   * daemon's setting if a value was not registered.
+   * The values that the registration of the model contains, without defaults. `KnownModel.contextTokens` and
+   * `KnownModel.sequences` also contain the settings of the daemon.
    */
   readonly wanted: {
     readonly contextTokens: number | undefined;

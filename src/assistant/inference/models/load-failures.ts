@@ -70,7 +70,8 @@ export function toLoadError(error: unknown, id: string): AssistantError {
  */
 export function withRetryAfter(error: AssistantError, waitMs: number): AssistantError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-  // The messages of all other errors already contain a hint.
+  // Only the message of `engine_failed` needs the hint, because the messages of the other errors of a failed load
+  // already say what to do.
   const hint = error.code === "engine_failed" ? `; try again in ${seconds} s` : "";
   return new AssistantError(error.code, `${error.message}${hint}`, {
     param: error.param,

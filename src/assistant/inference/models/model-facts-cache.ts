@@ -14,7 +14,10 @@ export class ModelFactsCache {
     this.#engine = options.engine;
   }
 
-  /** Returns the facts of a model's file. Rejects as `InferenceEngine.inspect` does; a failure is not cached. */
+  /**
+   * Returns the ModelFacts of a model file, such as its architecture and memory need. Rejects as
+   * `InferenceEngine.inspect` does; a failure is not cached.
+   */
   async get(known: KnownModel): Promise<ModelFacts> {
     const key = JSON.stringify([known.id, known.path, known.modifiedMs]);
     const cached = this.#facts.get(key);

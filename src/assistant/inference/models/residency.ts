@@ -185,8 +185,8 @@ export class Residency implements AsyncDisposable {
   }
 
   /**
-   * Returns the facts of the loaded model, even if its file has changed since the load. If the model is not loaded,
-   * returns the facts of the file.
+   * Returns the ModelFacts of the loaded model, such as its architecture, even if its file has changed since the load.
+   * If the model is not loaded, reads them from the file.
    */
   async facts(known: KnownModel): Promise<ModelFacts> {
     return this.#resident.get(known.id)?.model?.facts ?? (await this.#options.facts.get(known));
@@ -270,7 +270,10 @@ export class Residency implements AsyncDisposable {
     }
   }
 
-  /** Unloads a model that works, so its earlier failures no longer count. */
+  /**
+   * Unloads a model that was loaded successfully. Its earlier failures are forgotten, so that the next load need not
+   * wait for their back-off.
+   */
   #evict(resident: Resident): Promise<void> {
     this.#failures.forget(resident.known.id);
     return this.#unload(resident, 0);

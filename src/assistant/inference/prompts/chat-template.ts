@@ -75,8 +75,9 @@ export class ChatTemplate {
     try {
       strict = this.#render(prompt, new TextMasker(this.#guard, "letters", used));
     } catch (error) {
-      // A template that compares the client's text with fixed words may refuse the masked text. In that case the
-      // rendering in `pieces` is used, if the template itself contains all the control tokens.
+      // In the masked rendering, private-use characters replace letters of the client's text, and a template that
+      // compares this text with fixed values may refuse it. Then the rendering `pieces` is returned, if the template
+      // itself contains all control tokens in it.
       const { bosToken, eosToken } = this.#options.vocabulary;
       const knownText = this.#options.source + bosToken + eosToken;
       if (names.every((name) => knownText.includes(name))) return pieces;

@@ -22,13 +22,15 @@ export class ControlTokenGuard {
     this.template = options.template;
     this.letters = new Set(names.flatMap((name) => Array.from(name)));
     this.#names = new NameTrie(names);
-    // The names are reversed, so that their suffixes can be found as prefixes.
+    // The names of the control tokens are reversed, so that the trie can find their suffixes as prefixes.
     this.#reversedNames = new NameTrie(names.map(reverseText));
     this.#joined = names.join("\0");
     this.#longest = names.reduce((longest, { length }) => Math.max(longest, length), 0);
   }
 
-  /** Returns the names in the pieces that would be tokenised as control tokens, in order. */
+  /**
+   * Returns the names of control tokens in those prompt pieces in which the tokenizer accepts control tokens, in order.
+   */
   findControlTokens(pieces: readonly PromptPiece[]): readonly string[] {
     const found: string[] = [];
     for (const { text, allowsControlTokens } of pieces) {
@@ -68,7 +70,10 @@ export class ControlTokenGuard {
     return spans;
   }
 
-  /** Returns true if the text could complete the name of a control token whose beginning is the template's text. */
+  /**
+   * Returns true if the client's `text` could be the middle or the end of a control token's name that text of the
+   * template begins.
+   */
   canCompleteControlToken(text: string): boolean {
     const trimmed = text.trim();
     if (trimmed === "") return false;
@@ -150,8 +155,8 @@ export class TextMasker {
   }
 
   /**
-   * Masks the wanted characters, except white space, which templates trim, and characters that JSON escapes, which
-   * templates quote.
+   * Masks the characters that `wanted` selects. White space and characters that JSON escapes are never masked, because
+   * templates trim white space and serialise texts as JSON.
    */
   #maskIf(text: string, wanted: (character: string) => boolean): string {
     return text.replaceAll(/[^\s"\\\p{Cc}]/gu, (character) =>
@@ -216,7 +221,7 @@ function fromJsonEscape(escape: string): string {
   return String.fromCharCode(Number.parseInt(escape.slice(2), 16));
 }
 
-/** Reverses a text by UTF-16 code units, as the search for names in texts also does. */
+/** Reverses a text by UTF-16 code units, because NameTrie also compares code units. */
 function reverseText(text: string): string {
   return text.split("").toReversed().join("");
 }

@@ -42,7 +42,8 @@ function renderProbe(
     );
   } catch (error) {
     if (error instanceof TimeLimitError) throw error;
-    // The error is reported when the real messages are rendered, so this probe ignores it.
+    // The template refused the example message. If the template is faulty, the rendering of the request's messages
+    // reports the error.
     return "";
   }
 }

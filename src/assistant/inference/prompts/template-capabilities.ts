@@ -1,6 +1,6 @@
 import { TimeLimitError } from "../../../base/run-with-time-limit.ts";
 
-/** The capabilities of a chat template, found by rendering probes. */
+/** The capabilities of a chat template, found by rendering example conversations (probes). */
 export interface TemplateCapabilities {
   /** True if the template renders a plain question; otherwise the template cannot be used. */
   readonly rendersQuestion: boolean;
@@ -96,7 +96,7 @@ const probeTool = {
   },
 };
 
-/** Renders a probe; returns undefined if the template fails. */
+/** Renders an example conversation with the template; returns undefined if the template fails. */
 function tryRender(
   render: Render,
   variables: Readonly<Record<string, unknown>>,
@@ -104,7 +104,8 @@ function tryRender(
   try {
     return render({ bos_token: "", eos_token: "", add_generation_prompt: true, ...variables });
   } catch (error) {
-    // If one probe exceeds the limit, no other probe is rendered, because it would probably exceed the limit too.
+    // If the rendering of one example exceeds the time limit, no other example is rendered, because it would probably
+    // exceed the limit too.
     if (error instanceof TimeLimitError) throw error;
     return undefined;
   }

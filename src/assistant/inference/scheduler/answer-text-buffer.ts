@@ -37,7 +37,8 @@ export class AnswerTextBuffer {
   #emit(text: string, stopped: boolean): EmittedText {
     this.#emittedLength += text.length;
     if (this.#heldTokens.length === 0) return { text, logprobs: undefined, stopped };
-    // A token that the stop text cuts in two is emitted with its first half.
+    // If a stop text begins inside the text of a token, the part of the token before the stop text is emitted, together
+    // with the logprob of the token.
     const isEmitted = (token: HeldToken) =>
       token.to <= this.#emittedLength || (stopped && token.from < this.#emittedLength);
     const logprobs = this.#heldTokens.filter(isEmitted).map((token) => token.logprob);
@@ -47,7 +48,7 @@ export class AnswerTextBuffer {
 }
 
 interface HeldToken {
-  /** Offsets of the token's text in the answer. */
+  /** The offset in the answer at which the token's text begins. `to` is the offset at which it ends. */
   readonly from: number;
   readonly to: number;
   readonly logprob: TokenLogprob;

@@ -12,9 +12,9 @@ export class CoreShare {
   }
 
   /**
-   * Resolves to true when the caller may compute. While another model holds the cores, `getPriority` is
-   * called after each `waitForWake`. If it returns another priority, or none, the wait ends with false,
-   * and the caller chooses its next call again.
+   * Requests the machine's cores for `priority` and resolves to true when the caller holds them. While another model
+   * holds the cores, each `waitForWake` is followed by a check of `getPriority`. If the priority of the caller's work
+   * has changed, the request is withdrawn and the method resolves to false.
    */
   async hold(
     priority: RequestPriority,

@@ -4,8 +4,8 @@ import type { RequestPriority } from "../inference-engine.ts";
 import { type EmbeddingResult, type Runner, TextTooLongError } from "../runner.ts";
 
 /**
- * The range for the duration of one piece of an embedding job. While a piece is computed, generations wait for their
- * next decoding step.
+ * The desired minimum and maximum duration of one embedding call of the runner. During that call, generations wait for
+ * their next decoding step.
  */
 const PIECE_SHORT_MS = 25;
 const PIECE_LONG_MS = 100;
@@ -15,7 +15,7 @@ const COST_MAX = 65_536;
 /** The fixed cost of embedding a text, expressed in characters. */
 const TEXT_COST = 16;
 
-/** Adapts how much text one call embeds to the duration of the last calls. */
+/** Adapts how much text one embedding call of the runner may embed to the duration of the last calls. */
 export class EmbeddingBatchSizer {
   #cost = COST_FIRST;
 
@@ -23,7 +23,10 @@ export class EmbeddingBatchSizer {
     return this.#cost;
   }
 
-  /** Records the duration of a piece that has the given cost. */
+  /**
+   * Adapts `costMax` to the duration of an embedding call for texts of this total cost. The cost of a text is its
+   * number of characters plus TEXT_COST.
+   */
   observe(cost: number, tookMs: number): void {
     if (tookMs > PIECE_LONG_MS) this.#cost = Math.max(COST_MIN, Math.floor(this.#cost / 2));
     else if (tookMs < PIECE_SHORT_MS && cost * 2 > this.#cost)
@@ -31,7 +34,7 @@ export class EmbeddingBatchSizer {
   }
 }
 
-/** A request's texts, which are embedded piece by piece. */
+/** The texts of one embedding request. Each embedding call of the runner embeds some of them (a piece). */
 export class EmbeddingJob {
   readonly order: number;
   readonly priority: RequestPriority;
@@ -41,7 +44,7 @@ export class EmbeddingJob {
   readonly #texts: readonly string[];
   readonly #vectors: Float32Array[] = [];
   readonly #tokens: number[] = [];
-  /** Aborts the embedding of the current piece. */
+  /** Aborts the embedding call that the runner executes for this job. */
   readonly #pieceAbort = new AbortController();
   #remainingCost: number;
   #resolve: (embedded: EmbeddingResult) => void = () => {};
@@ -72,7 +75,7 @@ export class EmbeddingJob {
 
   /**
    * Embeds the next texts: as many as the sizer allows, or only one text if `alone` is true. Settles the job after the
-   * last piece, or when a text does not fit. Rejects if the runner itself failed.
+   * last text, or when a text is too long for the model. Rejects if the runner itself failed.
    */
   async runPiece(
     runner: Runner,
@@ -102,7 +105,7 @@ export class EmbeddingJob {
     this.#resolve({ vectors: this.#vectors, tokens: this.#tokens });
   }
 
-  /** Rejects the result and aborts the current piece. Does nothing once the job has ended. */
+  /** Rejects the result of the job and aborts its current embedding call. Does nothing once the job has ended. */
   fail(error: unknown): void {
     if (this.isOver) return;
     this.isOver = true;
@@ -110,7 +113,10 @@ export class EmbeddingJob {
     this.#reject(error);
   }
 
-  /** Returns the end and the cost of the next piece, which has at least one text. */
+  /**
+   * Chooses the texts of the next embedding call: at least one, and more while their total cost is at most `costMax`.
+   * Returns the index after the last text, and the total cost.
+   */
   #cutPiece(begin: number, costMax: number): { end: number; cost: number } {
     let cost = getCost(this.#texts[begin]);
     let end = begin + 1;

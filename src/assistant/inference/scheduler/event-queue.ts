@@ -5,11 +5,11 @@ const EVENTS_MAX = 256;
 const CHARACTERS_MAX = 65_536;
 
 export interface EventQueueListener {
-  /** Called at the first read. */
+  /** Called when the reader requests the first event. */
   onStart(): void;
   /** Called when the queue was full and is half empty again. */
   onDrain(): void;
-  /** Called when the reader stops before the end. */
+  /** Called when the reader stops reading before the generation has ended. */
   onCancel(): void;
 }
 
@@ -55,12 +55,12 @@ export class EventQueue implements AsyncIterableIterator<GenerateEvent> {
     this.#close(undefined);
   }
 
-  /** Throws the error after the events that were pushed. */
+  /** Ends the queue with an error, which the reader gets after the events that were pushed. */
   fail(error: unknown): void {
     this.#close({ error });
   }
 
-  /** Drops unread events and throws the error at the next read. */
+  /** Drops unread events and ends the queue with an error, which the reader gets at its next read. */
   abort(error: unknown): void {
     this.#clear();
     this.#close({ error });

@@ -8,14 +8,16 @@ import type { SequenceSlot } from "./sequence-slot.ts";
 export type GenerationSlot = SequenceSlot<Generation>;
 
 /**
- * One answer in progress, from the request to the end:
+ * One answer in progress, from the request to the end. It passes through these states:
  *
- *   encoding -> waiting -> assigned (prefill, then steps) -> over
- *                  ^          |  evicted, or its reader stalls
- *                  +----------+
+ * 1. encoding: the prompt is converted to tokens.
+ * 2. waiting: the generation needs a free KV-cache sequence.
+ * 3. assigned: the generation owns a KV-cache sequence, in which the prompt is evaluated and then tokens are decoded.
+ *    If another generation takes the sequence, this generation waits again, after a stalled reader has caught up.
+ * 4. over: the answer is complete, cancelled or failed. Every state can change to this one.
  *
- * While decoding steps leave a generation out, it keeps its KV-cache sequence and its stream. Any state can change to
- * over. The scheduler changes the states; this class holds the request and the answer.
+ * A generation that takes no part in a decoding step keeps its KV-cache sequence and its stream. The scheduler changes
+ * the states; this class holds the request and the answer.
  */
 export class Generation {
   /** A number that grows in the order of arrival. */

@@ -217,7 +217,7 @@ export class Scheduler implements AsyncDisposable {
       await this.#allocator.releaseFinished();
     } catch (error) {
       this.#close(engineFailedError(error));
-      this.#onEnded({ reason: "a call of the engine failed" });
+      this.#onEnded({ reason: "a call to the inference engine failed" });
     }
     this.#cores.release();
   }

@@ -57,11 +57,15 @@ export class SequenceAllocator {
   async releaseFinished(): Promise<void> {
     for (let stream = this.#finishedStreams.pop(); stream; stream = this.#finishedStreams.pop())
       await stream.close();
-    // Nothing is awaited from here on, so no finished generation has an open stream.
+    // `owner.isOver` cannot change during this loop, because the loop awaits nothing. So every released sequence
+    // belongs to a generation whose stream the first loop has closed.
     for (const slot of this.#options.slots) if (slot.owner?.isOver) this.#releaseSlot(slot);
   }
 
-  /** Assigns free KV-cache sequences to waiting generations, and evicts other generations as far as the rules allow. */
+  /**
+   * Assigns free KV-cache sequences to waiting generations. If none is free, evicts another generation if `#canEvict`
+   * permits it.
+   */
   async assignSequences(): Promise<void> {
     for (;;) {
       const first = this.#waiting.next;
@@ -74,8 +78,9 @@ export class SequenceAllocator {
       const change = this.#findPreemption();
       if (!change) return;
       const freed = await this.#evict(change.victim);
-      // The KV-cache sequence goes to the generation for which it was freed. An aged generation gets the next sequence
-      // that becomes free without an eviction.
+      // The freed KV-cache sequence goes to `change.next`, for which another generation was evicted, even if a
+      // background job is first in the queue. That background job gets the next sequence that becomes free without an
+      // eviction.
       if (freed && !change.next.isOver) await this.#assign(change.next, freed);
     }
   }
@@ -101,8 +106,8 @@ export class SequenceAllocator {
   }
 
   /**
-   * The time at which a waiting generation may take over the KV-cache sequence of a stalled reader, by the clock;
-   * undefined if no generation waits or no reader is stalled.
+   * The time, in milliseconds since the Unix epoch, at which a waiting generation may take over the KV-cache sequence
+   * of a generation whose reader has stalled; undefined if no generation waits or no reader is stalled.
    */
   get nextEvictionAt(): number | undefined {
     if (this.#waiting.size === 0) return undefined;

@@ -5,7 +5,10 @@ export class SequenceSlot<Owner = unknown> {
   readonly index: number;
   /** The generation that owns the KV-cache sequence; set until the finished generation's stream is closed. */
   owner: Owner | undefined;
-  /** A counter that grows with each use; 0 if never used. */
+  /**
+   * A number that is higher for slots that were released later; 0 if the slot was never used. The slot with the lowest
+   * number is reused first.
+   */
   usedAt = 0;
   readonly #tokens: Token[] = [];
   #isCertain = true;

@@ -4,12 +4,15 @@ import type { Generation, GenerationSlot } from "./generation.ts";
 
 /**
  * Ageing: while there is interactive work, one background stream (in rotation) joins every n-th decoding step, and
- * every n-th runner call may prefill or embed for a background job. An additional stream costs at most as much as one
- * more step, which is 3 % if one step in 32 has such a stream. Six additional streams in the same step cost 12 %.
+ * every n-th runner call may prefill or embed for a background job. One additional stream costs at most as much as one
+ * more decoding step, so n = 32 slows interactive work by 3 %. Only one stream joins, because six slowed it by 12 %.
  */
 export const BACKGROUND_EVERY = 32;
 
-/** An aged prefill piece should take no longer than a decoding step of eight streams, so it has eight tokens. */
+/**
+ * The number of prompt tokens that a background job may prefill in its n-th call. Eight tokens take no longer than a
+ * decoding step with eight streams, so interactive answers are hardly delayed.
+ */
 const AGED_PREFILL_TOKENS = 8;
 
 /**
@@ -18,7 +21,7 @@ const AGED_PREFILL_TOKENS = 8;
  */
 const OLDEST_EVERY = 4;
 
-/** One call of the runner. */
+/** The next work of the model's runner: a decoding step, the prefill of a prompt, or an embedding. */
 export type RunnerCall =
   /** `members` are the streams of the decoding step, in the order of their KV-cache sequences. */
   | { readonly kind: "step"; readonly members: readonly Generation[] }

@@ -70,7 +70,7 @@ export function compileAdditionalMembers(
   return { expression: choice(options), names };
 }
 
-/** Returns the listed names that the object allows. */
+/** Returns those strings in `values` that the object schema allows as names of additional members. */
 function filterAllowedNames(
   language: LanguageContext,
   alternative: ObjectAlternative,
@@ -141,8 +141,8 @@ function getAdditionalSchemas(
 }
 
 /**
- * Returns true if the normal form shows that no value satisfies the schemas, so that the caller need not compile a
- * member with them. `pruneRules` removes all other members without a possible value.
+ * Returns true if the normal form shows that no value satisfies the schemas. The caller then omits the member. If a
+ * member is impossible for another reason, `pruneRules` removes its rule later.
  */
 function isKnownUnsatisfiable(language: LanguageContext, schemas: SchemaConjunction): boolean {
   return schemas.length > 0 && language.normalizer.normalize(schemas).length === 0;

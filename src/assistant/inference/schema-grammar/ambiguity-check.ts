@@ -1,13 +1,13 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { Expression } from "./expression.ts";
 
-/** The largest number of characters in the text that the check builds. */
+/** The maximum number of characters in the worst-case text that the ambiguity check builds. */
 const STEPS_MAX = 120;
-/** A grammar that has more parse stacks than this after one of the characters is refused. */
+/** The maximum number of parse stacks after any character of the text. A grammar with more stacks is refused. */
 const STACKS_MAX = 1_500;
 /**
- * The total number of parse stacks after which the check ends. A grammar that has not been refused by then is accepted,
- * because its number of stacks grows slowly.
+ * The number of visited parse stacks after which the ambiguity check accepts the grammar. With exponential growth,
+ * STACKS_MAX would have been exceeded before.
  */
 const VISITED_STACKS_MAX = 60_000;
 
@@ -15,7 +15,7 @@ const VISITED_STACKS_MAX = 60_000;
 interface Stack {
   readonly id: number;
   readonly top: Expression;
-  /** The number of characters of the literal `top` that have been read. */
+  /** If `top` is a literal, the number of its characters that have been read. */
   readonly read: number;
   readonly next: Stack | undefined;
   readonly depth: number;
@@ -49,7 +49,7 @@ export function assertBoundedAmbiguity(
 }
 
 class AmbiguitySearch {
-  /** The number of stacks visited so far. */
+  /** The number of parse stacks that the search has expanded so far. */
   visitedStacks = 0;
   readonly #rules: ReadonlyMap<string, Expression>;
   readonly #ids = new Map<Expression, number>();
@@ -66,8 +66,8 @@ class AmbiguitySearch {
   }
 
   /**
-   * Reads the character after which the most stacks remain. Among several such characters, reads the one with the
-   * deepest stack.
+   * Reads the character that leaves the most parse stacks, and returns these stacks. Of several such characters, reads
+   * the one that leaves the deepest stack.
    */
   advanceToWorst(stacks: ReadonlySet<Stack>): Set<Stack> {
     const candidates = new Set<number>();
@@ -107,7 +107,10 @@ class AmbiguitySearch {
     return found;
   }
 
-  /** Expands a stack until each resulting stack begins with a character. */
+  /**
+   * Replaces rules, sequences, choices and repetitions at the top of a parse stack until the top of every resulting
+   * stack is a literal or a character class. Adds these stacks to `found`.
+   */
   #expand(start: Stack | undefined, found: Set<Stack>): void {
     const todo = [start];
     const seen = new Set<Stack | undefined>();
@@ -174,7 +177,8 @@ function isRecursive(rules: ReadonlyMap<string, Expression>): boolean {
   const visitInside = (expression: Expression, inside: string): boolean => {
     switch (expression.kind) {
       case "rule":
-        // A reference of the rule to itself is at its end, as in a rule for a list of members, and needs no stack.
+        // Grammars contain a direct self-reference only at the end of a rule, as in a rule for a list of members. It
+        // needs no parse stack, so it does not count as recursion.
         return expression.name !== inside && visit(expression.name);
       case "repeat":
         return visitInside(expression.item, inside);

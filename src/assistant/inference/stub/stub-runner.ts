@@ -84,7 +84,7 @@ export class StubRunner implements Runner {
 
   #getSequence(number: number): Token[] {
     const held = this.#sequenceTokens[number];
-    if (!held) throw new RangeError(`there is no sequence ${number}`);
+    if (!held) throw new RangeError(`there is no KV-cache sequence ${number}`);
     return held;
   }
 }

@@ -43,13 +43,13 @@ export class FileCursor {
     this.#signal.throwIfAborted();
     const start = this.offset;
     if (bytes > this.remaining)
-      throw new GgufError(`it ends too early, at byte ${this.#fileBytes}`);
+      throw new GgufError(`the file ends too early, at byte ${this.#fileBytes}`);
     const length = Math.min(Math.max(bytes, CHUNK_BYTES), this.remaining);
     const chunk = Buffer.allocUnsafe(length);
     let filled = 0;
     while (filled < length) {
       const { bytesRead } = await this.#file.read(chunk, filled, length - filled, start + filled);
-      if (bytesRead === 0) throw new GgufError("it was truncated while it was read");
+      if (bytesRead === 0) throw new GgufError("the file became shorter while Berth was reading");
       filled += bytesRead;
     }
     this.#chunk = chunk;
@@ -60,7 +60,7 @@ export class FileCursor {
   /** Skips `bytes` bytes without reading those that are not buffered. */
   skip(bytes: number): void {
     if (bytes > this.remaining)
-      throw new GgufError(`it ends too early, at byte ${this.#fileBytes}`);
+      throw new GgufError(`the file ends too early, at byte ${this.#fileBytes}`);
     if (this.#offset + bytes <= this.#chunk.length) {
       this.#offset += bytes;
       return;
@@ -80,7 +80,7 @@ export class FileCursor {
   uint64(): number {
     const value = Number(this.#chunk.readBigUInt64LE(this.#offset));
     this.#offset += 8;
-    if (!Number.isSafeInteger(value)) throw new GgufError("it contains an impossible number");
+    if (!Number.isSafeInteger(value)) throw new GgufError("a count, length or offset exceeds 2^53");
     return value;
   }
 

@@ -32,8 +32,8 @@ export interface Tensor {
  */
 const LIST_VALUES_MAX = 1024;
 /**
- * llama.cpp's limits (GGML_MAX_NAME, GGML_MAX_DIMS). For a file that exceeds them, llama.cpp aborts or
- * returns an error.
+ * The limits GGML_MAX_NAME and GGML_MAX_DIMS of llama.cpp. `readHeader` refuses a file that exceeds them, because
+ * llama.cpp may abort the process for such a file.
  */
 const TENSOR_NAME_BYTES_MAX = 63;
 const DIMENSIONS_MAX = 4;
@@ -73,25 +73,26 @@ export async function readHeader(
   signal: AbortSignal,
 ): Promise<GgufHeader> {
   const cursor = new FileCursor(file, fileBytes, signal);
-  if (fileBytes < 24) throw new GgufError("it is too short to be a GGUF file");
+  if (fileBytes < 24) throw new GgufError("the file is too short to be a GGUF file");
   await cursor.ensureAvailable(24);
-  if (cursor.bytes(4).toString("latin1") !== "GGUF") throw new GgufError("it is not a GGUF file");
+  if (cursor.bytes(4).toString("latin1") !== "GGUF")
+    throw new GgufError("the file is not a GGUF file");
   const version = cursor.uint32();
   if (version !== 2 && version !== 3) {
     throw new GgufError(
-      `it has version ${version} of the GGUF format; versions 2 and 3 are supported`,
+      `the file has version ${version} of the GGUF format; versions 2 and 3 are supported`,
     );
   }
   const tensorCount = cursor.uint64();
   const metadataCount = cursor.uint64();
   if (metadataCount * METADATA_BYTES_MIN + tensorCount * TENSOR_BYTES_MIN > fileBytes) {
-    throw new GgufError("it claims more entries than the file can contain");
+    throw new GgufError("the header announces more keys and tensors than the file can contain");
   }
   const metadata = await readMetadata(cursor, metadataCount);
   const placed = await readTensors(cursor, tensorCount);
   const alignment = metadata.get("general.alignment") ?? 32;
   if (typeof alignment !== "number" || alignment < 8 || (alignment & (alignment - 1)) !== 0) {
-    throw new GgufError("its alignment is not a power of two");
+    throw new GgufError("the alignment of the tensors is not a power of two of at least 8");
   }
   const dataStart = Math.ceil(cursor.offset / alignment) * alignment;
   for (const { name, offset, bytes } of placed) {
@@ -112,7 +113,7 @@ async function readMetadata(
   const metadata = new Map<string, MetadataValue>();
   for (let index = 0; index < count; index++) {
     const key = await readText(cursor, KEY_BYTES_MAX, "a key");
-    if (metadata.has(key)) throw new GgufError(`it has ${key} twice`);
+    if (metadata.has(key)) throw new GgufError(`the file contains the key ${key} twice`);
     await cursor.ensureAvailable(4);
     metadata.set(key, await readValue(cursor, cursor.uint32(), key));
   }
@@ -178,12 +179,14 @@ async function readTensors(cursor: FileCursor, count: number): Promise<PlacedTen
   const names = new Set<string>();
   for (let index = 0; index < count; index++) {
     const name = await readText(cursor, TENSOR_NAME_BYTES_MAX, `the name of tensor ${index}`);
-    if (names.has(name)) throw new GgufError(`it has the tensor ${name} twice`);
+    if (names.has(name)) throw new GgufError(`the file contains the tensor ${name} twice`);
     names.add(name);
     await cursor.ensureAvailable(4);
     const dimensionCount = cursor.uint32();
     if (dimensionCount < 1 || dimensionCount > DIMENSIONS_MAX) {
-      throw new GgufError(`tensor ${name} has ${dimensionCount} dimensions`);
+      throw new GgufError(
+        `tensor ${name} has ${dimensionCount} dimensions, but only 1 to ${DIMENSIONS_MAX} are possible`,
+      );
     }
     await cursor.ensureAvailable(dimensionCount * 8 + 12);
     const dimensions = Array.from({ length: dimensionCount }, () => cursor.uint64());

@@ -65,12 +65,12 @@ async function readParts(
   const partNumber = getNumber(first.header, "split.no") ?? 0;
   if (partNumber !== 0) {
     throw new GgufError(
-      `it is part ${partNumber + 1} of ${count} of a model; use the path of the first part`,
+      `the file is part ${partNumber + 1} of ${count} of a model; use the path of the first part`,
     );
   }
   const named = /^(.*-)00001(-of-\d{5}\.gguf)$/.exec(basename(path));
   if (!named)
-    throw new GgufError(`it is part 1 of ${count}, but is not named NAME-00001-of-N.gguf`);
+    throw new GgufError(`the file is part 1 of ${count}, but is not named NAME-00001-of-N.gguf`);
   const parts: [FilePart, ...FilePart[]] = [first];
   for (let index = 2; index <= count; index++) {
     const name = `${named[1]}${String(index).padStart(5, "0")}${named[2]}`;
@@ -85,7 +85,9 @@ async function readLaterPart(path: string, index: number, count: number, signal:
   } catch (error) {
     if (signal.aborted) throw error;
     const why =
-      error instanceof GgufError ? error.message : "it is not in the folder of the first part";
+      error instanceof GgufError
+        ? error.message
+        : "the file is not in the folder of the first part";
     throw new GgufError(`part ${index} of ${count}: ${why}`);
   }
 }
@@ -94,7 +96,7 @@ async function readPart(path: string, signal: AbortSignal): Promise<FilePart> {
   signal.throwIfAborted();
   await using file = await open(path, "r");
   const stat = await file.stat();
-  if (!stat.isFile()) throw new GgufError("it is not a regular file");
+  if (!stat.isFile()) throw new GgufError("the path is not a regular file");
   const header = await readHeader(file, stat.size, signal);
   return { header, fileBytes: stat.size, digest: await computeDigest(file, stat) };
 }
@@ -115,14 +117,14 @@ function readFacts(parts: readonly [FilePart, ...FilePart[]]): ModelFacts {
   const [{ header }] = parts;
   const architecture = getText(header, "general.architecture");
   if (architecture === "clip") {
-    throw new GgufError("it is the image encoder of a model, not its language model");
+    throw new GgufError("the file contains the image encoder of a model, not its language model");
   }
   if (architecture !== undefined && !knownArchitectures.has(architecture)) {
-    throw new GgufError(`its architecture "${architecture.slice(0, 64)}" is not supported`);
+    throw new GgufError(`the architecture "${architecture.slice(0, 64)}" is not supported`);
   }
   const shape = readModelShape(header);
   const tensors = parts.flatMap((part) => part.header.tensors);
-  if (tensors.length === 0) throw new GgufError("it has no weights");
+  if (tensors.length === 0) throw new GgufError("the file contains no weights");
   const weightBytes = tensors.reduce((sum, { bytes }) => sum + bytes, 0);
   const kind = detectKind(header, shape.architecture);
   const memory = kind === "embedding" ? estimateEmbeddingMemory : estimateGenerationMemory;

@@ -38,7 +38,8 @@ const fullLayerEvery: Readonly<Record<string, number>> = {
 
 export function readModelShape(header: GgufHeader): ModelShape {
   const architecture = header.metadata.get("general.architecture");
-  if (typeof architecture !== "string") throw new GgufError("it does not name its architecture");
+  if (typeof architecture !== "string")
+    throw new GgufError("the file does not name an architecture");
   const fields = new ArchitectureMetadata(header.metadata, architecture);
   const layers = fields.getSize("block_count", { max: LAYERS_MAX });
   const embeddingLength = fields.getSize("embedding_length", { max: LENGTH_MAX });
@@ -47,7 +48,7 @@ export function readModelShape(header: GgufHeader): ModelShape {
   const headsMax = Math.max(0, ...heads);
   // The file must have heads, because llama.cpp divides by their number.
   if (heads.length > 0 && headsMax === 0 && !fields.has("ssm.inner_size")) {
-    throw new GgufError("it has no attention heads");
+    throw new GgufError("the model has no attention heads");
   }
   const headLength = headsMax > 0 ? embeddingLength / headsMax : 0;
   const keyLength = fields.getOptionalSize("attention.key_length") ?? headLength;
@@ -118,9 +119,10 @@ class ArchitectureMetadata {
 
   getSize(name: string, { max }: { max: number }): number {
     const value = this.getOptionalSize(name);
-    if (value === undefined) throw new GgufError(`it has no ${this.#architecture}.${name}`);
+    if (value === undefined)
+      throw new GgufError(`the file has no key ${this.#architecture}.${name}`);
     if (!Number.isInteger(value) || value < 1 || value > max) {
-      throw new GgufError(`its ${this.#architecture}.${name} is ${value}`);
+      throw new GgufError(`the key ${this.#architecture}.${name} has the invalid value ${value}`);
     }
     return value;
   }
@@ -129,7 +131,7 @@ class ArchitectureMetadata {
     const value = this.#metadata.get(`${this.#architecture}.${name}`);
     if (value === undefined) return undefined;
     if (typeof value !== "number" || !(value >= 0)) {
-      throw new GgufError(`its ${this.#architecture}.${name} is not a valid size`);
+      throw new GgufError(`the key ${this.#architecture}.${name} is not a valid size`);
     }
     return value;
   }

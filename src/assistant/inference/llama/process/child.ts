@@ -215,6 +215,7 @@ function raiseOomScore(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "500");
   } catch {
-    // The system is not Linux or does not permit a higher score, so the kernel keeps its default choice.
+    // The system is not Linux or does not permit a higher OOM score, so the kernel chooses the process to kill without
+    // the preference for models.
   }
 }

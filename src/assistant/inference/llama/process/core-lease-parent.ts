@@ -42,7 +42,7 @@ export class CoreLeaseParent implements Disposable {
     try {
       await this.#cores.hold(priority, request.signal);
     } catch {
-      // Only an abort rejects the request, and an aborted request gets no answer.
+      // `hold` rejects only if the child cancelled this request or has ended, so no message `granted` is sent.
       return;
     } finally {
       this.#pendingHolds.delete(id);

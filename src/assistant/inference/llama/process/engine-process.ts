@@ -136,7 +136,10 @@ export class EngineProcess implements AsyncDisposable {
   }
 }
 
-/** Logs the output by line, shortened and with a rate limit. */
+/**
+ * Logs the output of a model's process line by line. Long lines are shortened, and lines above the rate limit are
+ * dropped.
+ */
 function logOutput(stream: Readable | null, limit: LineRateLimit, logger: Logger): void {
   let rest = "";
   stream?.setEncoding("utf8").on("data", (text: string) => {

@@ -39,7 +39,7 @@ export type FromChild =
   | { readonly type: "progress"; readonly done: number }
   | { readonly type: "loaded"; readonly loaded: LoadResult }
   | { readonly type: "refused"; readonly error: SerializedError }
-  /** The events of all jobs in one turn of the event loop. */
+  /** Reports all job events that occurred in one turn of the event loop, in one message to save IPC calls. */
   | { readonly type: "events"; readonly events: readonly JobEvent[]; readonly load: ModelLoad }
   | { readonly type: "hold"; readonly id: number; readonly priority: RequestPriority }
   | { readonly type: "cancel-hold"; readonly id: number }
@@ -73,7 +73,9 @@ export interface LoadResult {
   readonly steady: boolean;
 }
 
-/** An event of job `id`; all kinds but `event` end the job. */
+/**
+ * A message about the job with this `id`. A message with `event` reports progress; every other message ends the job.
+ */
 export type JobEvent =
   | { readonly id: number; readonly event: GenerateEvent }
   | { readonly id: number; readonly done: true }

@@ -39,7 +39,10 @@ const SLOW_MS = 20;
 const SPINNING_SHARE = 0.5;
 /** A thread is dropped after this many slow decoding steps in a row; a single slow one may be chance. */
 const SLOW_STEPS = 3;
-/** After this time all threads are tried again, because the other process may have ended. */
+/**
+ * The time in milliseconds after which a reduced number of threads is raised to the maximum again, because the process
+ * that used the missing core may have ended.
+ */
 const RETRY_MS = 60_000;
 
 /** Chooses the number of threads for each computation. */

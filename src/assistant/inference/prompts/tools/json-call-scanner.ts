@@ -24,7 +24,7 @@ export class JsonCallScanner {
   #raw = "";
   #name: string | undefined;
   #isNameReported = false;
-  /** Arguments that precede the name. */
+  /** The arguments of the call, if they precede the name of the tool in the JSON text. */
   #pendingArguments: string | undefined;
   #output = "";
   #reportsName = false;

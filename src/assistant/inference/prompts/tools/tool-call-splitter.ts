@@ -141,7 +141,8 @@ export class ToolCallSplitter {
 
   #readCall(parts: CallPart[]): void {
     const { format, names, newId } = this.#options;
-    // In list formats, a `[` follows the marker; it belongs to the call.
+    // If the format encloses all calls in a list, a `[` follows the marker, such as `[TOOL_CALLS]`. The `[` belongs to
+    // the call and not to the answer's text.
     if (format.open !== "" && this.#raw.trimEnd().endsWith(format.marker ?? "")) {
       const text = this.#held.trimStart();
       if (text === "") return;

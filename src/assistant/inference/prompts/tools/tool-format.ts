@@ -76,7 +76,10 @@ const llamaFormat: ToolFormat = {
   allowsSeveralCalls: false,
 };
 
-/** The known formats, each with a pattern for its rendering of a call of `probe_tool`. */
+/**
+ * The known formats of tool calls. A chat template uses a format if its rendering of an example call of the tool
+ * `probe_tool` matches the pattern.
+ */
 const formats: readonly (readonly [RegExp, ToolFormat])[] = [
   [/\[TOOL_CALLS\]probe_tool\[ARGS\]\{/, mistralNamedFormat],
   [/\[TOOL_CALLS\] \[\{"name": ?"probe_tool", ?"arguments": ?\{/, createMistralListFormat(" ")],

@@ -28,7 +28,7 @@ export interface CallableTool {
 export interface Thinking {
   readonly open: string;
   readonly close: string;
-  /** True if the prompt ends with the opening tag. */
+  /** True if the prompt ends with the tag `open`, so that the answer begins with the reasoning. */
   readonly isOpened: boolean;
 }
 

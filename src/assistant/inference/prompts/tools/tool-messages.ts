@@ -38,7 +38,10 @@ function writeToolInstructions(tools: readonly ToolDefinition[]): string {
   ].join("\n");
 }
 
-/** Joins consecutive results into one message, because most templates require alternating roles. */
+/**
+ * Renders tool calls and their results as plain text, for templates that do not render them. Consecutive results become
+ * one user message, because most templates require alternating roles.
+ */
 function renderCallsAsText(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const rendered: ChatMessage[] = [];
   let isResult = false;

@@ -33,7 +33,7 @@ async function everyState() {
   return { harness, readers, promises: [embedded, encoding] };
 }
 
-describe("when a call of the engine is rejected", () => {
+describe("when a call to the inference engine is rejected", () => {
   it.each(["step", "prefill", "truncate", "suspend", "close"] as const)(
     "every job fails, and the model counts as exited: %s",
     async (kind) => {
@@ -44,7 +44,9 @@ describe("when a call of the engine is rejected", () => {
       const other = harness.ask("other", { maxTokens: 2 });
       const third = harness.ask("third");
       await harness.untilOver(background, other, third);
-      expect(await harness.scheduler.ended).toEqual({ reason: "a call of the engine failed" });
+      expect(await harness.scheduler.ended).toEqual({
+        reason: "a call to the inference engine failed",
+      });
       for (const { error } of kind === "close" ? [background, third] : [background, other, third]) {
         expect(error).toMatchObject({ code: "engine_failed" });
         expect(String(error)).not.toContain("gguf");
