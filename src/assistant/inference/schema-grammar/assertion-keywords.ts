@@ -17,7 +17,7 @@ import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** The parts of the document that reading a schema object's keywords needs. */
+/** The methods of SchemaNormalizer that the readers of assertion keywords call. */
 export interface SubschemaContext {
   /** Returns the schema at the path `steps` below the node. */
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction;

@@ -30,7 +30,7 @@ export function compileInto(
 
 export interface GrammarText {
   readonly gbnf: string;
-  /** The shortest text of the grammar. */
+  /** A shortest text that the grammar accepts. The stub engine answers with this text. */
   readonly example: string;
 }
 

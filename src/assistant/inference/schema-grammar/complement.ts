@@ -177,7 +177,9 @@ const keywordComplements: Readonly<Record<string, KeywordComplement>> = {
       : [numberAlternative(node, { minimum: readNumber(node, raw, "exclusiveMaximum") })],
 };
 
-/** Returns the alternative for objects whose property `name` has a value that violates the property's schema. */
+/**
+ * Returns the alternative of the normal form that allows exactly the objects whose property `name` violates its schema.
+ */
 function makeViolatingObject(
   normalizer: NormalizerContext,
   node: SchemaNode,

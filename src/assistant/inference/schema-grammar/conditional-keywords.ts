@@ -51,7 +51,7 @@ export function* expandConditionals(
   }
 }
 
-/** Returns the objects that have the property and satisfy the schemas that depend on it. */
+/** Returns the normal form of the objects that have the property `name` and satisfy what `keyword` requires of them. */
 function applyDependency(
   normalizer: NormalizerContext,
   node: SchemaNode,

@@ -26,7 +26,8 @@ export function createDocumentValidator(schema: unknown): DocumentValidator {
     code: { regExp: Object.assign(lenientRegExp, { code: "lenientRegExp" }) },
   });
   addFormats(ajv);
-  // The keyword is replaced, because Ajv divides doubles, by which 0.07 is not a multiple of 0.01.
+  // Ajv's own `multipleOf` is replaced, because Ajv divides doubles and therefore finds that 0.07 is not a multiple of
+  // 0.01.
   ajv.removeKeyword("multipleOf").addKeyword({
     keyword: "multipleOf",
     type: "number",

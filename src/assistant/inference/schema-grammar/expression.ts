@@ -5,7 +5,7 @@ export type Expression =
   /** One code point of these ranges, which are inclusive, sorted and disjoint. */
   | { readonly kind: "class"; readonly ranges: readonly CodePointRange[] }
   | { readonly kind: "sequence"; readonly items: readonly Expression[] }
-  /** One of these options, of which there is at least one. */
+  /** A choice of one of the `options`. The list is never empty. */
   | { readonly kind: "choice"; readonly options: readonly Expression[] }
   /** A repetition of the item; if `max` is undefined, there is no upper limit. */
   | {

@@ -11,7 +11,7 @@ import { scalarGrammar } from "./scalar-grammar.ts";
 import { assertSchemaSize } from "./schema-document.ts";
 import { schemaLimits } from "./schema-limits.ts";
 
-/** The size of all cached grammars and their schemas as text. */
+/** The default limit of the cache: the approximate size in memory of all cached grammars with their example texts. */
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
@@ -111,7 +111,7 @@ export class GrammarCompiler implements AsyncDisposable {
     signal: AbortSignal,
   ): Promise<GrammarText> {
     signal.throwIfAborted();
-    // The order of properties matters for the grammar, so the schema's text is the key.
+    // The cache key is a hash of the schema's text, because the grammar depends on the order of properties.
     const key = createHash("sha256").update(text).digest("base64url");
     const cached = this.#cache.get(key);
     if (cached) {
@@ -174,7 +174,8 @@ export class GrammarCompiler implements AsyncDisposable {
 }
 
 /**
- * The grammar of any JSON object. It is compiled at the first use, without the thread, because the schema is trusted.
+ * The grammar of any JSON object, compiled at its first use. The main thread compiles it, because Berth's own schema
+ * needs no time limit.
  */
 let anyObjectGrammar: GrammarText | undefined;
 

@@ -129,7 +129,8 @@ function countElements(expression: Expression): number {
       return expression.options.reduce((sum, option) => sum + 1 + countElements(option), 1);
     default: {
       const { item, min, max } = expression;
-      // llama.cpp makes a rule of a repeated group, which therefore counts once, and copies only repeated classes.
+      // llama.cpp copies a repeated character class for each repetition. It makes any other repeated item a rule, so
+      // the elements of that item count only once.
       const size = item.kind === "class" ? countElements(item) : 1;
       const inside = item.kind === "class" ? 0 : countElements(item);
       return inside + min * size + (max === undefined ? size + 2 : (max - min) * (size + 3));

@@ -15,7 +15,7 @@ export type GrammarAnswer =
     }
   | { readonly type: "grammar"; readonly text: GrammarText }
   | { readonly type: "problems"; readonly problems: readonly string[] }
-  /** `param` is the name of the schema in its layout. */
+  /** In the answer to a request of type `layout`, `param` is the name of the schema that cannot be compiled. */
   | { readonly type: "refused"; readonly message: string; readonly param: string | undefined }
   /** The compiler failed because of a bug; `message` is only for the log. */
   | { readonly type: "failed"; readonly message: string };

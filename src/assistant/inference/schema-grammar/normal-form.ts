@@ -25,7 +25,7 @@ export const unconstrained: SchemaConjunction = [];
 
 export interface ObjectAlternative {
   readonly kind: "object";
-  /** The schemas of properties: one facet for each schema object that was merged. */
+  /** The constraints on properties: one facet for each schema object that was merged into this alternative. */
   readonly facets: readonly ObjectFacet[];
   readonly required: readonly string[];
   /** Names of properties that the object must not have. */
@@ -51,7 +51,10 @@ export interface ObjectFacet {
   }[];
   /** The schemas of additional properties; undefined if the schema object has no `additionalProperties`. */
   readonly additional: SchemaConjunction | undefined;
-  /** True if the facet comes from a negated schema, so that `unevaluatedProperties` ignores it. */
+  /**
+   * True if this facet comes from a negated schema object. Its properties then do not count as evaluated for
+   * `unevaluatedProperties`.
+   */
   readonly negative: boolean;
 }
 
@@ -65,9 +68,13 @@ export interface ArrayAlternative {
   readonly pointer: string;
 }
 
+/** The item schemas of one schema object. */
 export interface ArrayFacet {
   readonly id: number;
-  /** True if the facet comes from a negated schema, so that `unevaluatedItems` ignores it. */
+  /**
+   * True if this facet comes from a negated schema object. Its items then do not count as evaluated for
+   * `unevaluatedItems`.
+   */
   readonly negative: boolean;
   readonly prefix: readonly SchemaConjunction[];
   /** The schemas of the items after the prefix; undefined if there are none. */
@@ -136,7 +143,9 @@ export function withoutProperty(name: string, pointer: string): readonly Alterna
   );
 }
 
-/** Marks an alternative as negative: nothing in it counts as evaluated. */
+/**
+ * Marks all facets of an alternative as negative, so that `unevaluatedProperties` and `unevaluatedItems` ignore them.
+ */
 export function markNegative(alternative: Alternative): Alternative {
   if (alternative.kind !== "object" && alternative.kind !== "array") return alternative;
   if (alternative.facets.every((facet) => facet.negative)) return alternative;
@@ -145,7 +154,10 @@ export function markNegative(alternative: Alternative): Alternative {
     : { ...alternative, facets: alternative.facets.map(markFacetNegative) };
 }
 
-/** Copies the facet with a new id, because an alternative may contain the positive facet too. */
+/**
+ * Returns a negative copy of a facet. The copy has another id, because an intersection drops facets with equal ids and
+ * may contain both the copy and the original.
+ */
 function markFacetNegative<Facet extends { readonly id: number; readonly negative: boolean }>(
   facet: Facet,
 ): Facet {

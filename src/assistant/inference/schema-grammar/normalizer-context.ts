@@ -6,22 +6,24 @@ import type { SchemaDocument, SchemaNode } from "./schema-document.ts";
 export interface NormalizerContext {
   readonly document: SchemaDocument;
   readonly scalars: ScalarGrammar;
-  /** Returns the conjunction of one node, or of its negation. */
+  /** Returns a conjunction that consists only of the schema of `node`, or only of its negation. */
   toLiteral(node: SchemaNode, negated?: boolean): SchemaConjunction;
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction;
   /** Negates `schemas`, which must contain exactly one schema. */
   negate(schemas: SchemaConjunction): SchemaConjunction;
-  /** Returns the alternatives for the values that satisfy all `schemas`. */
+  /**
+   * Returns the normal form of a conjunction: alternatives that together allow exactly the values that satisfy all
+   * `schemas`.
+   */
   normalize(schemas: SchemaConjunction): readonly Alternative[];
-  /** Returns the alternatives for the values that both lists allow. */
+  /** Returns alternatives that together allow exactly the values that both `left` and `right` allow. */
   intersect(left: readonly Alternative[], right: readonly Alternative[]): readonly Alternative[];
   intersectPair(one: Alternative, other: Alternative): Alternative | undefined;
-  /** Removes duplicates. */
   deduplicate(alternatives: readonly Alternative[]): readonly Alternative[];
   nextFacetId(): number;
   /**
-   * Records why a part of the schema is unsatisfiable. The message contains the reason if the whole schema is
-   * unsatisfiable.
+   * Records why a part of the schema allows no value. If the whole schema allows no value, its error message quotes
+   * these reasons.
    */
   recordContradiction(reason: string): void;
 }

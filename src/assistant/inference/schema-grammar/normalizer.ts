@@ -22,8 +22,8 @@ export class SchemaNormalizer implements NormalizerContext {
   readonly document: SchemaDocument;
   readonly scalars: ScalarGrammar;
   /**
-   * The reasons why parts of the schema allow no value, oldest first. A message contains them if the whole schema is
-   * unsatisfiable.
+   * The reasons why parts of the schema allow no value, oldest first. If the whole schema allows no value, its error
+   * message quotes these reasons.
    */
   readonly contradictions: string[] = [];
   readonly #nodes: SchemaNode[] = [];
@@ -139,7 +139,7 @@ export class SchemaNormalizer implements NormalizerContext {
     const known = this.#byLiteral.get(literal);
     if (known) return known;
     const node = this.#nodes[literal >> 1];
-    if (!node) throw new Error("the schema is not in the document");
+    if (!node) throw new Error("a conjunction refers to an unknown schema");
     if (this.#inProgress.has(literal)) {
       refuseKeyword("$ref", node.pointer, "refers to itself without an object or array in between");
     }

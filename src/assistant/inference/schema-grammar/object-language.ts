@@ -90,7 +90,10 @@ class MemberRules {
   readonly #additional: Expression | undefined;
   readonly #min: number;
   readonly #max: number | undefined;
-  /** The highest number of members that the automaton counts; larger objects are in the same state. */
+  /**
+   * The number of members at which the automaton stops counting. Objects with more members share the states of this
+   * number.
+   */
   readonly #states: number;
   readonly #close: Expression;
 
@@ -117,8 +120,8 @@ class MemberRules {
     const { blank } = this.#language;
     const extras = this.#additionalRules();
     const count = this.#members.length;
-    // `names` has the grammar of the text after the opening quote of a name, by the number of members before it. The
-    // loop builds it from the last member to the first.
+    // `names[n]` matches the rest of an object after `n` members and the opening quote of the next name. The loop adds
+    // the declared members from the last to the first.
     let names: (Expression | undefined)[] = [];
     let open = true;
     let row = 0;
@@ -127,8 +130,8 @@ class MemberRules {
       if (!member) continue;
       const before = index > 0 ? this.#members[index - 1] : undefined;
       row += 1;
-      // A member to which only the previous member refers gets no rule of its own: it is written inline, up to ROW_MAX
-      // members deep.
+      // If only the previous member's rule refers to this member, this member is written into that rule. A rule
+      // contains at most ROW_MAX members.
       const shared = before?.required !== true || this.#states > 0 || row % ROW_MAX === 0;
       const later = names;
       const mayClose = open;
@@ -193,8 +196,8 @@ class MemberRules {
     }
     const rules: (Expression | undefined)[] = [];
     for (let so = this.#max - 1; so >= 0; so -= 1) {
-      // No minimum is checked between additional members. Only one additional member counts, and it has met the minimum
-      // already if the minimum can be met at all.
+      // The rules between additional members do not check `minProperties`: additional members may begin only if the
+      // first of them meets the minimum.
       const next = rules[so + 1];
       const rest = choice([next && sequence(comma, next), this.#close]);
       rules[so] = rest && this.#nameRule(sequence(extra, rest));

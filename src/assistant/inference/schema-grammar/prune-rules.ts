@@ -88,10 +88,11 @@ function inlineAliases(
   }
 }
 
-/** Finds the rules that have a finite text, as a least fixed point. */
+/** Finds the rules from which a finite text can be derived, by computing a least fixed point. */
 function findProductiveRules(rules: ReadonlyMap<string, Expression>): ReadonlySet<string> {
   const productive = new Set<string>();
-  // A rule is set before the rules that it refers to, so the reverse order needs fewer passes.
+  // A rule is set before the rules that it refers to, so in reverse order the outer loop reaches the fixed point in
+  // fewer rounds.
   const open = new Map([...rules].toReversed());
   for (let grown = true; grown; ) {
     grown = false;

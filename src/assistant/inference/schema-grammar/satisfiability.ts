@@ -30,7 +30,7 @@ export function isUnsatisfiable(
       return normalizer.scalars.matchesNoString(alternative.constraints);
     case "array": {
       if (depth === 0) return false;
-      // An array is unsatisfiable if no value satisfies a required item.
+      // An array alternative allows no value if the schemas of one of its required items allow no value.
       const required = Math.min(alternative.min, 16);
       for (let index = 0; index < required; index += 1) {
         if (areUnsatisfiable(normalizer, getItemSchemas(alternative, index), depth - 1))

@@ -15,7 +15,7 @@ export interface StringConstraints {
    * names of additional properties.
    */
   readonly forbiddenPatterns: readonly StringPattern[];
-  /** Names of formats, all of which apply. */
+  /** Names of JSON Schema formats. The string must satisfy each of them. */
   readonly formats: readonly StringPattern[];
   /** Excluded strings: declared names for additionalProperties, and values of a negated const. */
   readonly excluded: readonly string[];

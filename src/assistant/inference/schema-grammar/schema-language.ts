@@ -93,7 +93,7 @@ export class SchemaLanguage implements LanguageContext {
   }
 }
 
-/** Returns the pointer of the alternative's keywords, as far as it is known. */
+/** Returns the JSON Pointer of the keywords from which an alternative was built, for messages; `#` if it is unknown. */
 function findPointer(alternative: Alternative): string {
   if (alternative.kind === "object" || alternative.kind === "array") return alternative.pointer;
   if (alternative.kind === "number") return alternative.constraints.pointer;

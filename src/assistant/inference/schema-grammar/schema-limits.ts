@@ -18,7 +18,10 @@ export const schemaLimits = {
    * recursion follows every path without caching.
    */
   leftWalk: 2_000_000,
-  /** The length of the shortest document in characters; no context holds a longer document. */
+  /**
+   * The length in characters of the shortest document that the schema allows. A longer document fits into no model's
+   * context.
+   */
   shortestText: 1_000_000,
   /** The number of alternatives created when unions, conditions and intersections are combined. */
   alternatives: 20_000,

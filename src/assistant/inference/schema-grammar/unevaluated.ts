@@ -27,8 +27,8 @@ export function restrictUnevaluated(
       return restrictObject(normalizer, alternative, forProperties);
     if (alternative.kind === "array" && forItems)
       return restrictArray(normalizer, node, alternative, forItems);
-    // Alternatives with listed values cannot be restricted here: their values were chosen without regard to this
-    // keyword.
+    // An alternative that lists values of `const` or `enum` cannot be restricted here, because its values were chosen
+    // before `unevaluatedProperties` and `unevaluatedItems` apply.
     if (
       alternative.kind === "values" &&
       alternative.values.some((value) => typeof value === "object" && value)

@@ -6,7 +6,7 @@ import { getItemSchemas, getPrefixLength } from "./member-schemas.ts";
 import type { ArrayAlternative } from "./normal-form.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** The maximum number of values; each set of used values needs a rule. */
+/** The maximum number of different values that the items may have. Each subset of these values needs a grammar rule. */
 const VALUES_MAX = 8;
 
 /** Compiles an array without equal items: every order of a few listed values. */

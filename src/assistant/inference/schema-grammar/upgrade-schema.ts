@@ -3,9 +3,9 @@ import { subschemaKeywords } from "./keyword-tables.ts";
 import { SchemaDocument, type SchemaNode } from "./schema-document.ts";
 
 /**
- * Rewrites a schema in draft 2020-12 with all references into `$defs`, because Ajv finds no `$id` below
- * `prefixItems`, does not support draft 4, and reports `$schema` and `id` as errors. Throws like
- * `SchemaDocument`.
+ * Rewrites a schema to draft 2020-12 with all referenced schemas in `$defs`, because Ajv finds no `$id` below
+ * `prefixItems`, does not support draft 4, and reports `$schema` and `id` as errors. Throws `unsupported_schema` if the
+ * schema is too large or contains an invalid reference.
  */
 export function upgradeSchema(schema: unknown): object | boolean {
   const document = new SchemaDocument(schema);
@@ -15,12 +15,15 @@ export function upgradeSchema(schema: unknown): object | boolean {
   return { ...root, $defs: upgrader.definitions() };
 }
 
-/** Keywords that are not copied, because `$defs` is created again, and because references and drafts are resolved. */
+/**
+ * Keywords that are not copied. The rewritten schema gets its own `$defs`, refers only to these, and always has draft
+ * 2020-12.
+ */
 const droppedKeywords = new Set(["$schema", "$id", "id", "$anchor", "$defs", "definitions"]);
 
 class SchemaUpgrader {
   readonly #document: SchemaDocument;
-  /** The schemas that references point to; `definitions` writes them. */
+  /** The schemas that rewritten references point to. The method `definitions` returns their rewritten forms. */
   readonly #referenced = new Map<number, SchemaNode>();
 
   constructor(document: SchemaDocument) {

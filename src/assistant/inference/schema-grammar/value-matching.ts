@@ -9,7 +9,7 @@ import type {
 } from "./normal-form.ts";
 import type { NormalizerContext } from "./normalizer-context.ts";
 
-/** Returns true if an alternative allows a value of `const` or `enum`. */
+/** Returns true if an alternative of a normal form allows `value`, which comes from `const` or `enum`. */
 export function matchesAlternative(
   normalizer: NormalizerContext,
   alternative: Alternative,

@@ -11,7 +11,8 @@ export interface Automaton {
 }
 
 /**
- * The maximum number of states: far more than a grammar can have, but few enough to be built without noticeable delay.
+ * The maximum number of states before minimisation: far more than a minimised automaton in a grammar may have, but few
+ * enough to be built without noticeable delay.
  */
 export const STATES_MAX = 20_000;
 

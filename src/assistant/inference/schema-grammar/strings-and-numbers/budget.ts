@@ -5,7 +5,10 @@
 export class Budget {
   private left: number;
 
-  /** One step stands for about 0.1 microseconds of work, or for up to 0.3 if memory is allocated. */
+  /**
+   * `steps` is the limit of construction steps. A step takes about 0.1 microseconds, or up to 0.3 if it allocates
+   * memory.
+   */
   constructor(steps = 600_000) {
     this.left = steps;
   }

@@ -20,7 +20,10 @@ export function compileJsonString(automaton: Automaton, sink: RuleSink): Express
 
 const builders = new WeakMap<RuleSink, ExpressionBuilder>();
 
-/** Returns the sink's builder, so that equal character sets in one grammar share their rule. */
+/**
+ * Returns the expression builder of the grammar whose rules `sink` collects, so that equal character sets in the
+ * grammar share a rule.
+ */
 export function getExpressionBuilder(sink: RuleSink): ExpressionBuilder {
   let builder = builders.get(sink);
   if (builder === undefined) {

@@ -76,7 +76,7 @@ export function allowsNumber(constraints: NumberConstraints, value: number): boo
 
 const automatonCache = new LRUCache<string, Automaton>({ max: 100 });
 
-/** Writes the numbers on one side of zero. */
+/** Builds the grammar expressions for numbers on one side of zero, without their sign. */
 class SignedRangeWriter {
   private readonly syntax: NumberSyntax;
   private readonly builder: ExpressionBuilder;
@@ -89,7 +89,10 @@ class SignedRangeWriter {
     this.sink = sink;
   }
 
-  /** Writes the unsigned numbers from `from` to `to`, both inclusive; undefined if there are none. */
+  /**
+   * Returns an expression that matches the allowed unsigned numbers from `from` to `to` units, both inclusive;
+   * undefined if no number in this range is allowed.
+   */
   write(from: bigint, to: bigint): InternedExpression | undefined {
     const { builder } = this;
     if (from > to || (from > 0n && this.syntax.modulus > to)) return undefined;

@@ -22,8 +22,8 @@ const characterBySymbol: readonly (string | undefined)[] = numberAlphabet.map((_
 );
 
 /**
- * The maximum number of states of an automaton of multiples, more than fit into a grammar even if the number has no
- * bounds.
+ * The maximum number of states of an automaton for `multipleOf`. With more states, the grammar would be too large even
+ * for numbers without minimum and maximum.
  */
 const MULTIPLE_STATES_MAX = 1_500;
 
@@ -114,9 +114,9 @@ export function buildMultiplesAutomaton(
 }
 
 /**
- * Returns a key that is equal for two remainders if the same digits complete both to a multiple. The key lists, for
- * each number of digits, the number that completes the remainder, if there is one. The list ends at the number of
- * digits with which every remainder can be completed.
+ * Returns a key that is equal for two remainders modulo `modulus` if the same further digits turn both into multiples
+ * of `modulus`. For each count of further digits, the key lists the digits that do so, if they exist. The list ends at
+ * the count with which every remainder can be completed.
  */
 function getCompletionKey(rest: number, modulus: number): string {
   const found: (number | string)[] = [];
@@ -162,7 +162,7 @@ class DigitBound {
 
   /** Compares the next digit with the bound's digit, unless earlier digits have decided the comparison. */
   compare(before: Comparison, at: number, digit: number, inPlaces: boolean): Comparison {
-    // If a number has more digits before the point than the bound, its length decides the comparison in `afterWhole`.
+    // If a number has more digits before the decimal point than the bound, `afterWhole` compares the two by length.
     if (before !== 0 || (!inPlaces && at >= this.wholeLength)) return before;
     const bound = Number(this.digits[at]);
     if (digit === bound) return 0;
@@ -174,7 +174,10 @@ class DigitBound {
     return count < this.wholeLength ? -1 : 1;
   }
 
-  /** Returns true if a number that ends after `count` places is at least the bound. */
+  /**
+   * Returns true if a number is at least this bound. The number ends after `count` decimal places, and `comparison` is
+   * the result for its digits.
+   */
   isReached(comparison: Comparison, count: number): boolean {
     if (comparison !== 0) return comparison > 0;
     return /^0*$/.test(this.digits.slice(this.wholeLength + count));

@@ -19,8 +19,9 @@ export function foldGraph(graph: StateGraph, builder: ExpressionBuilder): void {
 }
 
 /**
- * Folds runs from `first`. In a run, each node reads the same expression to the next node and has the same other
- * edges; the shortest run is `C?`. The run ends evenly if the last node has only those other edges.
+ * Replaces a run of nodes that begins at `first` with one repetition, such as `C?` or `C{0,5}`. In a run, each node has
+ * an edge with the same expression `C` to the next node, and the same other edges. An even run ends at a node with only
+ * these other edges. An uneven run is followed by a node with different edges.
  */
 function foldRuns(graph: StateGraph, builder: ExpressionBuilder, first: number): void {
   for (const [second, step] of graph.getEdges(first)) {
@@ -57,8 +58,8 @@ function removeRun(graph: StateGraph, nodes: readonly number[]): void {
 }
 
 /**
- * Returns the nodes of the run (see `foldRuns`) that begins with `first` and `second`; `after` is the node that follows
- * a run with an uneven end.
+ * Returns the nodes of the run that begins with `first` and `second`; undefined if there is no run. `after` is the node
+ * that follows an uneven run. See `foldRuns` for these terms.
  */
 function findRun(
   graph: StateGraph,
@@ -75,7 +76,7 @@ function findRun(
     const [source, another] = node === FINAL_NODE ? [] : graph.getSources(node);
     const alone = source === nodes.at(-1) && another === undefined;
     const next = node === FINAL_NODE ? "other" : continueRun(graph.getEdges(node), others, step);
-    // The run's last node may have other incoming edges, so it is returned, and `foldRuns` keeps it in the graph.
+    // Nodes outside of an even run may have edges to the run's last node, so `foldRuns` keeps that node in the graph.
     if (next === "end" && node !== first) return { nodes: [...nodes, node], after: undefined };
     if (typeof next === "string" || next === node || !alone || node === first) {
       return { nodes, after: node };
@@ -121,8 +122,8 @@ function foldChain(graph: StateGraph, builder: ExpressionBuilder, first: number)
       edges.delete(node);
       const [edge] = edges;
       if (edges.size !== 1 || edge === undefined || removedNodes.includes(node)) break;
-      // The node is the end of a run that is not folded yet. The chain ends before this node, because `foldRuns` gives
-      // a better result.
+      // This node is the end of a run that `foldRuns` has not folded yet. The chain stops before this node, because a
+      // folded run gives a smaller grammar.
       if (loop === undefined && others.get(edge[0]) === edge[1] && others.size === 1) break;
       if (loop !== undefined) parts.push(builder.repeat(loop, 0, undefined));
       parts.push(edge[1]);

@@ -42,7 +42,10 @@ const time =
   `(?:${hour}:[0-5]\\d:[0-5]\\d${fraction}(?:Z|[+-]${hour}:[0-5]\\d)|` +
   `23:59:60${fraction}(?:Z|[+-]00:00))`;
 
-/** Durations as in RFC 3339's grammar, which does not allow leaving out a unit between two other units. */
+/**
+ * The patterns from here to `duration` follow the grammar of RFC 3339, in which a duration cannot leave out a unit
+ * between two others, such as the minutes between hours and seconds.
+ */
 const count = "\\d{1,9}";
 const durationTime = `T(?:${count}H(?:${count}M(?:${count}S)?)?|${count}M(?:${count}S)?|${count}S)`;
 const durationDate = `(?:${count}Y(?:${count}M(?:${count}D)?)?|${count}M(?:${count}D)?|${count}D)`;

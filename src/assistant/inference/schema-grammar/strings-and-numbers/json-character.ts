@@ -30,8 +30,8 @@ const unicodeEscapes = subtractCodePoints(
 );
 
 /**
- * Compiles one character of a set as written in a JSON string, only in the spelling of JSON.stringify.
- * Large sets become a rule.
+ * Returns an expression for any one character of `points` in a JSON string, spelled as JSON.stringify spells it. The
+ * expression for a large set becomes a grammar rule.
  */
 export function compileJsonCharacter(
   points: CodePoints,

@@ -9,7 +9,10 @@ export interface LengthRange {
   readonly max: number | undefined;
 }
 
-/** The approximate number of states that a grammar with a rule for each state may have. */
+/**
+ * The approximate maximum number of states of the product of a language's automaton and a length automaton. Each state
+ * may need a grammar rule.
+ */
 const PRODUCT_STATES_MAX = 8_000;
 
 function buildLengthAutomaton({ min, max }: LengthRange, budget: Budget): Automaton {

@@ -23,7 +23,7 @@ export class LookaheadStates {
     this.satisfied = automata.map((automaton) => findSatisfiedStates(automaton));
   }
 
-  /** Returns the set with one more lookahead, whose automaton is in its start state. */
+  /** Returns a set of pending lookaheads: those of `set`, and one more whose automaton is in its start state. */
   add(set: number, automaton: number): number {
     return this.numberOfSet([...(this.sets[set] ?? []), { automaton, state: 0 }]);
   }

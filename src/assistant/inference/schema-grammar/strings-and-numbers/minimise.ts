@@ -13,7 +13,10 @@ export function minimise(automaton: Automaton): Automaton {
   return mergeSymbols(quotient(merged, blocks));
 }
 
-/** Returns the block number of each state; the additional last state is the dead state. */
+/**
+ * Partitions the states into blocks of equivalent states, and returns the block number of each state. The additional
+ * last state is the dead state.
+ */
 function equivalentStates(automaton: Automaton): Int32Array {
   const symbols = automaton.alphabet.length;
   const sink = automaton.size;
@@ -61,7 +64,7 @@ function equivalentStates(automaton: Automaton): Int32Array {
         const from = first[home] ?? 0;
         const to = end[home] ?? 0;
         if (size === to - from) continue;
-        // The marked members come first; the smaller half becomes the new block.
+        // The block is split: its marked states come first, and the smaller part becomes a new block.
         const added = first.length;
         const frontIsSmaller = size <= to - from - size;
         first.push(frontIsSmaller ? from : from + size);
@@ -121,7 +124,9 @@ function predecessors(automaton: Automaton): { starts: Int32Array; states: Int32
   return { starts, states };
 }
 
-/** Builds the automaton with one state for each block, in the order of a walk from the start. */
+/**
+ * Builds the minimal automaton: one state for each block of equivalent states, in breadth-first order from the start.
+ */
 function quotient(automaton: Automaton, blocks: Int32Array): Automaton {
   const symbols = automaton.alphabet.length;
   const dead = blocks[automaton.size] ?? -1;

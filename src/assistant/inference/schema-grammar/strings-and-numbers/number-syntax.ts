@@ -19,7 +19,9 @@ const EXACT_DIGITS = 15;
 const INTEGER_DIGITS = 18;
 /** Bounds larger than this, such as the largest double, have no effect on generated numbers, even with exponents. */
 const IGNORED_BOUND_MIN = 1e120;
-/** The maximum number of digits before the point that are generated to reach a bound. */
+/**
+ * If a bound has more digits before the decimal point than this, Berth does not generate numbers with that many digits.
+ */
 const BOUND_DIGITS_MAX = 25;
 /** The maximum number of decimal places, enough for a bound of 10^-40 and for numbers that differ from it. */
 const PLACES_MAX = 60;
@@ -29,7 +31,7 @@ const PLACES_MAX = 60;
  * place. The range is given in units, and may be negative.
  */
 export interface NumberSyntax extends UnitRange {
-  /** The required divisor in units; 1 if every number is allowed. */
+  /** Every allowed number is a multiple of `modulus` units. Without `multipleOf`, `modulus` is 1. */
   readonly modulus: bigint;
   /** The signs of the numbers that may be written with an exponent. */
   readonly exponents: readonly ("" | "-")[];
@@ -111,7 +113,7 @@ function countPlaces(
   return wanted <= usual ? usual : Math.min(PLACES_MAX, wanted + 2);
 }
 
-/** Returns the number of units that is nearest to the bound and within it. */
+/** Returns the number that is nearest to `bound` and still allowed by it, in units of 10^-`places`. */
 function findFirstUnit(bound: Bound, places: number, rounding: "up" | "down"): bigint {
   const { value, decimal, exclusive } = bound;
   if (!exclusive) return scaleDecimal(decimal, places, rounding);
@@ -128,7 +130,10 @@ function findFirstUnit(bound: Bound, places: number, rounding: "up" | "down"): b
   return scaleDecimal(decimal, places, opposite) + (rounding === "up" ? 1n : -1n);
 }
 
-/** Returns the largest absolute value in units on one side of zero. */
+/**
+ * Returns the largest absolute value of generated numbers on one side of zero, in units of 10^-`places`. `inner` is the
+ * bound nearer to zero.
+ */
 function computeLargestUnits(
   constraints: NumberConstraints,
   step: Decimal | undefined,
@@ -150,7 +155,7 @@ function computeLargestUnits(
   return powerOfTen(EXACT_DIGITS) - 1n;
 }
 
-/** Returns the required divisor of the allowed numbers, in units. */
+/** Returns the smallest multiple of `step` that is a whole number of units, in units of 10^-`places`. */
 function computeModulus(step: Decimal, places: number): bigint {
   const units = step.digits * powerOfTen(places);
   return units / greatestCommonDivisor(units, powerOfTen(step.scale));

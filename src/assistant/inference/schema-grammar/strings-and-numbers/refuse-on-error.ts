@@ -4,7 +4,10 @@ import { TooLargeError, UnsupportedConstructError } from "./budget.ts";
 
 type RefusalSource = StringPattern | StringConstraints | NumberConstraints;
 
-/** Runs `work` and turns its errors into a refusal with the keyword and its pointer. */
+/**
+ * Runs `work`. Converts its TooLargeError or UnsupportedConstructError to an `unsupported_schema` error with the
+ * keyword and JSON Pointer of `source`.
+ */
 export function refuseOnError<Result>(source: RefusalSource, work: () => Result): Result {
   try {
     return work();

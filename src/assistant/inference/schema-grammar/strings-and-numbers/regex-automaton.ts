@@ -29,7 +29,10 @@ export function buildRegexAutomaton(root: RegexNode, budget: Budget): Automaton 
   return minimise(new SubsetConstruction(removeRepeatedStart(root), "anywhere", budget).build());
 }
 
-/** A set of paths, each as `state * LOOKAHEAD_SETS_MAX + set of pending lookaheads`, sorted. */
+/**
+ * A state of the subset construction. Each of its sorted `paths` is a program state and a set of pending lookaheads,
+ * encoded as `state * LOOKAHEAD_SETS_MAX + set`.
+ */
 interface Subset {
   readonly paths: readonly number[];
   /** The states of the automata of all lookbehinds. */
@@ -45,7 +48,7 @@ class SubsetConstruction {
   private readonly lookaheads: LookaheadStates;
   private readonly lookbehinds: readonly Automaton[];
   private readonly lookbehindSymbols: readonly Int32Array[];
-  /** For each guard that is a lookaround, the number of its automaton. */
+  /** The number of the automaton of each lookahead or lookbehind. Other guards, such as `^`, need no automaton. */
   private readonly automatonNumbers = new Map<Guard, number>();
   private readonly alphabet: Alphabet;
   /** Flags by program state and symbol: 1 if the state reads the symbol. */
@@ -194,7 +197,10 @@ class SubsetConstruction {
     return kept.toSorted((left, right) => left - right);
   }
 
-  /** Returns the pending lookaheads of a path after a guard; undefined if the guard fails. */
+  /**
+   * Returns the set of pending lookaheads after an epsilon move whose guard is an assertion, such as `^` or a
+   * lookaround; undefined if the assertion does not hold.
+   */
   private passGuard(
     guard: Guard | undefined,
     lookaheadSet: number,

@@ -41,7 +41,7 @@ export function compileRegex(root: RegexNode): RegexProgram {
   return { states: builder.states, start, matched };
 }
 
-/** Counts the states of a tree without building them. */
+/** Counts the states that `compileRegex` would create for the syntax tree `node`, without creating them. */
 function countStates(node: RegexNode): number {
   if (node.kind === "sequence") return 1 + sumStates(node.items);
   if (node.kind === "choice") return 1 + sumStates(node.options);

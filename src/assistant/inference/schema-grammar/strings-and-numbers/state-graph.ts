@@ -22,7 +22,8 @@ export class StateGraph {
   }
 
   /**
-   * Creates the graph of an automaton. `character` writes a set of characters; `end` is read after an accepting state.
+   * Creates the graph of an automaton. `character` converts a set of characters to an expression. Each accepting state
+   * gets an edge with the expression `end` to FINAL_NODE.
    */
   static fromAutomaton(
     automaton: Automaton,

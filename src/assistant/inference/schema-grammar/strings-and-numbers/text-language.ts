@@ -34,7 +34,10 @@ export class TextLanguage {
     return new TextLanguage(getPatternAutomaton(source, new Budget()));
   }
 
-  /** Returns the texts of a JSON Schema format: either the texts to generate, or all texts that Ajv accepts. */
+  /**
+   * Returns the texts of a JSON Schema format: with `breadth` `produced`, the texts that Berth generates; with
+   * `accepted`, all texts that Ajv accepts.
+   */
   static fromFormat(name: string, breadth: FormatBreadth): TextLanguage {
     return new TextLanguage(getFormatAutomaton(name, breadth));
   }

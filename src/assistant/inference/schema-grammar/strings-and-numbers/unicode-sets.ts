@@ -60,9 +60,9 @@ export function getPropertyCodePoints(expression: string): CodePoints {
 }
 
 /**
- * Returns texts whose characters represent all code points except surrogates. Each character represents itself, except
- * in planes without assigned characters: there the first one represents all but the last two, because they have the
- * same properties. All characters of one text have the same number of UTF-16 units.
+ * Returns texts whose characters represent all code points except surrogates. Each character represents itself. In a
+ * plane without assigned characters, the first code point also represents the others except the last two of the plane,
+ * because they have the same properties. All characters of one text have the same number of UTF-16 units.
  */
 function getTextBlocks(): readonly TextBlock[] {
   if (blocks.length > 0) return blocks;
@@ -83,7 +83,7 @@ function getTextBlocks(): readonly TextBlock[] {
 interface TextBlock {
   readonly from: number;
   readonly text: string;
-  /** The last code point that the text represents. */
+  /** The last code point that the last character of `text` represents. */
   readonly to: number;
 }
 

@@ -5,7 +5,10 @@ import { FINAL_NODE, type StateGraph } from "./state-graph.ts";
 
 /** The maximum depth of nested brackets in a rule. */
 const DEPTH_MAX = 8;
-/** An expression that ends the text is copied instead of becoming a rule if it has at most this weight. */
+/**
+ * The maximum weight of an expression that is copied to each use instead of becoming a rule. Only an expression at the
+ * end of the matched text is copied.
+ */
 const COPY_WEIGHT_MAX = 8;
 
 /**
