@@ -187,7 +187,7 @@ export interface ModelInfo {
    * tried again later.
    */
   readonly state: "resident" | "loading" | "idle" | "failed";
-  /** The reason of a failed model, and what to do about it. */
+  /** The reason why loading the model failed, and what the user can do about it. */
   readonly failure?: string | undefined;
   /** Context of one KV-cache sequence; undefined if it is not known before the model is loaded. */
   readonly contextTokens: number | undefined;

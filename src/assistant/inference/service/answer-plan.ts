@@ -26,7 +26,7 @@ export interface AnswerPlan {
 
 /** Compiles schemas into grammars, and validates documents against schemas. */
 export interface SchemaCompiler {
-  /** Rejects with `unsupported_schema`. */
+  /** Rejects with `unsupported_schema` if one of the schemas cannot be compiled to a grammar. */
   compileLayout(layout: GrammarLayout, signal: AbortSignal): Promise<GrammarText>;
   /** Returns the problems of a document, one line each; empty if it is valid. Never rejects. */
   validate(schema: unknown, document: unknown): Promise<readonly string[]>;
@@ -60,8 +60,8 @@ export class AnswerPlanner {
         newCallId,
       ),
     );
-    // Only plain texts come in requests with several prompts, and their plans differ only in the prompt, so the first
-    // plan applies to all.
+    // A request with several prompts contains only plain texts. Their plans differ only in the prompt, so the first
+    // plan applies to all prompts.
     const [plan] = plans;
     if (!plan) throw new AssistantError("invalid_request", "the request has no prompt");
     const isJudged = document !== undefined || plan.argumentSchemas.size > 0;

@@ -53,8 +53,8 @@ async function* generateChecked(
         yield event;
         return;
       }
-      // The event `started` is not held back, and a second attempt does not repeat it, because it reads the same
-      // prompt.
+      // The event `started` describes the prompt, which is the same in both attempts, so it is yielded at once and only
+      // in the first attempt.
       if (event.type === "started") {
         if (tried === 0) yield event;
       } else if (request.isStreamed) yield event;

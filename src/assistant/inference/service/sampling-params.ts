@@ -35,7 +35,8 @@ export function completeSampling(
     topP: params.topP ?? defaults.topP,
     topK: params.topK ?? defaults.topK,
     minP: params.minP ?? defaults.minP,
-    // The 32-bit golden ratio keeps the seeds of the first and the second attempt far apart.
+    // If the first answer is invalid, a second attempt uses another seed. The 32-bit golden ratio keeps the two seeds
+    // far apart.
     seed: (((seed + options.choice) >>> 0) + Math.imul(options.attempt, 0x9e3779b9)) >>> 0,
     repeatPenalty: params.repeatPenalty ?? defaults.repeatPenalty,
     presencePenalty: params.presencePenalty ?? defaults.presencePenalty,
@@ -43,7 +44,7 @@ export function completeSampling(
     logitBias: params.logitBias ?? {},
     logprobs: params.logprobs,
     grammar: options.grammar?.gbnf,
-    // The stub engine answers with this text; if the text would be empty, the stub is free to answer anything.
+    // An empty example is left out, so that the stub engine reports an error instead of an empty answer.
     grammarExample: options.grammar?.example || undefined,
     showControlTokens: options.showControlTokens,
   };

@@ -19,7 +19,10 @@ export interface StubRunnerOptions {
   readonly embeddingLength: number;
 }
 
-/** Answers at once without a model. An answer depends on its prompt, or is the grammar's example. */
+/**
+ * Answers at once without a model. The answer depends on the prompt. If the request has a grammar, the answer is the
+ * grammar's example text.
+ */
 export class StubRunner implements Runner {
   readonly sequences: number;
   readonly contextTokens: number;
@@ -121,7 +124,7 @@ class StubStream implements TokenStream {
   next(): StepOutcome {
     if (!this.#pieces) {
       const error = new Error(
-        "the stub can answer only with the example of a grammar, and this grammar has none",
+        "the stub engine cannot answer: the request has a grammar, but no example text for it",
       );
       return { kind: "failed", error };
     }

@@ -41,7 +41,7 @@ export function generateAnswer(prompt: readonly Token[]): string {
   return `Stub answer: ${words.join(" ")}.`;
 }
 
-/** Adds up a pseudo-random vector for each word, so that texts with common words have similar vectors. */
+/** Adds up a pseudo-random vector for each word, so that texts that share words have similar vectors. */
 export function embedText(text: string, length: number): Float32Array {
   const vector = new Float32Array(length);
   const words = splitPieces(text.toLowerCase());

@@ -46,7 +46,8 @@ export function parseErrorEnvelope(
 }
 
 /**
- * Creates the error for an answer that the system instance never sends. Probably another program listens on its port.
+ * Creates the error for an answer that `berth assistant --system` never sends. Probably another program listens on its
+ * port.
  */
 export function malformedResponseError(what: string, cause?: unknown): AssistantError {
   return new AssistantError(
@@ -57,7 +58,10 @@ export function malformedResponseError(what: string, cause?: unknown): Assistant
   );
 }
 
-/** Errors in answers of the system instance, which has error codes of its own. */
+/**
+ * Creates the errors for answers of the system instance (`berth assistant --system`), which sends Berth's own error
+ * codes.
+ */
 export const upstreamErrors: ResponseErrors = {
   malformedResponse: malformedResponseError,
   fromEnvelope: (envelope) => parseErrorEnvelope(envelope),

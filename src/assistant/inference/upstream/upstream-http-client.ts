@@ -20,7 +20,9 @@ export interface UpstreamCall {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly body?: unknown;
-  /** Time that the system instance may be silent; undefined means until the caller aborts. */
+  /**
+   * The longest time for which `berth assistant --system` may send nothing; undefined if only the caller ends the wait.
+   */
   readonly silentMsMax: number | undefined;
 }
 
@@ -119,8 +121,8 @@ type Outcome =
   | { readonly kind: "failed"; readonly error: unknown; readonly wasKept: boolean };
 
 /**
- * An answer whose head has arrived. The connection is read only as fast as the caller pulls the body; ending the loop
- * early closes it.
+ * An answer whose head has arrived. The connection is read only as fast as the caller pulls `body`. If the caller stops
+ * reading `body` early, the connection is closed.
  */
 export class OpenResponse {
   readonly response: IncomingMessage;
@@ -136,7 +138,7 @@ export class OpenResponse {
     const watch = this.#watch;
     try {
       watch.startTimer();
-      // Ending the loop early closes the connection.
+      // If the caller stops reading early, this loop ends and destroys `response`, which closes the connection.
       for await (const chunk of this.response) {
         watch.stopTimer();
         yield chunk;

@@ -26,8 +26,8 @@ import { UpstreamHttpClient } from "./upstream-http-client.ts";
 import { buildEmbedRequest, buildGenerateRequest } from "./upstream-request.ts";
 
 /**
- * The longest silence in a stream: four times the 15 s within which the system instance sends something. The head of an
- * answer arrives after 10 s at most.
+ * The longest time without data in a stream before the request fails. `berth assistant --system` sends the head of an
+ * answer within 10 s, and then some data at least every 15 s.
  */
 const STREAM_SILENT_MS_MAX = 60_000;
 const METADATA_SILENT_MS_MAX = 10_000;
@@ -35,13 +35,15 @@ const METADATA_SILENT_MS_MAX = 10_000;
 const HEALTH_AGE_MS_MAX = 5_000;
 
 /**
- * The name that is recorded in the ledger instead of a model's id if the request leaves the choice to the system
- * instance.
+ * The model name in the ledger entry of a request that names no model, because `berth assistant --system` then chooses
+ * the model.
  */
 const DEFAULT_MODEL = "default";
 
 export interface UpstreamOptions {
-  /** The URL of the system instance, such as http://127.0.0.1:7777; see `parseUpstreamAddress`. */
+  /**
+   * The URL of `berth assistant --system` on this machine, such as http://127.0.0.1:7777; see `parseUpstreamAddress`.
+   */
   readonly url: string;
   /** The companion's own ledger. */
   readonly ledger: Ledger;
@@ -115,7 +117,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     };
   }
 
-  /** Returns the models of the system instance. Rejects with `no_model` if the system instance cannot be reached. */
+  /** Returns the models of `berth assistant --system`. Rejects with `no_model` if that daemon cannot be reached. */
   async models(): Promise<readonly ModelInfo[]> {
     return parseUpstreamModels(await this.#fetchJson("/v1/models"));
   }
