@@ -17,7 +17,8 @@ const PIECE_BYTES = 1024 * 1024;
 /** Creates the reserve file and allocates its blocks. If there is not enough space, it throws and leaves no file. */
 export function allocateReserve(file: string): void {
   if (statSync(file, { throwIfNoEntry: false })?.size === RESERVE_BYTES) return;
-  // The free space is checked first. Otherwise each retry would fill the disk, and other programs would fail.
+  // The free space is checked first. Otherwise each attempt to allocate the reserve would fill the disk, and writes of
+  // other programs would fail.
   const { bavail, bsize } = statfsSync(dirname(file));
   if (bavail * bsize < RESERVE_BYTES + SPACE_BYTES_MIN)
     throw new LedgerFailure("full", "the disk is full");

@@ -90,8 +90,8 @@ export function formatBody(
 
 /**
  * Returns the commitment to a sealed text: sha256 over the salt (always 32 random bytes) and the text as UTF-8. The
- * random salt prevents guessing the text from its hash. HMAC would be as safe, but would take a third of a
- * verification's time.
+ * random salt prevents guessing the text from its hash. HMAC would be as safe, but slower: it would take up a third of
+ * the time of `berth ledger verify`.
  */
 export function computeCommitment(salt: Uint8Array, sealed: string): string {
   return hash("sha256", Buffer.concat([salt, Buffer.from(sealed)]), "hex");

@@ -2,14 +2,14 @@ import { BerthError, formatErrorCode } from "../../base/errors.ts";
 import { mapSqliteError } from "../../base/sqlite.ts";
 
 /**
- * The reason for which the ledger cannot be written or read.
+ * The reason why the ledger cannot be written or read:
  *
- *   locked       another process writes it
- *   key          its key is missing, damaged, readable for other users, or a different one
- *   tampered     the stored data are inconsistent
- *   rolled_back  the data are consistent, but older than those seen before, or of another history
- *   full         the disk is full
- *   io           any other error of the system or of SQLite
+ * - `locked`: another process writes the ledger.
+ * - `key`: the ledger's key is missing, damaged, readable for other users, or a different one.
+ * - `tampered`: the stored data are inconsistent.
+ * - `rolled_back`: the data are consistent, but older than those seen before, or of another history.
+ * - `full`: the disk is full.
+ * - `io`: any other error of the system or of SQLite.
  */
 export type LedgerFailureKind = "locked" | "key" | "tampered" | "rolled_back" | "full" | "io";
 

@@ -53,7 +53,8 @@ export class OfflineLedger implements Disposable {
   static open(stateDir: string, verifierKey?: string): OfflineLedger {
     const files = resolveLedgerPaths(stateDir);
     return withLedgerFailures(() => {
-      // The checkpoint file is read before the database: a running daemon may write both, and the database only grows.
+      // The checkpoint file is read before the database. A running daemon may add entries in between, so the database
+      // has at least the entries that the checkpoint covers.
       const saved = readFileIfExists(files.checkpoint);
       const db = openForReading(files);
       try {

@@ -12,7 +12,7 @@ import {
  * format of Go's tools: `NAME+HASH+BASE64` and `PRIVATE+KEY+NAME+HASH+BASE64`.
  */
 
-/** The signature type of Ed25519: a byte in the input of key ids and at the start of encoded keys. */
+/** The type byte of Ed25519: it is hashed into every key id, and is the first byte of an encoded key. */
 const ED25519 = 1;
 const SIGNATURE_BYTES = 64;
 const KEY_BYTES = 32;

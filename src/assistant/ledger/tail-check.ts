@@ -17,8 +17,9 @@ export interface TailState {
   readonly edge: TreeEdge;
   /** The leaf hash of the last entry, in hexadecimal. */
   readonly lastLeaf: string;
-  /** The sizes of the newest checkpoint and of its predecessor; -1 if there is none. */
+  /** The number of entries that the newest checkpoint covers; -1 if there is no checkpoint. */
   readonly newestCheckpointSize: number;
+  /** The number of entries that the checkpoint before the newest one covers; -1 if there is none. */
   readonly previousCheckpointSize: number;
 }
 

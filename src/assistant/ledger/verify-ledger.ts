@@ -69,9 +69,9 @@ function verifySnapshot({
   ]);
   scan.run();
   problems.push(...scan.problems);
-  // If only some checkpoints are signed with another key, the ledger was tampered with; if all are, the caller has
-  // given the wrong key. A young ledger has only one checkpoint in its table, so a checkpoint from outside also shows
-  // that the key is right if it matches these entries.
+  // If only some checkpoints are signed with another key, the ledger was tampered with. If all are, the caller has
+  // given the wrong key. A young ledger stores only one checkpoint, so an external checkpoint that matches the stored
+  // entries also proves that the key is right.
   const isOwn =
     stored.valid.length > 0 ||
     externalCheckpoints.some(
@@ -171,7 +171,7 @@ function readStoredCheckpoints(
     else
       problems.push({
         seq: lastSeqOf(Math.min(size, opened.size)),
-        message: `${name} is signed for ${opened.size} entries`,
+        message: `${name} was signed for ${opened.size} entries instead`,
       });
   }
   return { valid, foreign };

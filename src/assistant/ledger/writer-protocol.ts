@@ -38,7 +38,10 @@ export interface FailedAnswer {
   readonly detail: string;
 }
 
-/** Sent when the maintenance that follows an answer has failed. */
+/**
+ * Reports that the maintenance of the database, which the writer's thread runs after it has answered a request, has
+ * failed.
+ */
 export interface WriterFailedEvent {
   readonly type: "writer_failed";
   readonly failure: FailedAnswer;

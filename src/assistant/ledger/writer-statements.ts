@@ -6,16 +6,12 @@ export interface WriterStatements {
   readonly begin: Database.Statement<[]>;
   readonly commit: Database.Statement<[]>;
   readonly rollback: Database.Statement<[]>;
-  /** Arguments: seq, body, leaf hash. */
-  readonly addEntry: Database.Statement<[number, string, Buffer]>;
-  /** Arguments: level, index, hash. */
-  readonly addNode: Database.Statement<[number, number, Buffer]>;
-  /** Arguments: seq, salt, text. */
-  readonly addSealed: Database.Statement<[number, Buffer, string]>;
+  readonly addEntry: Database.Statement<[seq: number, body: string, leafHash: Buffer]>;
+  readonly addNode: Database.Statement<[level: number, index: number, hash: Buffer]>;
+  readonly addSealed: Database.Statement<[seq: number, salt: Buffer, text: string]>;
   readonly erase: Database.Statement<[number]>;
   readonly hasSealed: Database.Statement<[number], number>;
-  /** Arguments: size, note. */
-  readonly addCheckpoint: Database.Statement<[number, string]>;
+  readonly addCheckpoint: Database.Statement<[size: number, note: string]>;
   readonly dropCheckpoint: Database.Statement<[number]>;
   readonly newestCheckpoint: Database.Statement<[], string>;
   readonly addDispatch: Database.Statement<[number]>;
