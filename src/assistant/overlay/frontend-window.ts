@@ -3,8 +3,8 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import type { OverlayUi } from "./ui/port.ts";
 
 /**
- * Shows the frontend's window when the user must decide something and cannot see it, and hides it afterwards. No query
- * waits for the window, and an error of the frontend has no other effect.
+ * Shows the frontend's window when the user must decide something and cannot see the window, and hides it afterwards.
+ * No query waits for the window. An error of the frontend is only logged.
  */
 export class FrontendWindow {
   readonly #ui: OverlayUi;

@@ -38,7 +38,7 @@ export interface OverlayFacts {
   readonly version: string;
   httpPort(): number;
   ledger(): { readonly ok: boolean; readonly size: number };
-  /** The scopes that the user has allowed to leave the machine. */
+  /** The data classes that the user allows to leave the machine. */
   consent(): readonly DataClass[];
   /** Ids of the providers that have a credential. */
   providers(): readonly string[];
@@ -50,8 +50,8 @@ export interface OverlayLimits {
   readonly running: number;
   readonly waiting: number;
   /**
-   * The number of additional queries that are reserved for clients of which no query is running, so that one client
-   * cannot use up all capacity.
+   * The number of queries that are accepted in addition to `running` and `waiting`, only for clients without another
+   * query, so that one client cannot use up all capacity.
    */
   readonly reservedForNew: number;
   /** Milliseconds to wait for the user's answer to a question. */

@@ -71,14 +71,14 @@ export interface OverlayListener {
   finished(queryId: number, status: FinishedStatus, detail: FinishedDetail, to: string): void;
 }
 
-/** The JSON document meta_json. */
+/** The JSON document meta_json of the signal Started, which describes how the companion answers a query. */
 export interface TurnMeta {
   readonly v: 1;
   readonly lane: Lane;
   /** The requested model, null for the default model. The model that answered is in the detail of Finished. */
   readonly model: string | null;
   readonly route: "local" | "remote";
-  /** The requested options that take effect. The only possible one is `my_stuff`. */
+  /** The requested options that take effect: `my_stuff` if the user's data were searched, otherwise none. */
   readonly options: readonly string[];
   /**
    * The requested options that are not available: `window` and `selection`; also `tools` if no local model can choose
@@ -123,7 +123,7 @@ export interface ConsentRequest {
   readonly calls: readonly TurnCall[];
   /** The beginning of the prompt in one line. The user needs it if another program asks for consent. */
   readonly prompt: string;
-  /** The program that asked the query, as in the spec of a call. */
+  /** The program that sent the query, in the format of the caller in a ConfirmationSpec. */
   readonly caller: { readonly app: string | null; readonly verified: boolean };
   readonly expires_at: string;
 }
@@ -135,7 +135,9 @@ export interface FinishedDetail {
   readonly v: 1;
   /** `ok`, or the reason why the query ended: `cancelled`, `declined`, `expired`, or the code of an AssistantError. */
   readonly code: string;
-  /** For a completed query: a description of what the answer lacks, usually "". */
+  /**
+   * For a completed query: empty, or a note that no local model could choose tools. Otherwise the reason for the end.
+   */
   readonly message: string;
   readonly usage: {
     readonly prompt_tokens: number;

@@ -96,7 +96,10 @@ interface WaitingQuery {
   readonly start: () => void;
 }
 
-/** The slot of one query. It is released while the query waits for the user, which may take minutes. */
+/**
+ * The permission of one query to run. The slot is released while the query waits for the user's answer, which may take
+ * minutes.
+ */
 export class QuerySlot implements Disposable {
   readonly #reacquire: () => Promise<void>;
   readonly #release: () => void;

@@ -127,8 +127,8 @@ export class QueryTurn {
   }
 
   /**
-   * Returns true if a local model can choose tools, or if that cannot be determined. Returns undefined if the query
-   * uses no tools.
+   * Returns true if a local model can choose tools, or if the local models cannot be determined; false if there is no
+   * local model; undefined if the lane of the query has no tools.
    */
   async #hasTools(): Promise<boolean | undefined> {
     const { request, signal } = this.#query;

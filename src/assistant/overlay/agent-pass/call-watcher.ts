@@ -23,7 +23,10 @@ export class CallWatcher implements Disposable {
     });
   }
 
-  /** The specification that the listeners received; undefined if the call does not wait for confirmation. */
+  /**
+   * Returns the confirmation request that the agent service reported for a call; undefined if the call does not wait
+   * for confirmation.
+   */
   spec(callId: number): ConfirmationSpec | undefined {
     return this.#specs.get(callId);
   }

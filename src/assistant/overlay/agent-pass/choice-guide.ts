@@ -36,8 +36,8 @@ export function buildChoiceGuide(
 }
 
 /**
- * Prepares a tool's schema for embedding in a larger schema. The `$id` keeps its internal references valid; schemas
- * of tools have no `$id` of their own.
+ * Prepares a tool's schema for embedding in a larger schema. The added `$id` keeps references inside the tool's schema
+ * valid. A tool's schema never has an `$id` of its own.
  */
 function embedSchema(schema: JsonObject, index: number): JsonObject {
   const { $schema: _, ...rest } = schema;

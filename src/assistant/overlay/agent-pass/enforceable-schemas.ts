@@ -2,17 +2,17 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
 /**
- * After the engine has refused this many guides, the model call runs without any schemas. A refusal costs only the time
- * of the compilation.
+ * After the engine has refused this many combined schemas, the model call runs without any tool schemas. A refusal
+ * costs only the time of the compilation.
  */
 const REFUSALS_MAX = 6;
 /** Number of declarations whose result is cached; the oldest results are dropped. */
 const KNOWN_MAX = 1_024;
 
 /**
- * Finds out which tool schemas the engine can compile to a grammar. The engine refuses a guide as a whole and may
- * use a cache, so an unsupported schema is found by bisection: half of the unknown schemas are left out, then half
- * of the rest. Each attempt that succeeds gives a real answer, and results stay valid while a declaration is
+ * Finds the tool schemas that the engine can compile to a grammar. The engine refuses the combined schema of a request
+ * as a whole, so an unsupported tool schema is found by bisection: half of the unknown schemas are left out, then half
+ * of the rest. Each attempt that succeeds returns a real answer. A result stays valid while the tool's declaration is
  * unchanged.
  */
 export class EnforceableSchemas {
@@ -20,8 +20,8 @@ export class EnforceableSchemas {
   readonly #known = new Map<string, boolean>();
 
   /**
-   * Calls the callback with as many enforced schemas as possible. Rejects like the callback, but with
-   * `unsupported_schema` only if no schema was included.
+   * Calls `ask` with the candidates whose schemas the answer must follow: as many as the engine supports. Rejects like
+   * `ask`, but with `unsupported_schema` only if the refused request contained no tool schema.
    */
   async ask<T>(
     candidates: readonly ToolCandidate[],

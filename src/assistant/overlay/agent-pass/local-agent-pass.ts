@@ -20,7 +20,7 @@ export interface PassLimits {
   /** The model chooses no more tools in a turn after this number of failed calls or invalid choices in a row. */
   readonly failuresInARow: number;
   readonly tools: number;
-  /** Largest size of one result, in bytes of UTF-8. */
+  /** The maximum size of the result of one tool call, in bytes of UTF-8. */
   readonly resultBytes: number;
 }
 

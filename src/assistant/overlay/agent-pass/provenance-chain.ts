@@ -17,7 +17,10 @@ export class ProvenanceChain {
     return [...this.#labels];
   }
 
-  /** A chain that is too long is not shortened: without the missing label, the call could look trusted. */
+  /**
+   * True if the number and the length of the labels are within the limits. A longer chain is not shortened, because
+   * without one of its labels a tool call could look trusted.
+   */
   get isWithinLimits(): boolean {
     return (
       this.#labels.size <= LABELS_MAX &&
@@ -27,7 +30,8 @@ export class ProvenanceChain {
 
   /** Adds an app whose output the model has seen. The label is untrusted, like that of a sandboxed caller. */
   addApp(appId: string): void {
-    // An app id is ASCII and may be longer than a label may be, so it is cut; its beginning still identifies the app.
+    // An app id is ASCII and may be longer than a label, so the label is cut. The cut label still marks the chain as
+    // untrusted.
     this.#labels.add(`app:${appId}`.slice(0, LABEL_BYTES_MAX));
   }
 }

@@ -15,22 +15,22 @@ export interface ToolCallResult extends CallResult {
 
 type CallTurn = Pick<PassTurn, "caller" | "ask" | "onCall">;
 
-/** A call that has ended. `error` is set if the turn must end too. */
+/** The end of a tool call. If `error` is set, the whole turn of the query ends with this error. */
 interface SettledCall {
   readonly end: CallResult;
   readonly error: unknown;
 }
 
 /**
- * Runs one call from its request to its end, including the user's answer:
+ * Runs one tool call from its request to its end, including the question to the user. The states of a call are:
  *
- *   requested -> ended                                  run at once, or refused
- *   requested -> parked -> asked -> confirmed -> ended   the user approved
- *                                -> withdrawn            the user declined, or could not be asked
- *                                -> ended                another frontend answered first
+ * - If no confirmation is needed, or if the call is refused: requested, ended.
+ * - If the user approves: requested, parked, asked, confirmed, ended.
+ * - If the user declines or cannot be asked: requested, parked, asked, withdrawn.
+ * - If another frontend answers first: requested, parked, asked, ended.
  *
- * If the turn ends meanwhile, a parked call is withdrawn. A dispatched call cannot be withdrawn: it runs to its end
- * in the ledger, and the turn does not wait for it.
+ * If the query's turn ends while a call is parked, the call is withdrawn. A dispatched call cannot be withdrawn: it
+ * runs to its end in the ledger, and the turn does not wait for it.
  */
 export class ToolCallRunner {
   readonly #agent: AgentService;
@@ -39,7 +39,7 @@ export class ToolCallRunner {
 
   constructor(options: {
     readonly agent: AgentService;
-    /** Runs the withdrawals of calls, because the turn does not wait for them. */
+    /** Runs the withdrawals of calls in the background, so that no turn waits for them. */
     readonly tasks: TaskGroup;
     readonly logger: Logger;
   }) {

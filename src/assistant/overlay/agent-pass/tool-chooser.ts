@@ -31,8 +31,9 @@ export class ToolChooser {
   }
 
   /**
-   * Returns the model's choice, always one of the candidates. If the prompt is too long for the model, it is
-   * shortened. Rejects like `InferenceService.generate`, and with the signal's reason.
+   * Asks the model for the next tool call. A chosen tool is always one of the prompt's candidates. If the prompt is too
+   * long for the model, the prompt is shortened. Rejects like `InferenceService.generate`, and with the signal's
+   * reason.
    */
   async choose(
     prompt: ChoicePrompt,
@@ -99,7 +100,7 @@ export class ToolChooser {
   }
 }
 
-/** Reads and validates the answer, because an engine may enforce a guide only in part. */
+/** Parses and validates the model's answer, because an engine may enforce only a part of the answer's schema. */
 function readChoice(text: string, candidates: readonly ToolCandidate[]): Choice {
   const answer = tryParseJson(text);
   const [tool, args] = isObject(answer) ? [answer["tool"], answer["args"]] : [];

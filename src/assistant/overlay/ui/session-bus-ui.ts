@@ -22,7 +22,10 @@ const TIMEOUT_MS = 2_000;
 export class SessionBusUi implements OverlayUi {
   readonly #bus: SessionBus;
   readonly #identifyConnection: (connection: string) => Promise<Caller>;
-  /** The last trusted owner of the name; the bus never reuses a connection name. */
+  /**
+   * The last trusted connection that owned the frontend's bus name. The bus never reuses a connection name, so the
+   * connection is not checked again.
+   */
   #trustedOwner: string | undefined;
 
   constructor(bus: SessionBus, identityOf: (connection: string) => Promise<Caller>) {
@@ -93,8 +96,8 @@ export class SessionBusUi implements OverlayUi {
 }
 
 /**
- * Converts an error of a call to the frontend. The frontend's own error text is not forwarded, because it may contain
- * anything.
+ * Converts the bus error of a method call to the frontend. The frontend's own error text is left out, because it may
+ * contain anything.
  */
 function toFrontendError(cause: BusCallError, member: string): AssistantError {
   if (cause.busName === `${BUS}.Error.ServiceUnknown`) return noFrontendError();
