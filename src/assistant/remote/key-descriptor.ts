@@ -74,7 +74,10 @@ function openStream(fd: number, found: Stats) {
   return found.isFile() ? createReadStream("", { fd, end: BYTES_MAX }) : undefined;
 }
 
-/** Returns undefined for a datagram socket, because such a socket has no end of file. */
+/**
+ * Opens a pipe or a socket for reading. Returns undefined for a datagram socket, because such a socket has no end of
+ * file.
+ */
 function openSocket(fd: number): Socket | undefined {
   try {
     return new Socket({ fd, readable: true, writable: false });

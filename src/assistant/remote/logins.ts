@@ -87,7 +87,7 @@ export class Logins {
   async #keep(provider: BuiltInProvider, session: OAuthSession): Promise<void> {
     const known = this.#destination?.find(provider);
     if (!this.#destination || !known)
-      throw new Error("a sign-in ended before its destination was set");
+      throw new Error("a sign-in ended before a store for its session was set");
     await this.appendEntry(provider, "keep");
     await this.#destination.credentials.keep(known, session);
   }

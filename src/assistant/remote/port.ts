@@ -89,7 +89,7 @@ export type BuiltInProvider = "openrouter" | "huggingface";
 /** The location of an address: on the web, on this machine, or in a private network. */
 export type AddressClass = "public" | "loopback" | "private";
 
-/** A provider, in the form in which it is stored. */
+/** A provider of remote models, as the database stores it. */
 export interface Provider {
   /** The id, which matches `^[a-z0-9][a-z0-9_-]{0,31}$`. */
   readonly id: string;

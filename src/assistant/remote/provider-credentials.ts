@@ -73,7 +73,8 @@ export class ProviderCredentials implements AsyncDisposable {
     return this.#changes.runExclusive(async () => {
       const { kind, present } = this.#options.vault.describe(id);
       await this.#options.ledger.append({ name: "remote.key.clear", fields: { provider: id } });
-      // The session is read only to revoke it. If it can no longer be read, it is removed all the same.
+      // The caller needs the session only to revoke it at the provider. If the session cannot be decrypted, it is
+      // removed without being revoked.
       const former =
         kind === "oauth"
           ? await this.#options.vault.get(getCredentialOwner(provider)).catch(() => undefined)
@@ -100,7 +101,7 @@ export class ProviderCredentials implements AsyncDisposable {
     );
   }
 
-  /** Aborts renewals and waits for changes in progress. */
+  /** Aborts the renewals of sessions, and waits until all changes of credentials that have begun are complete. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     await this.#changes.waitUntilIdle();

@@ -187,7 +187,9 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     return this.#options.logins.subscribe(listener);
   }
 
-  /** Stops resolving addresses and waits for changes in progress. */
+  /**
+   * Aborts the resolution of provider addresses, and waits until all changes of providers that have begun are complete.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     await this.#changes.waitUntilIdle();

@@ -85,8 +85,8 @@ const ipv4Rules: readonly NetworkRule<ipaddr.IPv4>[] = [
 ];
 
 /**
- * These rules are checked before the tunnels, because `::` and `::1` would also match the obsolete IPv4-compatible
- * notation.
+ * These rules are checked before an IPv6 address is checked for an embedded IPv4 address, because `::` and `::1` would
+ * also match the obsolete IPv4-compatible notation.
  */
 const ipv6SpecialRules: readonly NetworkRule<ipaddr.IPv6>[] = [
   ipv6Rule("::/128", refused("the unspecified address, which means every address of this machine")),

@@ -5,7 +5,7 @@ type Body = Readonly<Record<string, unknown>>;
 interface Adaptation {
   /** The member of the request body that the provider refuses. */
   readonly name: string;
-  /** Matches the error message with which a provider refuses this member. */
+  /** Matches the error message with which a provider refuses the member `name` of the request body. */
   readonly refusal: RegExp;
   readonly adapt: (body: Body) => Body;
 }
@@ -80,7 +80,10 @@ export class AdaptedBody {
   }
 }
 
-/** The largest number of models whose adaptations are kept in memory. Users do not use more models at the same time. */
+/**
+ * The maximum number of models whose adaptations are kept in memory. When there are more, those of the oldest model are
+ * dropped and must be learned again.
+ */
 const LEARNED_MAX = 256;
 
 /** The adaptations that each model needs, remembered for the lifetime of this process. */

@@ -35,7 +35,8 @@ export class EgressPermit implements EgressAuthorization, Disposable {
   constructor({ provider, egress = promptOnly, consent, providers, signal }: EgressPermitOptions) {
     signal.throwIfAborted();
     this.provider = provider;
-    // The class `prompt` is always included, because every request contains text that a person or a program wrote.
+    // Every request needs consent for the data class `prompt`, because every request contains text that a person or a
+    // program wrote.
     this.classes = [...new Set<DataClass>(["prompt", ...egress.classes])];
     const missing = consent.missing(this.classes);
     this.once = missing.filter((scope) => egress.allowedOnce.includes(scope));
@@ -59,7 +60,7 @@ export class EgressPermit implements EgressAuthorization, Disposable {
     return this.#controller.signal;
   }
 
-  /** Aborts the request, because it has completed or its caller stopped reading the answer. */
+  /** Aborts `signal` when the answer is complete or the caller stops reading it, so that no connection stays open. */
   abort(): void {
     this.#controller.abort(ENDED);
   }

@@ -76,19 +76,22 @@ export class EgressRequest {
     this.body = body;
   }
 
-  /** Creates the errors for the answer to the last attempt. */
+  /**
+   * Returns the constructors for errors about the provider's answer. They remove the key that was sent last from
+   * messages.
+   */
   get errors(): ProviderErrors {
     return createProviderErrors(this.#authorization.provider, this.#bearer);
   }
 
   /**
-   * Appends the next attempt to the ledger, after `entries` and in the same commit. Resolves to the seq of the first
-   * entry. Rejects with `ledger_unavailable`, or with the signal's reason.
+   * Appends an entry about the next attempt to send the request to the ledger, after `entries` and in the same commit.
+   * Resolves to the seq of the first entry. Rejects with `ledger_unavailable`, or with the signal's reason.
    */
   async appendToLedger(...entries: readonly NewEntry[]): Promise<number> {
     this.#attempt += 1;
     const all = [...entries, this.#entry()];
-    // All entries are appended in the same turn of the event loop, so that one commit writes them.
+    // Nothing is awaited between the calls of `append`, so that the ledger writes all entries in one commit.
     const written = Promise.all(all.map((entry) => this.#dependencies.ledger.append(entry)));
     const [first] = await raceWithAbort(written, this.#authorization.signal);
     if (!first) throw new Error("the ledger returned no receipt");

@@ -32,7 +32,8 @@ async function* generateChecked(
     let problem = "";
     for await (const event of ask(tried === 0 ? request : selectChoices(request, asked, tried))) {
       if (event.type === "accepted" || event.type === "started") {
-        // The events `accepted` and `started` are yielded only once, because the second attempt reads the same prompt.
+        // The events `accepted` and `started` are yielded only in the first attempt, because they describe the request
+        // and its prompt, which both attempts share.
         if (tried === 0) yield event;
         continue;
       }

@@ -27,8 +27,8 @@ export interface ConsentRules {
   /** Returns the data classes in `classes` that the user does not allow. */
   missing(classes: readonly DataClass[]): readonly DataClass[];
   /**
-   * Registers a callback that is called as soon as one of `classes` is no longer allowed. Returns a function that
-   * unsubscribes.
+   * Registers a callback that is called as soon as the user no longer allows one of the data classes in `classes`.
+   * Returns a function that unsubscribes.
    */
   onRevoked(classes: readonly DataClass[], callback: () => void): () => void;
 }

@@ -3,8 +3,8 @@ import type { ProviderLimits } from "../provider-http/port.ts";
 const MEBIBYTE = 2 ** 20;
 
 /**
- * The limits of a request that generates text. A reasoning model may be silent for minutes; five minutes is a common
- * limit of HTTP clients.
+ * The limits of a request that generates text. A reasoning model may send nothing for minutes, so the limit is five
+ * minutes, which is common among HTTP clients.
  */
 export const generateLimits: ProviderLimits = {
   headMs: 300_000,

@@ -4,8 +4,8 @@ import type { Provider } from "../port.ts";
 import type { ProviderDirectory } from "./port.ts";
 
 /**
- * Resolves to the token for a request, or to undefined for a provider without a key on this machine or in a private
- * network. Rejects with `unauthorized` if a provider on the web has no key.
+ * Resolves to the token for a request. If the provider is on this machine or in a private network and has no key,
+ * resolves to undefined. Rejects with `unauthorized` if a provider on the web has no key.
  */
 export async function requireBearer(
   provider: Provider,

@@ -61,7 +61,8 @@ function connectSocket(
   const options = {
     host,
     port,
-    // Node does not call `lookup` if the host is an IP address, which was checked as well.
+    // `lookup` returns the addresses that were checked. Node does not call `lookup` if `host` is an IP address, but
+    // then that address itself was checked.
     lookup: createLookup(checked),
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_MS,

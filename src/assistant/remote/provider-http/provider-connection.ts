@@ -49,12 +49,15 @@ export class ProviderConnection {
     this.#client.dispatch(options, handler);
   }
 
-  /** Must be called when a request has received its whole answer. */
+  /**
+   * Records that this connection has delivered a whole answer. `isLost` needs this to recognise a reused connection
+   * that the provider has closed.
+   */
   markProven(): void {
     this.#isProven = true;
   }
 
-  /** True if the connection was established. Later failures are then not errors of connecting. */
+  /** True if the connection was established, so that a later failure is not reported as a failure to connect. */
   get isConnected(): boolean {
     return this.#socket !== undefined;
   }

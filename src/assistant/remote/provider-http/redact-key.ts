@@ -32,7 +32,7 @@ function listEncodings(key: string): readonly string[] {
   ];
 }
 
-/** Returns all parts of the key that have eight characters. A shorter key is returned as a whole. */
+/** Returns all substrings of `form` that have PART_CHARACTERS characters, or `form` itself if it is shorter. */
 function listParts(form: string): readonly string[] {
   const length = Math.min(PART_CHARACTERS, form.length);
   return Array.from({ length: form.length - length + 1 }, (_, at) => form.slice(at, at + length));

@@ -27,7 +27,7 @@ function envelopeMessage(body: string): string | undefined {
     member(value, "detail"),
   ])
     if (typeof said === "string") return said;
-  // JSON without a known error member is not a readable message.
+  // JSON without a known error member gives an empty message, because raw JSON would not help the user.
   return typeof value === "string" ? value : "";
 }
 

@@ -10,8 +10,9 @@ import { isEqualConstantTime, parseToken, randomPathSegment } from "./sign-in-se
 
 /**
  * Sign-in with OpenRouter's own protocol, which exchanges a code for a key that the user can revoke at OpenRouter. The
- * protocol resembles OAuth with PKCE, but has no clients, `state`, `iss`, expiry or revocation. The state is the last
- * segment of the callback's path, because the path is returned unchanged even if the query is changed.
+ * protocol resembles OAuth with PKCE, but has no client registration, no parameters `state` and `iss`, no expiry and no
+ * revocation endpoint. The state is the last segment of the callback's path, because the path is returned unchanged
+ * even if the query is changed.
  */
 export class OpenRouterSignIn implements SignInProtocol {
   readonly #endpoints: SignInConfig["openrouter"];

@@ -95,7 +95,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     if (hadUrl) this.#options.ended(detail, reason);
   }
 
-  /** Resolves when no session of this sign-in is being stored any more. */
+  /** Resolves when the storing of this sign-in's session has ended; at once if no session is being stored. */
   kept(): Promise<void> {
     return this.#keeping;
   }

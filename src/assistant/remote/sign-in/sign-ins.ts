@@ -22,7 +22,10 @@ export interface OAuthSignInsOptions {
   readonly sink: SignInSink;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The undici dispatcher for requests. If undefined, this object opens its own connections. */
+  /**
+   * The undici dispatcher for requests to providers. If it is undefined, OAuthSignIns creates an Agent with its own
+   * connections.
+   */
   readonly dispatcher?: Dispatcher;
   /** The time limit for each request to a provider. Default: 15 s. */
   readonly requestMs?: number;

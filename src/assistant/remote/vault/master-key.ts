@@ -9,7 +9,7 @@ import { VaultKey } from "./vault-key.ts";
 
 export interface MasterKeyOptions {
   readonly vaultId: string;
-  /** The sources in order of preference. At least one of them is never `absent`. */
+  /** The places that can store the master key, in order of preference. At least one of them is never `absent`. */
   readonly sources: readonly KeySource[];
   /** Reads the record of the master key from the database. Throws the errors of SQLite. */
   readonly record: () => MasterRecord | undefined;
@@ -157,14 +157,16 @@ export class MasterKey {
 
 const orStartOver = "or clear the keys of all providers, so that a new key can be created";
 
-/** The messages for a source that is no longer available or no longer contains a key. */
+/** The messages for a source of the master key that is no longer available or no longer contains the key. */
 const missingMessages: Readonly<Record<Protection["source"], string>> = {
   "systemd-credential": `the systemd credential berth.vault-key that the credentials are encrypted with is missing; start the assistant with it again, ${orStartOver}`,
   "secret-service": `the keyring with the key of the credentials is not available, or no longer has the key; log in to the desktop, or start the keyring, ${orStartOver}`,
   file: `the file vault-key that the credentials are encrypted with is missing in the assistant's data directory; restore it from a backup, ${orStartOver}`,
 };
 
-/** The messages for a source that contains another key than the one which encrypted the credentials. */
+/**
+ * The messages for a source of the master key that contains another key than the one which encrypted the credentials.
+ */
 const wrongMessages: Readonly<Record<Protection["source"], string>> = {
   "systemd-credential": `the systemd credential berth.vault-key is not the one that the credentials are encrypted with; restore that one, ${orStartOver}`,
   "secret-service": `the keyring's key is not the one that the credentials are encrypted with; restore the keyring from a backup, ${orStartOver}`,

@@ -48,7 +48,10 @@ export class VaultKey {
     return this.#sealing.seal(text, encodeSealContext(context));
   }
 
-  /** Opens a text that `seal` returned. Throws SealBrokenError. */
+  /**
+   * Opens a text that `seal` returned. Throws SealBrokenError if the text was changed, or was sealed with another key
+   * or context.
+   */
   open(sealed: Buffer, context: SealContext): string {
     return this.#sealing.open(sealed, encodeSealContext(context)).toString("utf8");
   }

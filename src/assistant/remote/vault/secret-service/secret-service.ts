@@ -79,7 +79,7 @@ export class SecretService implements KeySource {
       );
       if (toText(item) === NONE) {
         await dismissPrompt(call, prompt);
-        throw new SecretProtocolError("it would have to prompt the user");
+        throw new SecretProtocolError("the keyring would have to prompt the user");
       }
     } catch (error) {
       signal.throwIfAborted();
@@ -172,8 +172,8 @@ function toPaths(value: BusValue | undefined): string[] {
 }
 
 /**
- * Converts an error of the bus to the state of the source. If the keyring's service cannot start, as on a machine
- * without a screen, the machine counts as having no keyring.
+ * Converts the error of a call to the Secret Service to the state of the keyring. If the bus cannot start a Secret
+ * Service, as on a machine without a screen, the keyring counts as absent.
  */
 function toFoundKey(error: unknown): FoundKey {
   const name = error instanceof BusCallError ? error.busName : "";
