@@ -2,15 +2,18 @@ import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
 /**
- * Parses an IPv6 address without its zone. The URL parser first converts the address to hexadecimal groups, because the
- * library takes `::127.0.0.1` for a mapped address.
+ * Parses an IPv6 address without its zone. The URL parser first converts the address to hexadecimal groups, because
+ * ipaddr.js mistakes the dotted form `::127.0.0.1` for an IPv4-mapped address.
  */
 export function parseIpv6(ip: string): ipaddr.IPv6 {
   const { hostname } = new URL(`http://[${ip.replace(/%.*/, "")}]`);
   return ipaddr.IPv6.parse(hostname.slice(1, -1));
 }
 
-/** The networks for translation and tunnelling. `at` is the offset of the IPv4 address in the sixteen bytes. */
+/**
+ * A network of IPv6 addresses that contain an IPv4 address, for translation or tunnelling. `at` is the offset of the
+ * IPv4 address in the 16 bytes of the IPv6 address.
+ */
 interface Tunnel {
   readonly network: [ipaddr.IPv6, number];
   readonly at: number;
@@ -61,8 +64,8 @@ const loopbackNetworks: Networks = {
 };
 
 /**
- * IPv4: the metadata services of AWS, Azure, Google and others; of Amazon's containers; of Alibaba; of Azure; of
- * Oracle. IPv6: those of Amazon and Google.
+ * The addresses of cloud metadata services. IPv4: one that AWS, Azure, Google and others share, two for containers on
+ * AWS, and one each of Alibaba, Azure and Oracle. IPv6: those of AWS and Google.
  */
 const metadataNetworks: Networks = {
   ipv4: [

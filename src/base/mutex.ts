@@ -9,7 +9,7 @@ export class Mutex {
     return result;
   }
 
-  /** Resolves when all work of the calls so far has ended. Never rejects. */
+  /** Resolves when all work that was passed to `runExclusive` before this call has ended. Never rejects. */
   async waitUntilIdle(): Promise<void> {
     await this.#last;
   }
@@ -32,7 +32,7 @@ export class KeyedMutex {
     }
   }
 
-  /** The number of calls of a key that run or wait. */
+  /** Returns the number of `runExclusive` calls for this key that run or wait. */
   pending(key: string): number {
     return this.#queues.get(key)?.pending ?? 0;
   }

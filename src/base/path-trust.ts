@@ -47,8 +47,8 @@ export function listPathSteps(path: string): PathStep[] {
 }
 
 /**
- * Returns the first step that a user other than root and `userId` may replace or write to; undefined if there is none.
- * In a folder with the sticky bit, such as /tmp, only the owner of an entry may replace it.
+ * Returns the first folder, link or file on a path that a user other than root and `userId` may replace or write to;
+ * undefined if there is none. In a folder with the sticky bit, such as /tmp, only the owner of an entry may replace it.
  */
 export function findUntrustedStep(
   steps: readonly PathStep[],
@@ -56,7 +56,7 @@ export function findUntrustedStep(
 ): PathStep | undefined {
   return steps.find(({ stats }) => {
     if (stats.uid !== 0 && stats.uid !== userId) return true;
-    // The permissions of a symbolic link have no effect.
+    // The system ignores the permission bits of a symbolic link, so they make no link untrusted.
     if (stats.isSymbolicLink() || (stats.mode & WRITABLE_BY_OTHERS) === 0) return false;
     return !(stats.isDirectory() && (stats.mode & STICKY) !== 0);
   });

@@ -46,7 +46,7 @@ export class SealingKey {
     return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()]);
   }
 
-  /** Opens a text that `seal` has sealed in the same context. Throws SealBrokenError. */
+  /** Opens a text that `seal` has sealed in the same context. Throws SealBrokenError for any other text. */
   open(sealed: Buffer, context: Uint8Array): Buffer {
     try {
       const nonce = sealed.subarray(0, NONCE_BYTES);
@@ -57,7 +57,8 @@ export class SealingKey {
       const text = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
       return Buffer.concat([text, decipher.final()]);
     } catch {
-      // The library's error is not set as the cause, because its message has no useful information.
+      // The error of `node:crypto` is not set as the cause, because its message does not tell why the text cannot be
+      // opened.
       throw new SealBrokenError();
     }
   }

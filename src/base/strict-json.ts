@@ -60,8 +60,8 @@ export function describeJsonError(error: unknown): string {
 }
 
 /**
- * Checks keys and nesting of a text. JSON.parse has accepted the text before, so a scan for strings and brackets is
- * enough.
+ * Throws InvalidJsonError if the text has duplicate or forbidden keys, or nests objects and arrays too deeply.
+ * JSON.parse has accepted the text before, so a scan for strings and brackets is enough.
  */
 function checkKeys(text: string, rules: StrictJsonOptions): void {
   /** The open objects and arrays, outermost first: a set of keys for each object, null for each array. */

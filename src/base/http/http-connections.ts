@@ -26,7 +26,8 @@ export class HttpConnections {
       this.#responses.set(socket, new Map());
       socket.once("close", () => this.#forget(socket));
     });
-    // This listener has to run before the listener that handles the request, which may call `onEnd`.
+    // This listener must register the response before the listener that handles the request runs, because that listener
+    // may call `onEnd`, which needs a registered response.
     server.prependListener("request", ({ socket }, response) => {
       this.#responses.get(socket)?.set(response, undefined);
       response.once("close", () => this.#end(socket, response));
@@ -41,7 +42,7 @@ export class HttpConnections {
   onEnd(socket: Socket, response: ServerResponse, callback: OnRequestEnd): void {
     const responses = this.#responses.get(socket);
     if (responses) responses.set(response, callback);
-    // The connection was closed between the arrival of the request and this call, so the request is already over.
+    // The connection was closed before the callback was set, so the request is already over.
     else if (socket.destroyed) callback(false);
   }
 

@@ -7,7 +7,9 @@ export interface WireModel {
   readonly createdSeconds: number | undefined;
   readonly contextTokens: number | undefined;
   readonly embeddingLength: number | undefined;
-  /** This member and the following ones are Berth's additions to the OpenAI API. */
+  /**
+   * The members `kind`, `state` and `error` are Berth's additions to the OpenAI API, so other servers do not send them.
+   */
   readonly kind: string | undefined;
   readonly state: string | undefined;
   readonly error: string | undefined;
