@@ -83,7 +83,10 @@ function resolveLinks(path: string): string {
 const FILES_LISTED_MAX = 500;
 const FILES_VISITED_MAX = 5000;
 const FILE_BYTES_MAX = 256 * 1024;
-/** Folders of installed packages, whose code does not contain the names of services. */
+/**
+ * Folders that are not searched for files that mention a service's name: installed packages, Git's data and build
+ * output.
+ */
 const skippedFolders: readonly string[] = [
   "node_modules",
   ".git",

@@ -9,7 +9,7 @@ import { readAll } from "./read-input.ts";
 /** The maximum size of a file with a value, which is larger than any value that a Secret may hold. */
 const VALUE_BYTES_MAX = 8 * 1024 * 1024;
 
-/** Splits `key=value` at its first equals sign. Throws UsageError. */
+/** Splits `key=value` at its first equals sign. Throws UsageError if no key precedes an equals sign. */
 export function splitPair(text: string, example: string): [key: string, value: string] {
   const at = text.indexOf("=");
   if (at < 1) throw new UsageError(`"${text}" is not KEY=VALUE`, `write it as ${example}`);

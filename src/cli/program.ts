@@ -64,7 +64,9 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   const program = new Command("berth");
   const cli = new Cli(io, program);
   program
-    .description("Runs your apps and your language models on one server, as files declare them.")
+    .description(
+      "Runs your apps and your language models on one server, as your spec files declare them.",
+    )
     .option("--url <url>", "talk to this server (also BERTH_URL)")
     .option(
       "--data-dir <dir>",

@@ -3,7 +3,10 @@ import type { CallDetail } from "../../client/bus/agent-wire.ts";
 import type { Cli } from "../cli.ts";
 import { sanitizeLine, sanitizeText } from "./untrusted-text.ts";
 
-/** The exit codes of calls, in addition to those of all verbs. */
+/**
+ * The exit codes of a command that calls a tool, by the status of the call. Other errors have the exit codes that all
+ * commands share.
+ */
 export const callExitCodes = { executed: 0, failed: 4, denied: 5, parked: 6 } as const;
 
 /** Prints the result on standard output, and all other information and errors on standard error. */

@@ -2,8 +2,8 @@ import type { Client } from "../../client/rest/client.ts";
 import type { Cli } from "../cli.ts";
 
 /**
- * Prints notes while a command waits for an app: one if no container engine answers now or later, and one when the
- * engine answers again. Without a terminal, nothing else is shown in this time.
+ * Prints a note if the container engine does not answer while a command waits for an app, and another note when the
+ * engine answers again. Without a terminal, the command shows nothing else in this time.
  */
 export class EngineOutageNotes {
   readonly #cli: Cli;
@@ -33,7 +33,9 @@ export class EngineOutageNotes {
     );
   }
 
-  /** Updates at each change of the app, since every app gets a new status when the engine goes away or returns. */
+  /**
+   * Calls `update` at each change of the app, because every app gets a new status when the engine goes away or returns.
+   */
   async follow(signal: AbortSignal): Promise<void> {
     try {
       const filter = { kind: "App", name: this.#app, signal } as const;

@@ -52,7 +52,10 @@ export async function followDeploy(
   }
 }
 
-/** Waits for a build that is newer than the last one, and shows its log until it ends. */
+/**
+ * Waits for a build that is newer than `lastBuild`, the newest build before the deploy, and shows its log until it
+ * ends.
+ */
 async function showBuilds(
   cli: Cli,
   client: Client,

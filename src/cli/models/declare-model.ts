@@ -16,7 +16,6 @@ export type ModelFields = Partial<
   >
 >;
 
-/** The argument that names a model. */
 export type ModelArgument =
   /** The name of a Model, of a catalog entry, or of a repository, optionally with `:QUANTIZATION`. */
   | { readonly type: "id"; readonly id: string }
@@ -44,7 +43,6 @@ export function splitModelId(id: string): { repository: string; quantization: st
 
 type ModelManifest = Pick<Manifest<"Model">, "metadata" | "spec">;
 
-/** The result of declaring a Model. */
 export interface DeclaredModel {
   readonly name: string;
   /** False if an equal Model existed already. */

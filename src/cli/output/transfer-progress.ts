@@ -7,7 +7,7 @@ import { displayWidth, toSingleLine, truncateToWidth } from "./display-width.ts"
 export interface TransferState {
   /** The name of the model. */
   readonly label: string;
-  /** Shown while there are no numbers yet, such as "asking the source ...". */
+  /** The text in place of the percentage while the total size is unknown, such as "asking the source ...". */
   readonly activity: string;
   readonly doneBytes: number;
   /** The total size; null if it is unknown. */
@@ -16,7 +16,7 @@ export interface TransferState {
 }
 
 const BAR_WIDTHS = [24, 12] as const;
-/** The interval between lines that are not overwritten. */
+/** The interval between progress lines if the output is not a terminal, so that each line remains. */
 const PLAIN_MS = 5_000;
 
 /** A text of a line, and the width that is reserved for it. */

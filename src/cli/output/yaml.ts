@@ -2,8 +2,8 @@ import { Document, isScalar, Scalar, visit } from "yaml";
 import { hasUnsafeCharacters } from "../clean-output.ts";
 
 /**
- * Formats YAML for editing and applying again: without anchors, and without folded lines. The terminal shows unsafe
- * characters as escapes. Text with such characters is quoted, because in quoted YAML the escapes stand for the same
+ * Formats YAML for editing and applying again: without anchors, and without folded lines. Text with unsafe characters
+ * is quoted, because Berth prints these characters as escapes, and only in quoted YAML the escapes stand for the
  * characters.
  */
 export function toYaml(document: unknown): string {

@@ -59,7 +59,7 @@ export async function printAssistantSummary(
   );
 }
 
-/** Returns true if this model could answer the example request, which names no model. */
+/** Returns true if this model could answer the curl command in the summary, whose request names no model. */
 function canAnswer({ kind, state }: ListedModel): boolean {
   return kind !== "embedding" && state !== "failed";
 }

@@ -1,7 +1,7 @@
 import type { Cli } from "../cli.ts";
 import { formatFields } from "../output/format-sections.ts";
 
-/** The fields of the ready line that the summary shows. */
+/** The fields of the companion's line `berth ready {json}` that `printCompanionSummary` prints. */
 interface CompanionReadyLine {
   readonly url: string;
   readonly engine: string;

@@ -58,8 +58,7 @@ export function describeIngress({ mode, ready, message }: SystemInfo["ingress"])
 }
 
 /**
- * Returns the field with the address at which the ingress serves the API, for a list of fields. Empty if there is no
- * such address.
+ * Returns a list with one field, the URL at which the ingress serves the API; an empty list if there is no such URL.
  */
 export function apiUrlField(
   { api_url: url, api_problem: problem }: SystemInfo["ingress"],
@@ -106,7 +105,7 @@ export function colourComponent({ level, text }: ComponentState, colours: Colors
   return level === "ok" ? text : colours.yellow(text);
 }
 
-/** Returns the field about the companion for a list of fields; empty if there is nothing to show. */
+/** Returns a list with one field about the companion; an empty list if there is nothing to show. */
 export function companionField(
   companion: SystemInfo["companion"],
   colours: Colors,

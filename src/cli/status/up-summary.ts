@@ -31,7 +31,10 @@ const POLL_MS = 200;
 const ENGINE_POLLS_MAX = 15;
 /** Enough polls for Caddy, which starts in half a second, or within seconds in a container on a busy machine. */
 const INGRESS_POLLS_MAX = 25;
-/** The assistant opens its ledger before it answers, which takes long if the ledger is long. */
+/**
+ * The maximum number of polls for the daemons of the assistant. The assistant opens its ledger before it answers, which
+ * takes long if the ledger is long.
+ */
 const DAEMON_POLLS_MAX = 25;
 const DOCS_PATH = "/api/docs";
 

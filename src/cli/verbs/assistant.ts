@@ -24,7 +24,8 @@ export function addAssistant(program: Command, cli: Cli): void {
       command
         .option("--system", "the instance of this machine: local models, port 7777 (the default)")
         .option("--user", "the companion of one person: the session bus, and port 7778")
-        // The program that starts the daemon passes its own name, by which that program recognises the daemon later.
+        // The Berth server that starts this daemon passes its own id, by which it later recognises the daemons that it
+        // started.
         .addOption(new Option("--started-by <program>").hideHelp()),
       assistantSettings,
     ),

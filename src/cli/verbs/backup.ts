@@ -32,7 +32,7 @@ export function addBackup(program: Command, cli: Cli): void {
   ).action(async (file: string, flags: { force?: boolean; output?: OutputFormat }) => {
     if (file === "-" && flags.output !== undefined)
       throw new UsageError(
-        "-o needs a FILE, because with - the backup is written to standard output",
+        "-o needs a FILE: with -, the backup itself is written to standard output",
         "berth backup FILE -o json",
       );
     const stream = await (await cli.connect()).backup();

@@ -13,8 +13,8 @@ import { runTurn } from "./run-turn.ts";
 const MESSAGES_MAX = 257;
 
 /**
- * Creates the backend of a chat with the companion over the session bus. Turns of the chat run in the lane `chat`, and
- * the user is asked for consent during a turn.
+ * Creates the backend of a chat with the companion over the session bus. The turns of the chat are queries in the lane
+ * `chat`, which uses no tools. The user is asked for consent during a turn.
  */
 export function createBusChatBackend(
   cli: Cli,

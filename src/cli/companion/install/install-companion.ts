@@ -38,8 +38,8 @@ export async function installCompanion(
   const written: WriteOutcome[] = [await writeOwnedFile(paths.unit, formatUnit(argv))];
   for (const { name, file } of paths.services)
     written.push(await writeOwnedFile(file, formatBusService(name, argv)));
-  // The bus reloads before systemd starts the unit, because a companion that `berth up` has started stops once the bus
-  // knows the installation.
+  // The bus reloads its service files before systemd starts the unit, because `berth up` stops the companion that it
+  // has started as soon as the bus lists the companion as activatable.
   await reloadBus(cli.io);
   const isNew = written.some((what) => what !== "same");
   await cli.print(`${isNew ? "wrote" : "unchanged:"} ${paths.unit}`);

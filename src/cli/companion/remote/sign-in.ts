@@ -93,7 +93,7 @@ function describeSignInFailure(id: string, detail: string): SignInFailure {
     case "state_mismatch":
       return {
         message: "the answer of the browser does not belong to this sign-in; nothing was stored",
-        hint: `use the link of this sign-in only; ${again}`,
+        hint: `open only the link that this sign-in shows; ${again}`,
         exitCode: failed,
       };
     case "issuer_mismatch":
