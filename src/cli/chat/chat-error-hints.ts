@@ -49,7 +49,7 @@ function describeChatError(
         "`berth remote key ID`, or `berth remote login ID`; `berth remote` lists them",
       ];
     case "unreachable":
-      return [message, "check the address, which `berth remote` shows, and the network"];
+      return [message, "check the network and the provider's address, which `berth remote` shows"];
     case "rate_limited":
     case "provider_failed":
     case "cut_off":

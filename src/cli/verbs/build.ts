@@ -15,7 +15,7 @@ interface BuildFlags {
   readonly baseImage?: string;
 }
 
-/** The limits for a source on a server with default settings. */
+/** The limits for the size and the number of files of the folder whose Dockerfile is shown. */
 const LIMITS = { bytesMax: 8 * 2 ** 30, filesMax: 1_000_000 };
 
 /**

@@ -73,7 +73,8 @@ export function addUp(program: Command, cli: Cli): void {
             cli.note(`could not print the summary: ${getErrorMessage(error)}`);
         }
       } else if (password !== undefined)
-        // The password is shown even without a summary, because otherwise no one could log in from another machine.
+        // The summary contains the password. Without the summary, the password is printed here, because otherwise no
+        // one could log in from another machine.
         cli.note(`password for logins from other machines, shown only this once: ${password}`);
       await server.closed;
     } finally {

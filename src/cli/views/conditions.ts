@@ -40,7 +40,10 @@ function createConditionColumns({ colours, nowMs }: ViewOptions): Column<Conditi
   ];
 }
 
-/** Types that are neither good nor bad while False: the work is in progress, or was not requested. */
+/**
+ * The types of conditions that are neither good nor bad if their status is False: the work is in progress, or was not
+ * requested.
+ */
 const neutralWhenFalse: readonly string[] = ["Progressing", "Downloaded", "Loaded"];
 
 /** Chooses the colour of a condition: Stalled and Drifted are bad when True; all other types are good when True. */

@@ -36,7 +36,10 @@ export interface CallResult {
 }
 
 export interface AgentListener {
-  /** `spec` is unvalidated JSON. */
+  /**
+   * Called when Agent1 asks the user to confirm a call. `spec` is the parsed JSON of the confirmation, without
+   * validation.
+   */
   confirmationRequested?(callId: bigint, spec: unknown): void;
   callResolved?(callId: bigint, status: string): void;
 }
@@ -123,8 +126,8 @@ export class AgentClient {
   }
 
   /**
-   * Subscribes to the signals of Agent1. Resolves when all further signals will be received. A signal whose spec is
-   * not JSON is ignored.
+   * Subscribes to the signals ConfirmationRequested and CallResolved of Agent1. Resolves when every later signal will
+   * be received. A ConfirmationRequested whose confirmation is not JSON is ignored.
    */
   async subscribe(listener: AgentListener): Promise<() => void> {
     const requested = await this.#agent.onSignal("ConfirmationRequested", ([callId, spec]) => {

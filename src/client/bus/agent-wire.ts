@@ -34,9 +34,12 @@ export interface CallDetail {
   readonly errors: readonly { readonly path: string; readonly message: string }[];
   readonly isUndoable: boolean;
   readonly expiresAt: string | undefined;
-  /** The digest that the method ApproveTool expects. */
+  /**
+   * The digest of the changed tool definition, with which ApproveTool approves it; undefined unless the code is
+   * `manifest_changed`.
+   */
   readonly digest: string | undefined;
-  /** True if another client has already decided about the call. */
+  /** True if the call was already decided before this request to confirm it, so that this result is the earlier one. */
   readonly isReplayed: boolean;
 }
 

@@ -63,11 +63,11 @@ const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   },
   "dev.assistant.Error.Unreachable": {
     code: "provider_unreachable",
-    hint: "check the address, which `berth remote` shows, and the network",
+    hint: "check the network and the provider's address, which `berth remote` shows",
   },
   "dev.assistant.Error.BadResponse": {
     code: "provider_failed",
-    hint: "try again in a moment; `berth remote` shows the address",
+    hint: "try again in a moment; `berth remote` shows the provider's address",
   },
   "dev.assistant.Error.Busy": { code: "wrong_state" },
   "dev.assistant.Error.Cancelled": { code: "wrong_state" },

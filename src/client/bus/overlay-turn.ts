@@ -1,6 +1,9 @@
 import type { FinishedStatus } from "./overlay-wire.ts";
 
-/** An event of a query. JSON in it is unvalidated, and is null if it was invalid. `finished` is the last event. */
+/**
+ * An event of an overlay query. `meta`, `spec` and `detail` are parsed JSON without validation, or null if the signal
+ * contained invalid JSON. `finished` is the last event.
+ */
 export type OverlayEvent =
   | { readonly type: "started"; readonly meta: unknown }
   | { readonly type: "token"; readonly text: string }

@@ -166,7 +166,7 @@ export class ChatClient {
     } catch (error) {
       if (isAbortError(error) || init.signal?.aborted === true) throw error;
       throw new BerthError("assistant_unreachable", `no assistant answers at ${this.#url}`, {
-        hint: "`berth up` starts it; `berth status` shows its state",
+        hint: "`berth up` starts the assistant; `berth status` shows its state",
         cause: error,
       });
     }
@@ -180,7 +180,7 @@ function parseBaseUrl(url: string): string {
   const base = URL.parse(url) ?? undefined;
   if (base === undefined || (base.protocol !== "http:" && base.protocol !== "https:"))
     throw new BerthError("invalid_request", `"${url}" is not the URL of an assistant`, {
-      hint: "write it as http://127.0.0.1:7777",
+      hint: "write the URL as http://127.0.0.1:7777",
     });
   return `${base.origin}${base.pathname.replace(/\/(v1\/?)?$/, "")}`;
 }

@@ -43,8 +43,8 @@ export type ModelStopResult =
   | { readonly dryRun: true; readonly report: ModelStopDryRun };
 
 /**
- * Calls for language models. An id is the name of a Model, a repository id (`org/name`), a repository id with a quantization
- * (`org/name:Q4_K_M`), or the name of a catalog entry.
+ * Creates the client for the REST routes of language models. The id of a model is the name of a Model, a repository id
+ * (`org/name`), a repository id with a quantization (`org/name:Q4_K_M`), or the name of a catalog entry.
  */
 export function modelCalls(transport: Transport) {
   const write = async (
