@@ -53,7 +53,7 @@ export interface Mapping extends LocatedNode {
 
 export interface Entry {
   readonly key: string;
-  /** The location of the entry's key. */
+  /** The location of `key` in its file. */
   readonly place: SourceLocation;
   readonly value: ComposeNode;
 }

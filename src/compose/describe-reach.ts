@@ -3,7 +3,7 @@ import type { ServiceConversion } from "./service-conversion.ts";
 
 /** The sockets through which a container engine is controlled, in any folder. */
 const engineSocket = /(^|\/)(docker|podman|containerd|crio)\.sock$/;
-/** Files without secrets that many images mount to have the time zone of the machine. */
+/** Files of the machine without secrets. Many services mount them to use the time zone of the machine. */
 const harmlessFiles: ReadonlySet<string> = new Set(["/etc/localtime", "/etc/timezone"]);
 
 export const REACH_HINT =

@@ -43,7 +43,10 @@ export interface ComposeFileReader {
 /** The sections of a project, merged from all its files. */
 export interface ComposeProject {
   readonly folder: string;
-  /** A hash that identifies the text of the first file. */
+  /**
+   * A hash of the text of the first Compose file of the project. It names a project whose file is read from standard
+   * input.
+   */
   readonly digest: string;
   readonly name: Scalar | undefined;
   readonly services: Mapping;

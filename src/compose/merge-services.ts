@@ -42,7 +42,10 @@ export function mergeServices(base: Mapping, over: Mapping): Mapping {
   return mergeMappings(base, over, "");
 }
 
-/** Merges mappings by key, as `mergeServices` does, for a path within a service or another section. */
+/**
+ * Merges two mappings by key, as `mergeServices` does. `place` is the path of the mappings within a service, or the
+ * name of another section; it selects the rule for each value.
+ */
 export function mergeMappings(base: Mapping, over: Mapping, place: ServicePath): Mapping {
   const entries = new Map(base.entries);
   for (const entry of over.entries.values()) {

@@ -9,7 +9,7 @@ export interface Mount {
   readonly source: string | undefined;
   readonly target: string;
   readonly readOnly: boolean;
-  /** The options of the short form other than `ro` and `rw`. */
+  /** The options of a mount in the short syntax (`source:target:options`), except `ro` and `rw`. */
   readonly modes: readonly string[];
 }
 

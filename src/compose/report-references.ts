@@ -28,8 +28,8 @@ export function reportReferences(
         const how = findHostReference(text, host);
         if (how === undefined) continue;
         const isSure = how === "address" || hostVariablePattern.test(name);
-        // Container names are often also the names of users and databases, so without an address only the name of a
-        // service is reported.
+        // Container names are often also the names of users and databases. A value that names a container without an
+        // address is therefore reported only if the name is also that of the service.
         if (!isSure && host !== other.service) continue;
         conversion.addUnhandledFinding(
           isSure ? "lost" : "note",

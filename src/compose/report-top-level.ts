@@ -10,7 +10,10 @@ import type { FindingList } from "./import-findings.ts";
 import type { ComposeProject } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
 
-/** Reports the top-level sections of a file other than `services`. `used` are the bodies of the included services. */
+/**
+ * Reports the top-level sections of a project other than `services`. `used` contains the mappings of the services that
+ * are imported.
+ */
 export function reportTopLevel(
   project: ComposeProject,
   used: readonly ComposeNode[],

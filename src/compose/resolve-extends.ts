@@ -2,7 +2,7 @@ import { type ComposeNode, getValue, listEntries, type Mapping } from "./compose
 import { createFailedFinding, type FailedFinding } from "./import-findings.ts";
 import { mergeServices } from "./merge-services.ts";
 
-/** Reads the services of the file that a node names; undefined if the file cannot be read. */
+/** Reads the services of the file that `extends.file` names; undefined if the file cannot be read. */
 export type OpenServices = (file: ComposeNode & { kind: "scalar" }) => Mapping | undefined;
 
 /** The maximum length of a chain of services that extend each other. */

@@ -26,7 +26,7 @@ export interface ConversionOptions {
   readonly publicPorts: ReadonlyMap<string, number | undefined>;
 }
 
-/** A port or URL at which clients outside of the machine's apps reach an app, and the reason why it is public. */
+/** A port or URL at which clients other than the apps of this machine reach an app, and the reason why it is public. */
 export interface PublicPlace {
   /** The URL; null for a port of the machine. */
   readonly url: string | null;
@@ -43,7 +43,7 @@ export interface SecretValue {
   readonly key: string;
 }
 
-/** A variable with the node that contains its value. */
+/** An environment variable of a service, with the node of the Compose file that contains its value. */
 export interface EnvVariable {
   readonly name: string;
   readonly value: string;
@@ -113,12 +113,15 @@ export class ServiceConversion {
     this.#findings.add("lost", this.service, target, message, hint);
   }
 
-  /** Adds a finding for a protection that the App does not have. */
+  /** Reports a key or value of the Compose file without which the App is less protected than the service. */
   addUnsafe(target: ComposeNode | Entry, message: string, hint?: string): void {
     this.#findings.add("unsafe", this.service, target, message, hint);
   }
 
-  /** Adds a finding without marking its value as handled. */
+  /**
+   * Adds a finding for a value that another step of the conversion also reads, so that the value does not count as
+   * handled yet.
+   */
   addUnhandledFinding(
     level: Exclude<FindingLevel, "failed">,
     target: ComposeNode,

@@ -1,6 +1,6 @@
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
 
-/** Supported keys of a service, among which suggestions for unknown keys are searched. */
+/** The supported keys of a service, one of which is suggested for an unknown key. */
 const supportedKeys: readonly string[] = [
   "build",
   "command",

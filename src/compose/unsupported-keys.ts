@@ -64,13 +64,16 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   label_file: ["containers have only the labels of Berth"],
 };
 
-/** Keys that protect a service, and that an App does not support. */
+/**
+ * Keys that restrict what a container may do. An App has no such restriction, so each of these keys is reported as
+ * unsafe.
+ */
 const unsafeKeys: Readonly<Record<string, Explanation>> = {
   cap_drop: ["an App keeps the default capabilities of a container"],
   read_only: ["the container can write to its own file system"],
 };
 
-/** Keys without an equivalent in an App that the user need not care about. */
+/** Keys that have no equivalent in an App, but whose absence does not affect the user. */
 const harmlessKeys: Readonly<Record<string, Explanation>> = {
   init: ["every container of Berth has an init process"],
   tty: ["a container of Berth has no terminal"],
@@ -105,8 +108,8 @@ const keyTables = [
 ] as const;
 
 /**
- * Matches options that loosen a protection, such as `seccomp:unconfined`. An App without such an option is safer than
- * the file requests, so the omission is a loss and not unsafe.
+ * Matches values of `security_opt` that loosen a protection, such as `seccomp:unconfined`. An App keeps the protection,
+ * which is safe, so the finding is "lost" instead of "unsafe".
  */
 const loosenedProtection = /[:=](unconfined|false|disable)$/i;
 

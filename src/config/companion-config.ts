@@ -63,8 +63,8 @@ export function loadCompanionConfig(input: {
 }
 
 /**
- * Returns the URL of the system instance; undefined for a companion that is configured with an engine or a model,
- * because it then runs models itself.
+ * Returns the URL of the assistant that runs as the system instance; undefined for a companion that is configured with
+ * an engine or a model, because the companion then runs models itself.
  */
 function resolveUpstream(
   flags: CompanionFlags,

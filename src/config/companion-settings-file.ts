@@ -95,7 +95,7 @@ export interface CompanionFile {
 /** A folder whose texts are indexed for search. */
 export interface IndexedFolder {
   readonly name: string;
-  /** The absolute path of the folder. */
+  /** The absolute path of the indexed folder. */
   readonly path: string;
   /** The scope that restricts a search to this folder; default: the name of the folder. */
   readonly scope: string;

@@ -39,7 +39,10 @@ export type ServerSetting<
   D extends ServerDefault = ServerDefault,
 > = Setting<D> & ServerSettingRow<Key, Value, D>;
 
-/** Creates a row. The names of its flag and variable are derived from the key. */
+/**
+ * Completes a row of the table of server settings: derives the names of the flag and of the environment variable from
+ * the key.
+ */
 export function setting<const Key extends string, Value, D extends ServerDefault>(
   row: ServerSettingRow<Key, Value, D>,
 ): ServerSetting<Key, Value, D> {

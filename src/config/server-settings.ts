@@ -185,7 +185,7 @@ export const serverSettings = {
   specsTrust: setting({
     key: "specs_trust",
     argument: "<folder|all|none>",
-    help: "spec files that may use folders of the machine: those that only root and this user can write, all, or none (BERTH_SPECS_TRUST); default: folder",
+    help: "spec files that may use folders of the machine: folder (files that only root and this user can write), all, or none (BERTH_SPECS_TRUST); default: folder",
     default: "folder",
     ...choice("folder", "all", "none"),
   }),
@@ -348,7 +348,7 @@ export function getDefaultDataDir({
 }: Pick<ConfigContext, "environment" | "home" | "userId">): string {
   if (userId === 0) return "/var/lib/berth";
   const state = environment["XDG_STATE_HOME"];
-  // A relative value is ignored, as the XDG specification requires.
+  // A relative path in XDG_STATE_HOME is ignored, as the XDG specification requires.
   return join(state && isAbsolute(state) ? state : join(home, ".local/state"), "berth");
 }
 

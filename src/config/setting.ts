@@ -15,7 +15,10 @@ export interface Setting<Value> {
   readonly choices?: readonly string[];
 }
 
-/** A default value, or a function that computes it from the facts that are known at the start. */
+/**
+ * The default value of a setting, or a function that computes it from the context of the process, such as the
+ * environment and the working directory.
+ */
 export type Default<Context> = string | ((context: Context) => string);
 
 export function resolveDefault<Context>(value: Default<Context>, context: Context): string {
