@@ -41,7 +41,10 @@ export interface RunRecorder {
 
 export interface ActResult {
   readonly state: RunState;
-  /** False if nothing can be done now: the App is as planned, or the remaining work waits for an event. */
+  /**
+   * True if an operation was executed or the plan failed, so that the App must be observed again. False if the
+   * remaining work, if any, waits for an event.
+   */
   readonly hasChanged: boolean;
 }
 
@@ -58,8 +61,8 @@ export async function actOnPlan(
 ): Promise<ActResult> {
   const { desired, plan, recovery } = planned;
   const { appsEndedWithEngine } = context;
-  // The App's containers no longer count as ended with the engine. This is recorded before the plan is executed,
-  // because the engine may be lost again during the execution.
+  // The operations start the containers again that ended because the engine ended. The App is removed from
+  // `appsEndedWithEngine` before them, so that a loss of the engine during them can add the App again.
   if (recovery.hasEndedWithEngine) appsEndedWithEngine.delete(desired.name);
   if (plan.operations.length === 0) return { state: planned, hasChanged: false };
   try {

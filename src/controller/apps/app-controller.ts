@@ -23,7 +23,8 @@ import { explainPendingModel } from "./model-inputs.ts";
 import { RetryTimes } from "./retry-times.ts";
 
 /**
- * The number of Apps that are reconciled at once. The engine hardly creates and starts more containers concurrently.
+ * The number of Apps that are reconciled at once. A higher number hardly helps, because the engine creates and starts
+ * only a few containers concurrently.
  */
 const WORKERS = 8;
 
@@ -135,7 +136,7 @@ export class AppController {
 
   /**
    * Queues an App because of a change of its containers, their health, the stops in progress, or the state of the
-   * ingress: of what every round of a run reads again.
+   * ingress. A reconcile run that is in progress reads these states again, so that it may handle the change itself.
    */
   enqueueHint(app: string): void {
     this.#loop.addHint(app);

@@ -241,7 +241,10 @@ export class AppRun {
   }
 }
 
-/** A full disk must not keep a container from being started. The engine then chooses its address. */
+/**
+ * Leases the pair of addresses of a replica. Returns undefined if the lease cannot be stored because the disk is full:
+ * the engine then chooses the address, and the container can still start.
+ */
 function leaseAddressPair(store: Store, app: string, replica: number): number | undefined {
   try {
     return store.addresses.lease(app, replica);

@@ -41,9 +41,9 @@ export function setBuiltCondition(findings: AppFindings, set: SetCondition): voi
 }
 
 /**
- * True if a container uses the image, but no record of a build proves that the image exists. Berth may have been killed
- * between the build and its record, or the record is too old and was removed. A build that failed or was cancelled
- * proves that the image had been removed before, although a container that uses it may still run.
+ * True if a container uses the image, but no record of a build proves that the image exists: Berth may have been killed
+ * between the build and its record, or the record was removed because of its age. If the last build failed or was
+ * cancelled, the image does not count as in use: Berth builds only an image that the engine no longer has.
  */
 function isImageInUse({ build, containers }: AppFindings, ownImage: string): boolean {
   if (build && build.state !== "abandoned") return false;

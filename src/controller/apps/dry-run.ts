@@ -27,7 +27,10 @@ import {
   trackAttempt,
 } from "./run-steps.ts";
 
-/** A placeholder for the loopback port that a reconcile run would lease; no operation of a report names the port. */
+/**
+ * A placeholder for the loopback port that a reconcile run would lease. The report of a dry run does not show ports, so
+ * the value has no effect.
+ */
 const UNLEASED_PORT = 0;
 
 export interface DryRunOptions {

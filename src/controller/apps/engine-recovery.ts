@@ -27,7 +27,9 @@ export function trackEngineRecovery(
   return recovery;
 }
 
-/** Determines if an observation follows a restart of Berth or the engine, without remembering the observation. */
+/**
+ * Determines if an observation follows a restart of Berth or the engine. Has no side effects, so a dry run can call it.
+ */
 export function assessEngineRecovery(
   context: RecoveryContext,
   desired: DesiredApp,

@@ -5,8 +5,9 @@ import { getSpecHash } from "./plan/observed-containers.ts";
 import type { Operation } from "./plan/plan-types.ts";
 
 /**
- * Lists the steps that will follow the planned ones if the started containers become healthy: the probes, the switch
- * of the route, and the end of the previous version. They are a forecast, because later rounds decide about them.
+ * Lists the steps that will follow the planned ones if the started containers become healthy: the probes, the switch of
+ * the route, and the end of the previous version. The list is a forecast, because these steps are planned only after
+ * the containers have been observed again.
  */
 export function forecastRollout(
   desired: DesiredApp,

@@ -6,11 +6,11 @@ import type { ProbeResult, WorkloadRuntime } from "../runtime/port.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 import { getHealthyInterval, getStartupInterval } from "./probe-interval.ts";
 
-/** The delay after the first failed probe of a healthy container. */
+/** The delay between the first failed probe of a healthy container and its next probe. */
 const RECHECK_MS = 2_000;
 /** The delay between probes while the engine cannot be reached. */
 const ENGINE_AWAY_MS = 1_000;
-/** The delay after a failed probe of a version that is being rolled out. */
+/** The delay between a failed probe of a version that is being rolled out and its next probe. */
 const ROLLOUT_RECHECK_MS = 100;
 /**
  * The number of connections in a row without any answer after which a port is assumed to use another protocol than
@@ -106,15 +106,15 @@ export class HealthMonitor {
     startupDeadlineMs: number,
   ): void {
     const wanted = new Map(containers.map((container) => [container.id, container]));
-    // The rollout's probe is left out of the key of the health check, because a new domain does not make a running
+    // A change of `rolloutProbe` keeps the results of the health check, because a new domain does not make a running
     // container unhealthy.
     const checkKey = JSON.stringify({ ...check, rolloutProbe: undefined });
     for (const target of this.#targets.values()) {
       if (target.app !== app) continue;
       const container = wanted.get(target.id);
-      // The results of an earlier start of the same container are dropped.
+      // If the container was started again, the results of its earlier start are dropped.
       if (!container || container.startedAtMs !== target.startedAtMs) this.#drop(target);
-      // The results of another health check are dropped.
+      // If the health check of the App has changed, the results of the old check are dropped.
       else if (target.checkKey !== checkKey) {
         Object.assign(target, {
           check,

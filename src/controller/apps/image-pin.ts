@@ -100,8 +100,8 @@ export function createImagePin(
 }
 
 /**
- * Returns the previous pin if only a restart requires another resolution. If that resolution fails, the App keeps the
- * image of this pin.
+ * Returns the pin of the App's image if the pin is outdated only because the user has restarted an App with the pull
+ * policy Always. If the image reference cannot be resolved again, the App keeps the image of this pin.
  */
 export function findRestartedPin(
   resource: Resource<"App">,

@@ -21,7 +21,10 @@ export interface AppObservation {
   readonly containers: readonly ObservedContainer[];
   readonly health: Map<string, ContainerHealth>;
   readonly route: AppRoute | null;
-  /** Ids of containers that are being stopped. A stop that ends later than the observation counts as under way. */
+  /**
+   * Ids of containers that are being stopped. A stop that ends during the observation is included, because the list of
+   * containers may still show its container as running.
+   */
   readonly stopping: ReadonlySet<string>;
 }
 
@@ -44,7 +47,8 @@ export async function observeApp(
   signal: AbortSignal,
 ): Promise<AppObservation> {
   const { health: monitor, ingress, stops } = context;
-  // The set is as old as the containers, so that a container that has ended since is not stopped again.
+  // The stops are read before the containers are listed. A container that stops in between is then listed as running,
+  // but is not stopped a second time.
   const stopping = new Set([...(known?.stopping ?? []), ...stops.stoppingIds]);
   const containers = known?.containers ?? (await listAppContainers(context, name, mask, signal));
   if (!known) context.onObserved(name, containers);

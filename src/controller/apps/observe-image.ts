@@ -7,8 +7,8 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 import type { ResolvedApp } from "./resolve-app.ts";
 
 /**
- * A version of an App whose image may have to be pulled or built. `revision` is null for the version of the stored
- * spec.
+ * The facts about a version of an App that decide if its image has to be pulled or built. `revision` is null for the
+ * version of the stored spec.
  */
 interface ImageObservation extends Pick<ResolvedApp, "revision"> {
   readonly desired: DesiredApp;

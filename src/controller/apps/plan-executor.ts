@@ -32,8 +32,8 @@ export interface PlanExecutorDependencies {
 export class PlanExecutor {
   readonly #dependencies: PlanExecutorDependencies;
   /**
-   * Completed and running calls that ensure a network or sweep all routes. Later operations share their results. The
-   * map is cleared when a container cannot be created or started.
+   * Completed and running calls that ensure a network, or that remove dead targets from all routes. Later operations
+   * use the result of an earlier call. The map is cleared when a container cannot be created or started.
    */
   readonly #ensured = new Map<string, EnsureCall>();
 
@@ -142,7 +142,8 @@ export class PlanExecutor {
   async #ensure(key: string, validMs: number, call: () => Promise<void>): Promise<void> {
     const nowMs = this.#dependencies.clock.now();
     const known = this.#ensured.get(key);
-    // A time in the future means that the clock was set back. The earlier result is then not used.
+    // If `sinceMs` is in the future, the clock was set back, and the age of the earlier result is unknown. The call is
+    // then repeated.
     if (known && nowMs >= known.sinceMs && nowMs - known.sinceMs < validMs) return known.done;
     const ensuring = { sinceMs: nowMs, done: call() };
     this.#ensured.set(key, ensuring);

@@ -11,16 +11,16 @@ const STARTUP_MAX_MS = 1_000;
  * to the time of the start.
  */
 const STEADY_FOR_MS = 5_000;
-/** The interval between probes of a slow start, as a part of the time since the start began. */
-const LATE_PART = 1 / 20;
+/** The interval between probes of a slow start is this fraction of the time since the first probe. */
+const SLOW_FRACTION = 1 / 20;
 /**
- * The value that replaces LATE_PART for a probe that runs a command. The command costs a process in the container and
- * two calls of the engine, so it is run less often.
+ * For a probe that runs a command, the interval is this fraction of the time since the first probe. A command needs a
+ * process in the container and two calls of the engine, so it runs less often than other probes.
  */
-const LATE_PART_OF_COMMAND = 1 / 2;
+const COMMAND_FRACTION = 1 / 2;
 /**
- * The minimum interval, multiplied by the number of containers that are starting, so that hundreds of starts leave
- * time for other work.
+ * The minimum interval between probes of a starting container grows by this time for each container that is starting,
+ * so that hundreds of starts leave time for other work.
  */
 const SHARE_MS = 5;
 /**
@@ -40,7 +40,7 @@ export function getStartupInterval(
 ): number {
   const isCommand = probe.type === "command";
   const isSteady = !isCommand && watchedMs < STEADY_FOR_MS;
-  const lateMs = isSteady ? 0 : watchedMs * (isCommand ? LATE_PART_OF_COMMAND : LATE_PART);
+  const lateMs = isSteady ? 0 : watchedMs * (isCommand ? COMMAND_FRACTION : SLOW_FRACTION);
   return Math.min(
     Math.max(STARTUP_MIN_MS, lateMs, starting * SHARE_MS),
     STARTUP_MAX_MS,

@@ -34,8 +34,8 @@ export function applyInputs(
       attempt: null,
     };
   }
-  // The removal of the annotation is not a request for a retry. It happens when a spec file without the annotation is
-  // applied.
+  // A spec file without the annotation of `berth retry` removes the annotation when it is applied. The removal is no
+  // request for a retry.
   const known = retriedAt === memory.retriedAt ? memory : { ...memory, retriedAt };
   const isOver = known.stalled !== null && known.stalled.inputs !== inputs;
   return isOver ? { ...known, stalled: null, restarts: [], attempt: null } : known;
@@ -69,8 +69,8 @@ export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileSt
 }
 
 /**
- * The failure reason of an App's version that became healthy, got the requests, and failed in its observation window. A
- * healthy container therefore does not end this stall.
+ * The reason of a stall after a version failed in its observation window. The version was healthy before it failed, so
+ * a healthy container does not end a stall with this reason.
  */
 export const OBSERVATION_FAILED = "ObservationFailed";
 
@@ -98,7 +98,10 @@ export function beginAttempt(
   };
 }
 
-/** Counts the progress of a version: each container that exists, runs or is healthy adds a step. */
+/**
+ * Counts the steps of a version's progress: a container adds one step if it exists, one if it runs, and one if it is
+ * healthy.
+ */
 export function countSteps(
   desired: DesiredApp,
   containers: readonly ObservedContainer[],

@@ -54,6 +54,6 @@ export interface ReconcilerContext extends ReconcilerDependencies {
   readonly inputsOfFailedSources: Map<string, string>;
   /** Apps that have been observed since Berth, or the engine, came up. */
   readonly observedApps: Set<string>;
-  /** Apps whose containers have ended with the engine, and for which no plan has been executed since then. */
+  /** Apps whose containers ended because the engine ended, and for which no plan has been executed since. */
   readonly appsEndedWithEngine: Set<string>;
 }

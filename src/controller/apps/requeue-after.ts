@@ -21,7 +21,10 @@ export function requeueAfter(input: {
   readonly isFinished: boolean;
   readonly isDone: boolean;
   readonly isStalled: boolean;
-  /** True if an earlier revision runs while the source is resolved. The times of a rollout are then ignored. */
+  /**
+   * True if an earlier revision runs while the source of the spec is resolved. The progress deadline, and the time at
+   * which a version becomes stable, are then ignored.
+   */
   readonly isHeld: boolean;
   readonly plan: Plan | null;
   readonly memory: ReconcileState;

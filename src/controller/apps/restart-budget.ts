@@ -17,7 +17,10 @@ export interface RestartPolicy {
 export const RESTART_DELAY_MAX_MS = 5 * 60_000;
 /** A longer gap between two restarts ends the streak, because the container then ran for at least half of the gap. */
 const STREAK_GAP_MAX_MS = 2 * RESTART_DELAY_MAX_MS;
-/** Restarts are remembered for this time. It covers the longest streak that still increases the delay. */
+/**
+ * The time for which restarts are remembered. It is long enough to count the restarts in a row until the delay between
+ * them no longer grows.
+ */
 const RESTARTS_KEPT_MS = 60 * 60_000;
 
 export type RestartDecision =

@@ -12,7 +12,10 @@ export type RetriedStep = "source" | "pull" | "build";
 interface FailedStep {
   /** Failures in a row. */
   readonly failures: number;
-  /** The time since which the step has made no progress, in epoch milliseconds. */
+  /**
+   * The time, in epoch milliseconds, since which the pull, the build or the resolution of the source has made no
+   * progress.
+   */
   readonly sinceMs: number;
   readonly error: RetryLaterError;
   /** True if the next try has begun, so that the next failure counts. */
@@ -36,8 +39,8 @@ export class RetryTimes {
   }
 
   /**
-   * Returns the error of the last try of this step for the App's image, while the next try is not due. Undefined if the
-   * step may be tried now.
+   * Returns the error of the last try to resolve the source, pull the image or build it, while the next try is not due.
+   * Undefined if `step` may be tried now.
    */
   getWait(app: string, step: RetriedStep): RetryLaterError | undefined {
     const failed = this.#apps.get(app)?.get(step);
@@ -48,7 +51,7 @@ export class RetryTimes {
     return waitMs > 0 && waitMs <= BACKOFF_MAX_MS ? failed.error : undefined;
   }
 
-  /** True if this step for the App's image has failed, and its next try has to begin now. */
+  /** True if `step` (the source, the pull or the build) has failed for the App, and its next try has to begin now. */
   isDue(app: string, step: RetriedStep): boolean {
     const failed = this.#apps.get(app)?.get(step);
     return failed !== undefined && !failed.isTrying && this.getWait(app, step) === undefined;
@@ -66,23 +69,27 @@ export class RetryTimes {
     return undefined;
   }
 
-  /** Records that a try of the step begins. The next failure then counts as another failure in a row. */
+  /**
+   * Records that a try of the source, the pull or the build begins. The next failure then counts as another failure in
+   * a row.
+   */
   begin(app: string, step: RetriedStep): void {
     const failed = this.#apps.get(app)?.get(step);
     if (failed) failed.isTrying = true;
   }
 
   /**
-   * Returns the error to throw for a failed try of the step. A failure that is reported twice counts once. If the disk
-   * is full, the longest delay applies at once, because each try would fill the disk again.
+   * Records a failure of the source, the pull or the build, and returns the error to throw. A failure that is reported
+   * twice counts once. If the disk is full, the longest delay applies at once, because each try would fill the disk
+   * again.
    */
   fail(
     app: string,
     step: RetriedStep,
     error: BerthError,
     /**
-     * The time since which the step has made no progress (default: now), and the longest time that it may make none
-     * before the failure counts as an outage.
+     * `sinceMs` is the time of the last progress of the step (default: now). `deadlineMs` is the time without progress
+     * after which the failure counts as an outage.
      */
     patience: { readonly sinceMs?: number | undefined; readonly deadlineMs: number },
   ): RetryLaterError {

@@ -76,8 +76,8 @@ export function revertOrStall(
 }
 
 /**
- * Returns the revision to revert to if `desired` fails: the revision that has the requests, otherwise the last good
- * one. Undefined if there is none, or if the spec turns reverts off.
+ * Returns the revision to revert to if `desired` fails: the revision that receives the App's requests, otherwise the
+ * last good one. Undefined if there is none, or if the spec turns reverts off.
  */
 export function findRevertTarget(
   store: Store,

@@ -58,8 +58,8 @@ export function trackWindow(
     return isOver || !hasRequests ? null : window;
   }
   const isDesired = desired.hash === window.version;
-  // The new version waits for its first requests. If another version has become the desired one, the window is opened
-  // for that version instead.
+  // The version of the observation window waits for its first requests. If another version has become the desired one,
+  // a window is opened for that version instead.
   if (window.since === null && !hasRequests) {
     if (isDesired) return window;
     return desired.hash === window.previous ? null : openWindow(desired.hash, window.previous);
@@ -81,7 +81,10 @@ export function trackWindow(
   return isOver && works && !isSuspect ? { ...window, outcome: "passed", endedAt: nowMs } : window;
 }
 
-/** Returns when an open window has to be observed again, in epoch milliseconds; null if no window is open. */
+/**
+ * Returns when a version in its observation window has to be observed again, in epoch milliseconds; null if no
+ * observation window has begun.
+ */
 export function windowRequeueAtMs(
   { window }: Pick<ReconcileState, "window">,
   desired: DesiredApp,

@@ -18,7 +18,10 @@ import type { ObservedRun, PlannedRun, ResolvedRun, RunState } from "./run-state
 
 /** The steps of a reconcile run that only decide and have no effects. A dry run uses the same steps. */
 
-/** Updates the App's reconcile state after changes since its last run: a retry, new inputs, the clock. */
+/**
+ * Updates the App's reconcile state if, since its last run, the user has requested a retry, the inputs of the App have
+ * changed, or the clock was set back.
+ */
 export function applyChanges(store: Store, state: RunState, nowMs: number): RunState {
   const { annotations } = state.resource.metadata;
   const retriedAt = annotations[RETRIED_AT_ANNOTATION] ?? null;
@@ -26,12 +29,18 @@ export function applyChanges(store: Store, state: RunState, nowMs: number): RunS
   return { ...state, memory: reconcileState.clampToClock(memory, nowMs) };
 }
 
-/** Returns the digest of everything whose change ends a stall. */
+/**
+ * Returns the digest of the inputs of an App, such as its spec and its Secrets. If the digest changes, a stalled App is
+ * tried again.
+ */
 export function runInputs(store: Store, { resource, source }: RunState): string {
   return inputsDigest(store, resource, source?.type === "resolved" ? source.revision : null);
 }
 
-/** Resolves an App's spec to a version, with the source and the route in `state`. */
+/**
+ * Computes the version that should run from the App's spec. Also uses the resolved source and the current route, which
+ * `state` contains.
+ */
 export function resolveRun(
   dependencies: Pick<
     ResolveAppInput,
@@ -75,8 +84,8 @@ export interface TrackedAttempt {
    */
   readonly isFresh: boolean;
   /**
-   * True if the version is new, or if a newer spec also resolves to it. In both cases the revision of the version has
-   * to be stored.
+   * True if the revision of the version has to be stored: the version is new, or the spec has changed without changing
+   * the version's containers.
    */
   readonly isRevisionDue: boolean;
 }
@@ -160,8 +169,8 @@ export function isProvenVersion(store: StoreReader, { desired, memory, resolved 
 }
 
 /**
- * Returns the revision of another version than the desired one: the version that has the App's requests, or that
- * would get them back if the desired version failed during its observation.
+ * Returns the revision that serves instead of the desired version: the revision that receives the App's requests, or
+ * the one that would receive them again if the desired version failed in its observation window.
  */
 export function findOtherServingRevision({
   resolveInput,

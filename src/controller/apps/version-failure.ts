@@ -21,7 +21,10 @@ export interface VersionView {
   readonly containers: readonly ObservedContainer[];
   readonly health: ReadonlyMap<string, ContainerHealth>;
   readonly memory: ReconcileState;
-  /** The revision that has the App's requests; undefined if it is unknown. */
+  /**
+   * The revision that serves instead of this version, or would serve again if this version failed (see
+   * findOtherServingRevision); undefined if none is known.
+   */
   readonly serving: Revision | undefined;
   readonly isProven: boolean;
   readonly recovery: EngineRecovery;
@@ -42,8 +45,8 @@ export async function findVersionFailure(
 }
 
 /**
- * Returns why a version has failed whose container the engine refuses to create, if its deadline is over and there is
- * a revision to revert to. Undefined if it is better to try again, for example if the disk is full.
+ * Returns the failure of a version if the engine refuses to create its container, its progress deadline is over, and
+ * there is a revision to revert to. Undefined if the creation is tried again, for example because the disk is full.
  */
 export function findCreationFailure(
   { store, clock }: ReconcilerContext,

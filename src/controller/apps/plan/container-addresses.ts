@@ -4,9 +4,9 @@ import { getSpecHash, isUp } from "./observed-containers.ts";
 import type { PlanDraft } from "./plan-draft.ts";
 
 /**
- * Adds an address to the spec of a container that is about to be created. Each replica has two reserved addresses, and
- * the versions of an App use them in turn, so that Caddy's configuration can contain both. All replicas of a version
- * use the same place in their pairs. While containers of two other versions have both, the engine chooses the address.
+ * Adds an address to the spec of a container that is about to be created. Each replica has a pair of reserved
+ * addresses, which the versions of an App use in turn, so that Caddy's configuration can contain both. A version uses
+ * either the first or the second address of every pair. If two other versions use both, the engine chooses the address.
  */
 export function withAddress(draft: PlanDraft, spec: ContainerSpec): ContainerSpec {
   const replica = draft.desired.containers.indexOf(spec);
@@ -16,7 +16,7 @@ export function withAddress(draft: PlanDraft, spec: ContainerSpec): ContainerSpe
   return place === undefined ? spec : { ...spec, reservedAddress: 2 * pair + place };
 }
 
-/** Returns the connection of a container that has lost its network. */
+/** Returns the endpoint with which a container that has lost its network is connected to the network again. */
 export function endpointOf(draft: PlanDraft, spec: ContainerSpec): NetworkEndpoint {
   const { aliases, reservedAddress } = withAddress(draft, spec);
   return reservedAddress === undefined ? { aliases } : { aliases, reservedAddress };
@@ -26,8 +26,8 @@ function choosePlace({ desired, observed }: PlanDraft): number | undefined {
   const { containers, route, window } = observed;
   const isOwn = (container: ObservedContainer) => getSpecHash(container) === desired.hash;
   const [own] = containers.filter(isOwn).flatMap(listPlaces);
-  // The engine lends the address of a container that has ended to another one. The version that serves, and the one
-  // that may serve again, are started again.
+  // The address of a container that has ended is free, except if its version is the serving one or the one to which the
+  // rollout may switch back: these containers are started again and need their addresses.
   const serving = new Set([route?.version, window?.previous]);
   const others = containers.filter(
     (item) => !isOwn(item) && (isUp(item) || serving.has(getSpecHash(item))),

@@ -177,7 +177,7 @@ function isRestartedForEver({ observed }: PlanDraft): boolean {
 }
 
 /**
- * Returns the key of the restart budget that the start counts against: null if the start does not count as a restart,
+ * Returns the key under which the start of a container counts as a restart: null if the start does not count as one,
  * undefined if the start is not due.
  */
 function findDueRestartBudget(
@@ -189,8 +189,8 @@ function findDueRestartBudget(
 }
 
 /**
- * Returns the key of the restart budget for a restart that always counts; undefined if the budget allows no restart
- * now.
+ * Checks the restart budget of a container. Returns the key under which the restart is counted; undefined if the budget
+ * allows no restart now.
  */
 function spendRestartBudget(
   draft: PlanDraft,
@@ -216,7 +216,10 @@ export function planOldRestart(draft: PlanDraft, container: ObservedContainer): 
   planRestart(draft, container, false, true);
 }
 
-/** Returns the key of the restart budget. The restarts of one replica of one version count together. */
+/**
+ * Returns the key under which the restarts of a container are counted. The restarts of one replica of one version count
+ * together.
+ */
 function getRestartBudgetKey(container: ObservedContainer): string {
   return `${getSpecHash(container)}/${getReplicaIndex(container)}`;
 }

@@ -41,9 +41,9 @@ export function planRemoval(
 }
 
 /**
- * Stops the containers of the desired version and keeps them, so that a later start is quick. If there are none yet,
- * keeps the containers of versions that served, because an App may be stopped while its new version is still being
- * built.
+ * Plans to stop the containers of the desired version and to keep them, so that a later start is quick. If there are
+ * none yet, the containers of versions that served are kept, because an App may be stopped while its new version is
+ * still being built.
  */
 function planStopped(draft: PlanDraft): void {
   const { desired, observed } = draft;

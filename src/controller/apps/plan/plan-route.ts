@@ -115,7 +115,7 @@ export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   draft.add({ type: "switchRoute", name: desired.name, version, targets, cause });
 }
 
-/** Adds the removal of all targets from the route. */
+/** Adds an operation to the plan that removes all targets from the route of the App. */
 export function planRouteRemoval(draft: PlanDraft, cause: string): void {
   const { desired, observed } = draft;
   const { route } = observed;

@@ -32,11 +32,11 @@ export interface ObservedApp {
   readonly isFresh: boolean;
   readonly drifts: DriftHistory;
   /**
-   * The number of replicas of the desired version that were Ready. If one of them is missing now, it was removed by
-   * hand.
+   * The number of replicas of the desired version that were Ready. If one of them is missing now, another program has
+   * removed it, and its creation counts as a correction of drift.
    */
   readonly stableReplicas: number;
-  /** Versions that had the App's requests or were Ready. */
+  /** The hashes of versions that have received requests of the App or were Ready. */
   readonly served: readonly string[];
   readonly firstSeen: FirstSeen;
   readonly window: RolloutWindow | null;
@@ -103,7 +103,7 @@ export type Operation = { readonly cause: string } & (
       readonly endpoint: NetworkEndpoint;
     }
   | {
-      /** Routes new requests of the App to `targets` only. */
+      /** The operation that makes the ingress send new requests of the App to `targets` only. */
       readonly type: "switchRoute";
       readonly name: string;
       readonly version: string;
@@ -130,8 +130,8 @@ export interface Plan {
   /** Containers that ended, and whose restart budget is used up. */
   readonly exhausted: readonly ObservedContainer[];
   /**
-   * Containers of a version that was stable earlier, and that were restarted more often in a row than the containers of
-   * a new version may be.
+   * Containers of a version that was stable earlier. They have used more restarts in a row than the restart budget of a
+   * new version allows, and are still not healthy.
    */
   readonly failing: readonly ObservedContainer[];
   /**

@@ -53,7 +53,7 @@ function planSurplus(draft: PlanDraft, surplus: readonly ObservedContainer[]): v
   }
 }
 
-/** Stops a running container in the background, or removes a container that has ended. */
+/** Plans to stop a running container in the background, or to remove a container that has ended. */
 function planEnd(draft: PlanDraft, container: ObservedContainer, cause: string): void {
   const { desired, observed } = draft;
   if (container.state === "removing") return;
