@@ -33,7 +33,10 @@ export class ArchiveStore {
   readonly #bytesMax: number;
   readonly #limits: ExtractLimits;
   readonly #parts = new Set<string>();
-  /** Digests that were uploaded more than once by this process. */
+  /**
+   * Digests of archives that were uploaded again since this process started. Such an archive is not removed with its
+   * App, because the second upload may be for another App.
+   */
   readonly #reuploaded = new Set<string>();
 
   constructor(options: {
@@ -214,7 +217,10 @@ function rejectOnAbort<T>(work: () => Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
-/** Yields the chunks of an archive unchanged. Throws `archive_invalid` as soon as the bytes show another format. */
+/**
+ * Yields the chunks of an archive unchanged. Throws `archive_invalid` as soon as the first bytes show that the stream
+ * is neither a tar nor a gzip file.
+ */
 async function* validateArchive(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let start: Uint8Array | undefined = new Uint8Array(0);
   for await (const chunk of stream) {
@@ -228,7 +234,7 @@ async function* validateArchive(stream: AsyncIterable<Uint8Array>): AsyncGenerat
     yield start;
     start = undefined;
   }
-  // A stream that is shorter than a tar header has not been checked yet.
+  // A stream that ends before a whole tar header was not checked in the loop, so it is checked here.
   if (start !== undefined) assertArchive(start);
 }
 

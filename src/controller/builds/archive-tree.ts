@@ -25,7 +25,7 @@ type TreeNode =
   | { readonly type: "file"; readonly size: number }
   | { readonly type: "symlink"; readonly target: string };
 
-/** The normalized paths of an accepted entry. */
+/** The normalized paths that have to be created for one entry of an archive. */
 export interface AcceptedEntry {
   readonly path: string;
   /** The folders that have to be created first, parents before children. */
@@ -35,8 +35,8 @@ export interface AcceptedEntry {
 }
 
 /**
- * The tree that an archive describes, in memory. It decides what may be unpacked without reading the disk, so that an
- * upload is refused for the same reasons as an unpacking.
+ * The tree of files that an archive describes, in memory. It decides which entries may be unpacked. The decision does
+ * not depend on the disk, so that an upload is refused for the same reasons as an unpacking.
  */
 export class ArchiveTree {
   files = 0;
@@ -62,7 +62,7 @@ export class ArchiveTree {
       return { path, folders, original: undefined };
     }
     if (entry.type === "device" || entry.type === "pipe")
-      throw refusedEntryError(entry.path, `the entry is a ${entry.type}`);
+      throw refusedEntryError(entry.path, `an archive must not contain a ${entry.type}`);
     if (entry.type === "unknown")
       throw refusedEntryError(entry.path, "the type of the entry is unknown");
     this.#countFile(entry.path);

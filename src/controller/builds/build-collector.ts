@@ -15,11 +15,12 @@ import { findProtectedContent } from "./protected-content.ts";
 const RECORDS_KEPT_MAX = 50;
 
 /**
- * The time after the end of a build until the collection, in milliseconds: most rollouts are over by then. Before, the
- * image that the rollout replaces is in use anyway, and the collection would delay the start of the new version.
+ * The time after the end of a build until the collection of old builds, in milliseconds: most rollouts are over by
+ * then. Before, the image that the rollout replaces is in use anyway, and the collection would delay the start of the
+ * new version.
  */
 const AFTER_BUILD_MS = 30_000;
-/** The longest delay of the collection while builds keep ending. */
+/** The longest delay of the collection of old builds while further builds end and postpone it. */
 const AFTER_BUILD_MAX_MS = 5 * 60_000;
 
 export interface BuildCollectorOptions {
@@ -56,12 +57,12 @@ export class BuildCollector {
     });
   }
 
-  /** Schedules a collection for the time after the rollout of a build that has ended. */
+  /** Schedules a collection of old builds for the time after the rollout of a build that has ended. */
   requestAfterBuild(): void {
     this.#afterBuilds.trigger();
   }
 
-  /** Cancels the scheduled collection. The next start of Berth collects. */
+  /** Cancels the scheduled collection of old builds. Berth collects them after its next start. */
   close(): void {
     this.#afterBuilds.cancel();
   }

@@ -48,12 +48,10 @@ const terminalBuildReasons: Partial<Record<ErrorCode, string>> = {
   invalid_request: "SourceInvalid",
 };
 
-/** Describes a failed resolution of a source. */
 export function describeSourceFailure(error: unknown, mask: SecretMask): BuildFailure {
   return describeFailure(error, terminalSourceReasons, mask);
 }
 
-/** Describes a failed build. */
 export function describeBuildFailure(error: unknown, mask: SecretMask): BuildFailure {
   return describeFailure(error, terminalBuildReasons, mask);
 }

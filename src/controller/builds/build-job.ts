@@ -89,7 +89,7 @@ export class BuildJob {
     this.#isRunning = true;
   }
 
-  /** Records that the build is in the queue again, and which space it waits for. */
+  /** Records that the build is in the queue again, because it waits for the disk space that `wait` describes. */
   markWaiting(wait: SpaceWait): void {
     this.#isRunning = false;
     this.#spaceWait = wait;

@@ -139,7 +139,7 @@ async function fetchSource(
     if (!(await options.archives.has(revision))) throw missingArchiveError(revision);
     const file = options.archives.path(revision);
     const unpacked = await extractArchive(file, dir, options.sourceLimits, signal);
-    log.write(`${unpacked.files} files of the archive`);
+    log.write(`unpacked ${unpacked.files} files of the archive`);
     return unpacked.root;
   }
   await mkdir(dir, { mode: 0o700 });
@@ -147,7 +147,7 @@ async function fetchSource(
   const remote = resolveGitRemote(options.store, source.git);
   const what = { commit: revision, ref };
   const checkout = await options.git.checkout(remote, what, dir, options.sourceLimits, signal);
-  log.write(`${checkout.files} files of ${redactUrl(remote.url)} at ${revision}`);
+  log.write(`checked out ${checkout.files} files of ${redactUrl(remote.url)} at ${revision}`);
   if (checkout.submodules.length > 0)
     log.write(
       `note: submodules are not fetched, and their folders stay empty: ${checkout.submodules.join(", ")}`,

@@ -46,7 +46,7 @@ export interface BuildServiceOptions {
   /** Called when an image was removed by the collection. */
   readonly onImageRemoved?: (reference: string) => void;
   readonly metrics?: BuildMetrics;
-  /** The limits of disk space, log size and source size; only tests set them. */
+  /** The minimum of free disk space for a build. Only tests set this limit, `logBytesMax` and `sourceLimits`. */
   readonly freeBytesMin?: number;
   readonly logBytesMax?: number;
   readonly sourceLimits?: SourceLimits;
@@ -190,8 +190,8 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     const others = store.archivesInUse(app);
     for (const archive of kept) {
       const { digest } = archive;
-      // An archive that was uploaded twice is kept, because it may be for an App that is being created. If not, the
-      // collection removes it later.
+      // An archive that was uploaded twice is kept, because the second upload may be for an App that is being created.
+      // If not, the collection of old builds removes the archive later.
       if (mine.has(digest) && !others.has(digest) && !archives.isReuploaded(digest))
         archives.removeUnchanged(archive);
     }
@@ -240,7 +240,10 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** Cancels work and drops results for a source that the App does not use any more. */
+  /**
+   * Handles a change of an App. Cancels the builds of a source that the App does not use any more, and forgets their
+   * results.
+   */
   #onWritten(app: string): void {
     const resource = this.#options.store.get("App", app);
     if (!resource) return;

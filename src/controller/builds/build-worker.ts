@@ -175,7 +175,8 @@ export class BuildWorker {
 
   #createStepReporter(job: BuildJob): (step: string) => void {
     const { clock, onChanged } = this.#options;
-    // The run that has requested the build reports its beginning.
+    // The reconcile run that has requested the build reports its beginning, so the first step is reported only after
+    // STEP_REPORT_INTERVAL_MS.
     let reportedMs = clock.now();
     return (step) => {
       job.setStep(job.mask(step));

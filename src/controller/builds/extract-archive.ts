@@ -152,7 +152,7 @@ function toArchiveError(error: unknown): unknown {
     });
   if (code === "Z_BUF_ERROR") return damagedArchiveError("the archive is truncated", error);
   if (typeof code === "string" && code.startsWith("Z_"))
-    return damagedArchiveError("the compression is damaged", error);
+    return damagedArchiveError("the compressed data is damaged", error);
   if (code === "ENAMETOOLONG")
     return refusedEntryError("an entry", "the path is too long for this machine");
   return error;

@@ -67,7 +67,7 @@ export async function* readArchiveEntries(
     else if (type === "GlobalExtendedHeader") await readMetadata(bytes, size);
     else {
       const kind = types[type] ?? "unknown";
-      // Entries of other types have no content, regardless of the size in the header.
+      // Only a regular file has content. The size in the header of any other entry is ignored.
       const bodySize = kind === "file" ? size : 0;
       const body = bytes.body(bodySize);
       yield {

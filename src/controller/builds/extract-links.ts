@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 
-/** The maximum number of links that Linux follows. */
+/** The number of symlinks that Linux follows in one path before it reports a loop. */
 const HOPS_MAX = 40;
 
 /**

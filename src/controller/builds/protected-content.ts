@@ -5,7 +5,7 @@ import type { ObservedContainer } from "../runtime/port.ts";
 export interface ProtectedContent {
   /** References and ids of images. */
   readonly images: ReadonlySet<string>;
-  /** Digests of archives. */
+  /** Digests of uploaded source archives. */
   readonly archives: ReadonlySet<string>;
 }
 

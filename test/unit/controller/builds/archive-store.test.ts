@@ -97,7 +97,7 @@ describe("a failed upload", () => {
     [
       "an archive whose checksum is wrong",
       Buffer.concat([gzipped.subarray(0, -8), Buffer.alloc(8, 7)]),
-      "the compression is damaged",
+      "the compressed data is damaged",
     ],
     ["an archive without files", gzipSync(Buffer.alloc(1024)), "the archive is empty"],
     [
