@@ -14,7 +14,6 @@ export function getCertificatePattern(name: string): string {
   return `/certificates/*/${name}/${name}.crt`;
 }
 
-/** Returns the file of Caddy's log. */
 export function getLogFile(folder: string): string {
   return join(folder, "caddy.log");
 }

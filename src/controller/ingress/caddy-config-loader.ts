@@ -108,8 +108,8 @@ export class CaddyConfigLoader {
         config = this.#config(accepted);
         const rest = await this.#admin.load(config, signal);
         if (rest !== undefined) {
-          // Caddy also refuses the configuration without the refused Apps: its executable was replaced, and the running
-          // Caddy is an older version. It is stopped, so that the next round of the ingress starts the new version.
+          // Caddy refuses the configuration even without the refused Apps. The likely cause is that Caddy's executable
+          // was replaced by another version. Caddy is stopped, so that the next attempt starts the new version.
           await host.stop(signal);
           throw configRefusedError(rest);
         }
@@ -137,7 +137,7 @@ export class CaddyConfigLoader {
       if (!isUpToDate) logger.warn({}, "Caddy has other settings than Berth's, and is replaced");
       return isUpToDate;
     } catch (error) {
-      // If the engine does not answer, a Caddy that this process has checked before keeps running.
+      // If the engine does not answer, a Caddy that was up to date at an earlier check keeps running.
       if (lastMs === undefined || signal.aborted) throw error;
       return true;
     }
@@ -160,7 +160,8 @@ export class CaddyConfigLoader {
       await host.start(this.#config([]), signal);
       if (await this.#waitUntilUp(signal)) return;
     }
-    // Caddy hangs or has lost its socket. It is stopped here, and the next round of the ingress starts a new one.
+    // Caddy hangs or has lost its socket. Caddy is stopped here, and the next attempt to apply the sites starts it
+    // again.
     await host.stop(signal);
     throw new BerthError("internal", "Caddy does not answer", {
       hint: "see caddy.log and caddy.out in the ingress folder of the data directory",

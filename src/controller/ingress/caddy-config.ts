@@ -27,9 +27,10 @@ export interface CaddySettings {
 export type CaddyConfig = { readonly [key: string]: Json };
 
 /**
- * Builds Caddy's whole configuration. In versions before 2.7, loading it ends WebSockets. Routes of plain Apps are
- * therefore in the table, so that the configuration changes only for options and for domains that need a public
- * certificate. A change of `direct` alone is no reason to load it. Equal input gives an equal configuration.
+ * Builds Caddy's whole configuration. In versions before 2.7, Caddy closes WebSockets when it loads a configuration.
+ * Apps without ingress options are therefore in the route table, so that the configuration changes only for ingress
+ * options and for domains that need a public certificate. A change of `direct` alone is no reason for a load. Equal
+ * input gives an equal configuration.
  */
 export function buildCaddyConfig(
   settings: CaddySettings,
@@ -40,7 +41,8 @@ export function buildCaddyConfig(
   const sites = unordered.toSorted((a, b) => (a.app < b.app ? -1 : 1));
   const server = (scheme: "http" | "https", port: number): Json => ({
     listen: [`:${port}`],
-    // The limit protects against attacks with slow headers. The time for a body is not limited.
+    // The time limit for the headers of a request protects against clients that send them slowly. The time for a body
+    // is not limited.
     read_header_timeout: "1m",
     // HTTP/3 would need a UDP port that the user has not opened.
     protocols: ["h1", "h2"],
@@ -113,7 +115,8 @@ function buildCertificateConfig(
           ...(subjects.length === 0 ? [] : [{ subjects, issuers: [acme] }]),
           { issuers: [{ module: "internal" }], on_demand: true },
         ],
-        // Without HTTP there is no permission endpoint: any name gets a certificate of Caddy's own authority.
+        // Without an HTTP port, Caddy cannot ask Berth if a name may have a certificate. Any name then gets a
+        // certificate of Caddy's own authority.
         ...(httpPort === undefined ? {} : { on_demand: asked }),
       },
     },

@@ -70,7 +70,8 @@ export class CaddyContainer implements CaddyHost {
     const spec = this.#spec();
     const there = await this.#find(signal);
     if (there?.state === "running" && isMadeFrom(there, spec)) return;
-    // An exited container is removed too: its network may have been replaced, and its log must start again.
+    // A container that has exited is removed, too: its network may have been replaced, and the log of the new container
+    // must not begin with the old output.
     if (there) await runtime.removeContainer(there.id, signal);
     if ((await runtime.inspectImage(image, signal)) === undefined)
       await runtime.pullImage(image, undefined, () => {}, signal);

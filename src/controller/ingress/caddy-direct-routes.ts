@@ -7,8 +7,9 @@ import { getTableFolder, TRY_DURATION } from "./table-routes.ts";
 type CaddyRoute = { readonly [key: string]: Json };
 
 /**
- * Builds routes that forward requests to the targets in the configuration. A route applies only if the marker of its
- * slot and host exists; otherwise the table decides. `without` lists the hosts that have other routes.
+ * Builds the direct routes, whose targets are part of Caddy's configuration. A direct route applies only while the
+ * marker file of its slot and host exists; otherwise Caddy looks up the targets in the route table. `without` lists the
+ * hosts that have other routes.
  */
 export function buildDirectRoutes(
   settings: { readonly folder: string; readonly version: string },
@@ -28,8 +29,8 @@ export function buildDirectRoutes(
     if (inner.length === 0) return [];
     return [
       {
-        // Only the first matching route of this group applies, so Caddy looks up no second marker after it has found
-        // one.
+        // Caddy applies only the first matching route of the group `direct`, so it looks up no second marker file after
+        // it has found one.
         group: "direct",
         match: [{ file: { root, try_files: [`/${folder}/{http.request.host}`] } }],
         handle: [{ handler: "subroute", routes: groupByHost(inner) }],

@@ -41,6 +41,9 @@ export interface IngressPaths {
   /** The Unix socket on which Berth accepts requests to its API. */
   readonly apiSocket: string;
   readonly configFile: string;
-  /** The file with the direct routes of the loaded configuration. Only Berth reads and writes it. */
+  /**
+   * The file in which Berth stores the direct routes of the loaded configuration (see direct-routes.ts). Caddy does not
+   * read this file.
+   */
   readonly directRoutesFile: string;
 }

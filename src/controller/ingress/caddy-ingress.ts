@@ -21,7 +21,10 @@ import {
 import { type Site, siteDigest } from "./site.ts";
 import { mapHostsToApps, SitePlanner } from "./site-planner.ts";
 
-/** The interval of checks that Caddy runs. If Caddy is a child of this process, its exit is noticed immediately. */
+/**
+ * The interval at which Berth checks if Caddy still runs. If Caddy is a child of this process, Berth notices its exit
+ * immediately.
+ */
 const POLL_MS = 2_000;
 /** In every fifth poll, the loaded configuration is compared, to notice changes by other programs. */
 const COMPARE_EVERY = 5;
@@ -35,7 +38,10 @@ const RETRY_MAX_MS = 30_000;
 
 interface RecordedVerdict {
   readonly verdict: SiteVerdict;
-  /** The digest of the site that the verdict applies to. */
+  /**
+   * The digest of the App's site for which the verdict was made. A changed site has another digest, and the verdict
+   * does not apply to it.
+   */
   readonly digest: string;
 }
 
@@ -179,7 +185,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
       }
       const retryMs = Math.min(RETRY_MIN_MS * 2 ** (failures - 1), RETRY_MAX_MS);
       if (failures > 0) await this.#pause(retryMs, signal);
-      // Changes that arrive during the round are applied in a new round at once.
+      // If an App has changed while the sites were applied, the sites are applied again without a pause.
       else if (!this.#isDirty || this.#cancelDebounce) await this.#pause(POLL_MS, signal);
     }
   }
@@ -263,8 +269,8 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   }
 
   /**
-   * Publishes refusals that are known without asking Caddy. An App that Caddy still serves keeps its verdict until
-   * Caddy has stopped serving it.
+   * Publishes the verdicts of Apps that Berth refuses to route, before Caddy applies the sites. An App that Caddy still
+   * serves keeps its verdict until Caddy has stopped serving it.
    */
   #publishRefusals(refusals: ReadonlyMap<string, { reason: string; message: string }>): void {
     const before = [...this.#verdicts].filter(([app]) => this.#apps.has(app));
@@ -339,7 +345,10 @@ function describeError(error: unknown): string {
   return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
 }
 
-/** Returns the end of an error message of Caddy, which contains the cause, without paths of this machine. */
+/**
+ * Removes the paths of this machine from an error message of Caddy, and shortens the message to its end, which contains
+ * the cause.
+ */
 function redactPaths(problem: string): string {
   return problem.replaceAll(/(^|[\s"'=:])\/[^\s"':]+/g, "$1(path)").slice(-300);
 }

@@ -60,7 +60,7 @@ export class CaddyProcess implements CaddyHost {
     return (await this.#findPid()) !== undefined || this.#admin.isAnswering(signal);
   }
 
-  /** Returns true, because all settings are in the configuration. */
+  /** Returns true: Caddy as a process has no settings outside of its configuration, which the loader compares. */
   isUpToDate(): Promise<boolean> {
     return Promise.resolve(true);
   }

@@ -51,9 +51,10 @@ function hasPublicCertificate(site: Site, domain: string): boolean {
 }
 
 /**
- * Builds the routes of one server, in order: removal of forged headers, direct routes (which serve most requests),
- * certificate permission, normalisation of host names, the API, redirects, Apps with options (the longest path first),
- * all other Apps through the table, Apps of whole subtrees (`*.example.org`), and the error page.
+ * Builds the routes of one server, in order: removal of forged headers, direct routes (which serve most requests), the
+ * endpoint at which Caddy asks if a name may have a certificate, normalisation of host names, the API, redirects, Apps
+ * with ingress options (the longest path first), all other Apps through the route table, Apps of whole subtrees
+ * (`*.example.org`), and the error page.
  */
 export function buildServerRoutes(
   settings: RouteSettings,
@@ -98,7 +99,10 @@ const brokenRoute: CaddyRoute = {
   terminal: true,
 };
 
-/** Permits only host names that can be names in the table, because `{http.request.host}` is not escaped in paths. */
+/**
+ * Matches only host names that can be file names in the route table, because Caddy does not escape
+ * `{http.request.host}` in paths.
+ */
 const hostMatcher: CaddyRoute = {
   header_regexp: { Host: { pattern: hostPattern.replace(/\$$/, "(?::[0-9]+)?$") } },
 };

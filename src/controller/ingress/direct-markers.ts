@@ -15,14 +15,14 @@ export class DirectMarkers {
   readonly #folder: string;
   #sets: readonly DirectRouteSet[] = [];
   #hosts: ReadonlyMap<string, string> = new Map();
-  /** The paths of markers that may exist. */
+  /** The paths of marker files that exist, or whose creation may have succeeded. */
   readonly #present = new Set<string>();
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  /** Removes all markers, including those of earlier Berth processes. */
+  /** Removes the marker files of all direct routes, including those of earlier Berth processes. */
   async clear(): Promise<void> {
     this.#sets = [];
     this.#present.clear();
@@ -55,7 +55,10 @@ export class DirectMarkers {
     return new Set(this.#sets.flatMap(({ routes }) => routes.map(({ app }) => app)));
   }
 
-  /** Creates and removes the markers of an App so that they match `targets`; null means that the App has no route. */
+  /**
+   * Creates a marker file for each slot of an App's direct routes that equals `targets`, and removes all other marker
+   * files of the App. `targets` is null if the App has no route.
+   */
   async synchronize(app: string, targets: readonly string[] | null): Promise<void> {
     const wanted = new Set<string>();
     const unwanted = new Set<string>();
@@ -87,8 +90,8 @@ export class DirectMarkers {
     try {
       await (await open(join(this.#folder, path), "w", 0o600)).close();
     } catch {
-      // If the marker cannot be created, for example because the disk is full, Caddy reads the table. The next
-      // synchronization tries again.
+      // If the marker file cannot be created, for example because the disk is full, the direct route does not apply,
+      // and Caddy reads the route table. The next synchronization tries to create the file again.
       await this.#remove(path);
     }
   }

@@ -13,7 +13,7 @@ import type { Site } from "./site.ts";
 
 export interface DirectRouteLoadsOptions {
   readonly table: FolderRouteTable;
-  /** Stores the direct routes of the loaded configuration for the next Berth. */
+  /** The file that stores the direct routes of the loaded configuration for the next Berth process. */
   readonly file: string;
   /** Returns the range of addresses of which each replica has two; undefined if the engine chooses all addresses. */
   readonly findReservedRange: (signal: AbortSignal) => Promise<string | undefined>;
@@ -70,7 +70,10 @@ export class DirectRouteLoads {
     this.#stored = this.#current.generation;
   }
 
-  /** Returns the current targets, and those of the next version, if the addresses of that version are known. */
+  /**
+   * Returns the slots of an App's direct route: its current targets and, if their addresses are known, the targets of
+   * its next version.
+   */
   async #findSlots(app: string, reserved: string | undefined) {
     const { targets } = (await this.#options.table.read(app)) ?? { targets: [] };
     if (targets.length === 0) return [];

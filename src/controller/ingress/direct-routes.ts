@@ -5,19 +5,22 @@ import { findPairedAddress } from "../reserved-addresses.ts";
 import { isTableOnly, type Site } from "./site.ts";
 
 /**
- * An App whose targets were known when the configuration was loaded. Each of its slots is a list of targets in the
- * configuration. While one of these lists equals the current targets, Caddy need not look up addresses.
+ * A route of an App whose targets are part of Caddy's configuration, in one or two lists that are called slots. While a
+ * slot equals the App's current targets, Caddy need not look them up in the route table.
  */
 export interface DirectRoute {
   readonly app: string;
   readonly hosts: readonly string[];
-  /** One or two lists of targets, of which each is a slot in Caddy's configuration. */
+  /**
+   * One or two lists of targets: the targets when the configuration was loaded, and those that the next version will
+   * have.
+   */
   readonly slots: readonly (readonly string[])[];
 }
 
 /** The direct routes of one configuration. */
 export interface DirectRouteSet {
-  /** Names the folder of the markers of these routes. Different routes have different generations. */
+  /** A hash of the routes. It names the folder that contains the marker files of these routes. */
   readonly generation: string;
   readonly routes: readonly DirectRoute[];
 }
@@ -33,7 +36,7 @@ export function createDirectRouteSet(routes: readonly DirectRoute[]): DirectRout
   return { generation: hashJson(routes).slice(0, 16), routes };
 }
 
-/** Returns the direct routes of all Apps that have no ingress options, and whose slots are known. */
+/** Returns the direct routes of all Apps that have no ingress options and at least one target. */
 export async function proposeDirectRoutes(
   sites: readonly Site[],
   findSlots: (app: string) => Promise<readonly (readonly string[])[]>,
@@ -56,8 +59,8 @@ export async function proposeDirectRoutes(
 }
 
 /**
- * Returns the targets that the next version of the App gets: the other addresses of the pairs, with the same ports.
- * Undefined if the engine has chosen an address of a target.
+ * Returns the targets that the next version of the App gets: for each target, the other address of its pair of reserved
+ * addresses, with the same port. Undefined if the engine, and not Berth, has chosen the address of a target.
  */
 export function pairTargets(reserved: string, targets: readonly string[]): string[] | undefined {
   const paired = targets.flatMap((target) => {

@@ -29,21 +29,33 @@ export const hostPattern = "^(?:[a-z0-9-]+\\.)*[a-z0-9-]+$";
 const validHost = new RegExp(hostPattern);
 const HOST_LENGTH_MAX = 253;
 const validApp = new RegExp(namePattern);
-/** The lock of the hosts and of the direct routes; no App has this name. It is taken before the lock of an App. */
+/**
+ * The key of the lock for the hosts and the direct routes. It differs from the keys of the App locks, because no App
+ * can have this name. This lock is taken before the lock of an App.
+ */
 const HOSTS_LOCK = "/hosts";
 
-/** The link to the folder of an App's only target. Its name sorts after the names of all entries. */
+/**
+ * The link to the folder of an App's only target. Its name sorts after the names of all entries, so that a search for
+ * `*` finds an entry first.
+ */
 export const TARGET_LINK = "_";
 
 interface StoredEntry extends RouteTableEntry {
-  /** The name of the file, or of the outermost folder, in the App's folder. */
+  /**
+   * The name of the entry in the App's folder: that of its file or, if the entry has several levels, that of its
+   * outermost folder.
+   */
   readonly name: string;
-  /** The number of names on the path to the file: 1, 2 (a single target), or 5. */
+  /**
+   * The number of names on the path from the App's folder to the entry's file: 1, 2 for a single target, or 5 for more
+   * than twelve targets.
+   */
   readonly levels: number;
 }
 
 interface StoredEntries {
-  /** The entry that Caddy uses. */
+  /** The entry from which Caddy reads the targets of the App. */
   readonly current: StoredEntry | undefined;
   /** All entries, the newest first. */
   readonly all: readonly StoredEntry[];
@@ -65,7 +77,10 @@ export class FolderRouteTable implements AppRouteTable {
   readonly #clock: Clock;
   readonly #mutex = new KeyedMutex();
   readonly #markers: DirectMarkers;
-  /** The time when each path was superseded. Paths that an earlier Berth process superseded are missing. */
+  /**
+   * The time when the entry at each path was replaced by a newer entry. Entries that an earlier Berth process replaced
+   * are missing.
+   */
   readonly #superseded = new Map<string, number>();
 
   constructor(options: { readonly folder: string; readonly clock: Clock }) {
@@ -80,7 +95,8 @@ export class FolderRouteTable implements AppRouteTable {
       await rm(join(this.folder, "new"), { recursive: true, force: true });
       for (const name of ["apps", "hosts", "new"])
         await mkdir(join(this.folder, name), { recursive: true, mode: 0o700 });
-      // A crash may have left markers that are older than the table, so all markers are removed.
+      // A crash may have left marker files of direct routes that do not match the route table, so all of them are
+      // removed.
       await this.#markers.clear();
     });
   }
@@ -111,8 +127,8 @@ export class FolderRouteTable implements AppRouteTable {
         const targets = current?.targets.filter((target) => reached.has(target)) ?? [];
         if (current && targets.length < current.targets.length)
           await this.#replace(app, folder, { version: current.version, targets });
-        // The markers are synchronized even without a change, because an earlier attempt may have failed after it had
-        // changed the table.
+        // The marker files of direct routes are synchronized even if the targets have not changed, because an earlier
+        // call may have failed after it had changed the route table.
         await this.#markers.synchronize(app, current ? targets : null);
         return current ? { ...current, targets } : null;
       }),
@@ -174,7 +190,7 @@ export class FolderRouteTable implements AppRouteTable {
     );
   }
 
-  /** Keeps the markers of one configuration, and removes those of all others. */
+  /** Keeps the marker files of these sets of direct routes, and removes those of all other sets. */
   retainDirectRoutes(sets: readonly DirectRouteSet[]): Promise<void> {
     const generations = new Set(sets.map(({ generation }) => generation));
     return this.#mutex.runExclusive(HOSTS_LOCK, () =>
@@ -229,8 +245,8 @@ export class FolderRouteTable implements AppRouteTable {
   }
 
   /**
-   * Switches to a new entry. It removes everything that Caddy would find before the new entry; the last removal is
-   * the switch.
+   * Makes a new entry the one that Caddy uses. For a single target, the link is replaced. Otherwise everything that
+   * Caddy would find before the new entry is removed, and the last removal makes Caddy use the new entry.
    */
   async #makeCurrent(
     folder: string,

@@ -66,8 +66,8 @@ export function isLocalSubnet(subnet: string, table: string): boolean {
 }
 
 /**
- * Formats an address as in the kernel's routing table: in the machine's byte order, which is little-endian wherever
- * Node runs.
+ * Formats an address as in the kernel's routing table: in the byte order of the machine, which is little-endian on
+ * x86-64 and ARM64.
  */
 function toKernelHex(parts: readonly number[]): string {
   return parts

@@ -1,6 +1,9 @@
 import { open } from "node:fs/promises";
 
-/** The number of bytes that are read at the end of Caddy's log. They contain some hundred attempts. */
+/**
+ * The number of bytes that are read at the end of Caddy's log. They contain a few hundred attempts to get a
+ * certificate.
+ */
 const READ_BYTES = 256 * 1024;
 const ERROR_LENGTH_MAX = 300;
 

@@ -18,7 +18,6 @@ export interface Ingress {
    */
   readonly reachability: "address" | "published";
   readonly table: AppRouteTable;
-  /** Returns the state of the proxy. */
   state(): IngressState;
   /**
    * Returns how the proxy serves the domains of this spec. Earlier domains of the App are not served. Undefined if

@@ -18,12 +18,12 @@ export interface RouteTableEntry {
 }
 
 /**
- * The number of slots. Twelve is divisible by 1, 2, 3, 4 and 6, and twelve slots with IPv4 addresses and ports fit
- * into a file name.
+ * The number of slots in a name of a table entry. Twelve slots can be filled evenly with 1, 2, 3, 4 or 6 targets, and
+ * fit into a file name with IPv4 addresses and ports.
  */
 export const SLOTS = 12;
 export const LONG_LEVELS = 5;
-/** The maximum number of targets. It exceeds the 50 replicas that a spec may have. */
+/** The maximum number of targets of an App's route. It exceeds the 50 replicas that a spec may have. */
 const TARGETS_MAX = SLOTS * LONG_LEVELS;
 const NAME_BYTES_MAX = 255;
 
@@ -39,8 +39,8 @@ const onePattern = new RegExp(`^/${opening}~${ONE}/[^/]+$`);
 const slots = Array.from({ length: SLOTS }, () => "([^~/]*)").join("~");
 
 /**
- * Regular expressions (for Go and JavaScript) that match the end of a table entry's path. Groups 1 and 2 are the texts
- * before and after each target; the groups from 3 on are the slots, each of which contains one target.
+ * Regular expressions (for Go and JavaScript) that match the end of the path of a table entry with slots. Groups 1 and
+ * 2 are the common start and the common end of all targets. Each group from 3 on is a slot with the rest of one target.
  */
 export const shortPattern = `/${header}~${slots}$`;
 export const longPattern = `/${header}~${slots}${`/${slots}`.repeat(LONG_LEVELS - 1)}$`;
@@ -49,7 +49,8 @@ const validVersion = /^[A-Za-z0-9._-]{1,64}$/;
 const validTarget = /^[A-Za-z0-9._:[\]-]{1,253}:[0-9]{1,5}$/;
 
 /**
- * Returns the names on the path to the entry's file: one, two or five. Throws `internal` if the targets are too long.
+ * Returns the names on the path of the entry's file: one name for no target or for two to twelve targets, two for a
+ * single target, five for more targets. Throws `internal` if the targets are too long.
  */
 export function encodeTableEntry({ order, route }: RouteTableEntry): readonly string[] {
   const { version, sinceMs } = route;

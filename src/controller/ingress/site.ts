@@ -24,8 +24,8 @@ export interface Site {
 export interface SiteRedirect {
   readonly from: string;
   /**
-   * The target of the redirect without a trailing slash; undefined for the App's own domain with the scheme of the
-   * request.
+   * The URL to which requests are redirected, without a trailing slash; undefined to redirect them to the App's own
+   * domain with the scheme of the request.
    */
   readonly to: string | undefined;
   readonly permanent: boolean;

@@ -14,16 +14,22 @@ type CaddyRoute = { readonly [key: string]: Json };
 
 /** Matches the statuses that Caddy's proxy returns when it fails. */
 export const PROXY_FAILED = "^50[234]$";
-/** The time for which a request tries the targets that it has found. */
+/** The time for which Caddy tries to connect a request to one of its targets. */
 export const TRY_DURATION = "2s";
-/** The time for which a request tries targets again after it has already waited for TRY_DURATION. */
+/**
+ * The time for which Caddy tries to connect a request in the second attempt, after the first attempt has taken
+ * TRY_DURATION.
+ */
 const RETRY_DURATION = "250ms";
 
-/** The location of an App, or of the Apps of all hosts, in the route table. */
+/**
+ * The folder of the route table in which Caddy looks up the targets of a request: the folder of one App, or the folder
+ * of the requested host.
+ */
 export interface TablePath {
   /** The folder of the ingress, which contains the route table. */
   readonly folder: string;
-  /** The path in the table, which may contain placeholders. */
+  /** The path of the folder in the route table. It may contain placeholders of Caddy, such as `{http.request.host}`. */
   readonly path: string;
   /** Caddy's version. */
   readonly version: string;
@@ -36,8 +42,8 @@ export function getTableFolder(folder: string): string {
 }
 
 /**
- * Builds routes to the targets of the current entry in a folder of the table, followed by an error page if the folder
- * has no entry. If there is no such folder, or if `matcher` does not match, the next route handles the request.
+ * Builds routes to the targets that a folder of the route table contains, followed by an error page for a folder
+ * without an entry. If there is no such folder, or if `matcher` does not match, the next route handles the request.
  */
 export function buildTableRoutes(table: TablePath, matcher: CaddyRoute): CaddyRoute[] {
   const root = getTableFolder(table.folder);
@@ -114,8 +120,8 @@ function buildLookups(table: TablePath, matcher: CaddyRoute, tryDuration: string
   const long = "/*".repeat(LONG_LEVELS);
   return [
     {
-      // The file's name is the target. A look-up may list the folder before a switch and look for the file after the
-      // switch. It then finds nothing, and is repeated.
+      // The name of the file in the linked folder is the target. If the link is replaced while Caddy looks for the
+      // file, Caddy finds no file, so the search is repeated.
       ...found({ root: `${root}${path}/${TARGET_LINK}`, try_files: ["/*", "/*", "/*"] }, [
         headers,
         single,
