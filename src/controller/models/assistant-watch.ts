@@ -23,7 +23,7 @@ interface AssistantWatchOptions {
   readonly isNeeded: () => boolean;
 }
 
-/** Keeps the last observation of the assistant, and notifies the owner when it changes. */
+/** Keeps the last observation of the assistant, and calls `onChange` when an observation differs from it. */
 export class AssistantWatch {
   readonly #options: AssistantWatchOptions;
   #last: AssistantObservation = {

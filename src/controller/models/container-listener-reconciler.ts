@@ -168,8 +168,8 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     const subnets = await runtime.networkSubnets(network, signal);
     const reach = await this.#getReachability(subnets, signal);
     const gateway = await runtime.hostGateway(network, signal);
-    // The last App may have been deleted meanwhile. Its deletion has removed the network, which is then removed again
-    // here.
+    // The last App may have been deleted during this call. Its deletion removed the network, but this call may have
+    // created the network again.
     if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null))
       await runtime.removeNetwork(network, signal);
     const listener = { port: this.port, host: MODELS_HOST };
@@ -182,7 +182,10 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     return [{ ...listener, address: gateway, subnets }];
   }
 
-  /** Finds the reachability again only if the network has changed. */
+  /**
+   * Returns how this machine reaches containers on the apps' network. The result is kept until the subnets of the
+   * network change.
+   */
   async #getReachability(
     subnets: readonly string[],
     signal: AbortSignal,
@@ -197,7 +200,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     if (reason?.message === this.#unavailableReason?.message) return;
     const { logger, onChanged } = this.#options;
     if (reason === null)
-      logger.info({ port: this.port, apps: users }, "containers reach the models");
+      logger.info({ port: this.port, apps: users }, "containers can reach the models");
     else if (users.length > 0) logger.warn({ error: reason.message }, "will retry");
     this.#unavailableReason = reason;
     for (const app of users) onChanged(app);

@@ -218,7 +218,9 @@ function getCurrentPin({ memory, desired }: ModelStatusInput): ModelReconcileSta
   return memory.pin?.inputs === desired.inputs ? memory.pin : null;
 }
 
-/** Returns the reason for a condition that waits for files. */
+/**
+ * Returns the reason of a condition while the source of the model is being resolved or its files are being downloaded.
+ */
 function getProgressReason(findings: ModelStatusInput, expected: string): Reason {
   const { job, storedBytes } = findings;
   const pin = getCurrentPin(findings);

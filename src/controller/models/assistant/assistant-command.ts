@@ -33,7 +33,8 @@ export function buildAssistantCommand(
  */
 export function computeStartedBy(start: AssistantLaunch): string {
   const { version, environment, owner } = start;
-  // The assistant reads further settings from these variables, so they are part of the digest.
+  // The assistant reads further settings from the variables BERTH_ASSISTANT*, so the digest depends on these variables,
+  // too.
   const settings = Object.fromEntries(
     Object.entries(environment).filter(([name]) => name.startsWith("BERTH_ASSISTANT")),
   );

@@ -40,7 +40,10 @@ const flagAliases = {
   "--memory": "--assistant-memory",
 };
 
-/** A change of the assistant that is recorded as an event of Berth itself. */
+/**
+ * An event that Berth records about the assistant: the assistant is up, was taken over, replaced or found, or has
+ * ended.
+ */
 export interface AssistantEvent {
   readonly type: "Normal" | "Warning";
   readonly reason:
@@ -135,8 +138,8 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   }
 
   /**
-   * Watches the daemon that the probe found, or starts one. Resolves when the daemon has ended. If the result is the
-   * daemon's end, the next start waits for the back-off. If it is undefined, the next probe follows at once.
+   * Watches the daemon that the probe found, or starts one, until the daemon has ended. Returns how the daemon ended if
+   * the next start has to wait for the back-off; undefined if the next probe can follow at once.
    */
   async #supervise(
     probe: AssistantIdentity | "none" | "silent",

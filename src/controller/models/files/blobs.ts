@@ -93,7 +93,8 @@ export class Blobs {
   }
 
   async touch(sha256: string): Promise<void> {
-    // A file without a note has no time of last use, so the error for the missing note is ignored.
+    // The time of last use is that of the verification note. A file without a note has no such time, so the error is
+    // ignored.
     await updateLastUsed(this.#getNotePath(sha256), this.#clock.now()).catch(() => {});
   }
 
@@ -109,7 +110,7 @@ export class Blobs {
     return blobs;
   }
 
-  /** Removes notes without a file, and notes whose writing was interrupted. */
+  /** Removes the verification notes of files that no longer exist, and notes whose writing was interrupted. */
   async sweep(): Promise<void> {
     const names = new Set(await readdir(this.#dir).catch(() => []));
     for (const name of names) {

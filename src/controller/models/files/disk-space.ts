@@ -34,7 +34,7 @@ export class DiskSpace {
     };
   }
 
-  /** Throws `disk_full` if there is not enough space for all reservations. */
+  /** Throws `disk_full` if the disk has too little free space for the bytes that all running downloads still need. */
   async check(): Promise<void> {
     let neededBytes = 0;
     for (const { missingBytes } of this.#reservations.values()) neededBytes += missingBytes();

@@ -40,7 +40,7 @@ export class FileHash {
     const workerData: HashWorkerData = { request, readableBytes: this.#readableBytes };
     const worker = startWorker("hash-worker", import.meta.url, { workerData });
     this.#worker = worker;
-    // The thread does not keep the process alive; a caller that waits for the digests does.
+    // The hash thread must not prevent the process from exiting.
     worker.unref();
     this.#digests = new Promise((resolve, reject) => {
       const fail = (why: string) => reject(new Error(`a file could not be hashed: ${why}`));

@@ -27,7 +27,7 @@ const CHANGES_MAX = 3;
 /** After this many contradictory responses, the file is downloaded again over a single connection. */
 const BAD_RANGES_MAX = 3;
 const WHOLE_FILE_SENT = "a part was requested, but the server sends the whole file";
-/** The interval at which a connection without a part checks if it can get one, for example from a slow connection. */
+/** The interval at which an idle connection checks if it can get a part of the file, perhaps from a slow connection. */
 const IDLE_MS = 250;
 
 /** The dependencies that all transfers share. */
@@ -285,7 +285,7 @@ export class FileTransfer {
     const { response, host, validator } = accepted;
     if (accepted.type === "whole") {
       response.destroy();
-      // If the server has sent parts before, the same request is tried again, because it may succeed.
+      // If the server has sent a part of this file before, it may do so again, so the request is repeated.
       throw partial.writtenBytes === 0
         ? noRangesError(WHOLE_FILE_SENT)
         : badRangeError(host, WHOLE_FILE_SENT);
@@ -375,7 +375,7 @@ export class FileTransfer {
     return { digests, sizeBytes };
   }
 
-  /** Throws the error if no further request of this kind can succeed, or if none has succeeded for too long. */
+  /** Throws the error if a retry cannot succeed, or if too many failed in a row. Otherwise delays the next request. */
   #recordFailure(error: unknown): void {
     if (!(error instanceof RetryableError)) throw error;
     if (error.kind === "changed" || error.kind === "no-ranges") throw error;

@@ -14,7 +14,8 @@ import {
 } from "./verification-note.ts";
 
 /**
- * Files of this machine that are used where they are. A stored note with each digest saves reading the file again.
+ * Files of this machine that models use in place, without a copy. A verification note with the digest of each file
+ * saves reading an unchanged file again.
  */
 export class LocalFiles {
   readonly #dir: string;

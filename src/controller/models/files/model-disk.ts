@@ -40,7 +40,7 @@ export interface ModelDiskOptions {
   readonly bandwidthBytesPerSecond: number | undefined;
   /** The version of Berth, which servers get in the user agent. */
   readonly version: string;
-  /** The number of connections of one download. */
+  /** The maximum number of connections of one download. Each connection downloads one part of the file at a time. */
   readonly partsMax?: number;
   readonly freeBytes?: () => Promise<number>;
   readonly limits?: RetryLimits;
@@ -52,9 +52,9 @@ export interface ModelDiskOptions {
 }
 
 /**
- * Models on the disk: `blobs/<sha256>` for verified files with their notes, `partial/<content>` for downloads,
- * `views/<key>/<name>` for links under the models' own file names, and `local/` for notes of files that are used in
- * place.
+ * Stores models on the disk: verified files and their verification notes as `blobs/<sha256>`, incomplete downloads in
+ * `partial/<content>`, links to files under the names that the models use as `views/<key>/<name>`, and the verification
+ * notes of files that are used in place in `local/`.
  */
 export class ModelDisk implements ModelFiles, AsyncDisposable {
   readonly #folders: readonly string[];

@@ -79,7 +79,7 @@ export class ModelFileCollector {
     });
   }
 
-  /** Removes the folder of a model that no longer exists, if one of the folder's links is dangling. */
+  /** Removes the links of a model that no longer exists, unless all files of the model are still stored. */
   async #sweepViews(keep: readonly string[]): Promise<void> {
     const { blobs, activeKeys, views } = this.#dependencies;
     const there = new Set((await blobs.list()).map(({ sha256 }) => sha256));

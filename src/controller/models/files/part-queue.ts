@@ -31,9 +31,9 @@ export class Part {
 }
 
 /**
- * The missing bytes of a file, divided among its connections. Parts are handed out from the front to the back. They
- * become smaller towards the end, so that all connections end at about the same time. A connection that finds no part
- * takes over half of the rest of the slowest part.
+ * The missing bytes of a file, divided into parts for its connections. Parts are handed out from the front to the back.
+ * They become smaller towards the end, so that all connections end at about the same time. If no part is left, a
+ * connection takes over the second half of the bytes that the slowest other connection has not received yet.
  */
 export class PartQueue {
   readonly #connections: number;
@@ -68,7 +68,7 @@ export class PartQueue {
     return this.#activate(new Part({ start: first.start, end }, nowMs));
   }
 
-  /** Ends a part. Bytes of the part that are not written count as missing again. */
+  /** Ends the download of a part. Bytes of the part that were not written to the file count as missing again. */
   release(part: Part): void {
     if (!this.#active.delete(part)) return;
     this.#missing = addRange(this.#missing, { start: part.written, end: part.end });

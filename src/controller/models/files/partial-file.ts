@@ -94,7 +94,7 @@ export class PartialFile {
     return countPrefixBytes(this.#written);
   }
 
-  /** Sets the origin that the next flush writes to the journal. */
+  /** Sets the source from which the file is downloaded. The next flush writes it to the journal of the partial file. */
   setOrigin(origin: PartialOrigin): void {
     this.#origin = origin;
     this.#isDirty = true;
@@ -161,7 +161,10 @@ export class PartialFile {
     }
   }
 
-  /** Flushes a complete file that is about to be moved. The journal is not written. */
+  /**
+   * Flushes the data of a complete file that is about to be moved. The journal is not written, because it describes
+   * only incomplete files.
+   */
   async syncData(): Promise<void> {
     await this.#flushing;
     await this.#data.datasync();

@@ -15,14 +15,16 @@ export interface PartialJournalEntry {
   readonly ranges: ByteRanges;
 }
 
-/** The size of one entry. Long entity tags and keys need more than a disk block. */
+/**
+ * The size of a slot, which contains one entry. An entry with long entity tags and keys needs more than a disk block.
+ */
 const SLOT_BYTES = 16 * 2 ** 10;
 const RANGES_MAX = 200;
 const KEYS_MAX = 16;
 
 /**
- * Two slots that are written alternately. An interrupted write damages only the older entry, and no write needs new
- * space on a full disk.
+ * The journal of a partial file, which records the bytes that are on the disk. It has two slots, which are written
+ * alternately: an interrupted write damages only the older entry, and no write needs new space on a full disk.
  */
 export class PartialJournal {
   readonly #handle: FileHandle;
@@ -33,7 +35,10 @@ export class PartialJournal {
     this.#sequence = sequence;
   }
 
-  /** Opens or creates a journal. The entry is undefined if there is no intact slot. */
+  /**
+   * Opens the journal of a partial file, or creates it. `entry` is the last intact entry; undefined if the journal has
+   * none.
+   */
   static async open(
     path: string,
   ): Promise<{ journal: PartialJournal; entry: PartialJournalEntry | undefined }> {
@@ -42,7 +47,7 @@ export class PartialJournal {
     const handle = await open(path, "r+");
     try {
       const last = await readNewestSlot(handle);
-      // Allocates the disk space of both slots.
+      // Allocates the whole journal, so that later writes need no new disk space.
       if (!last) await handle.write(Buffer.alloc(2 * SLOT_BYTES, " "), 0, 2 * SLOT_BYTES, 0);
       return { journal: new PartialJournal(handle, last?.sequence ?? 0), entry: last?.entry };
     } catch (error) {
