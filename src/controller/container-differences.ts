@@ -52,7 +52,8 @@ export function findDifferences(
  */
 function findProcessDifferences(settings: ContainerSettings, spec: ContainerSpec): string[] {
   const defaults: Partial<ProcessSettings> = settings.imageDefaults ?? {};
-  // The engine ignores an empty command. If the spec sets an entrypoint, the engine also ignores the image's command.
+  // Without a command in the spec, the engine runs the command of the image, unless the spec sets an entrypoint. The
+  // engine treats an empty command as no command.
   const hasEntrypoint = (spec.entrypoint ?? []).length > 0;
   const hasCommand = (spec.command ?? []).length > 0;
   const command = hasCommand ? spec.command : hasEntrypoint ? [] : defaults.command;
@@ -101,7 +102,7 @@ function isSamePort(wanted: PublishSpec, actual: PublishSpec): boolean {
   );
 }
 
-/** Removes the name of the hash algorithm, which Podman leaves out in some places. */
+/** Removes the prefix `sha256:` of an image id, because Podman leaves it out in some places. */
 const hexOf = (id: string) => id.replace(/^sha256:/, "");
 
 const anyAddress = (address: string) => (address === "0.0.0.0" ? "" : address);

@@ -36,11 +36,14 @@ export interface ContainerSettings extends ProcessSettings {
   /** The mounts, except the anonymous volumes that the image declares. */
   readonly mounts: readonly MountSpec[];
   readonly publish: readonly PublishSpec[];
-  /** The engine's names of settings that Berth never sets and that have another value than the default. */
+  /**
+   * Settings of the container that Berth never sets, and that differ from the default of the engine, by the engine's
+   * names.
+   */
   readonly foreign: readonly string[];
 }
 
-/** The settings that an image gives to its containers, or those of a container. */
+/** The settings of a process in a container. An image declares defaults for them. */
 export interface ProcessSettings {
   /** The variables as `NAME=value`. They contain secrets and are never logged. */
   readonly env: readonly string[];

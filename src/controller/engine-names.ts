@@ -37,7 +37,10 @@ export function findAppOfImage(instance: string, tag: string): string | undefine
   return app && version && others.length === 0 ? app : undefined;
 }
 
-/** Returns the prefix of the records of the lease. The underscore distinguishes them from the volumes of apps. */
+/**
+ * Returns the prefix of the volumes that are the records of the engine lease. The underscore distinguishes them from
+ * the volumes of apps.
+ */
 export function leasePrefix(instance: string): string {
   return `berth-${instance}_lease-`;
 }

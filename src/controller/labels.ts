@@ -5,7 +5,10 @@ export const GENERATION = "dev.berth.generation";
 /** A hash of all settings of a container. Containers with the same hash belong to the same version. */
 export const SPEC_HASH = "dev.berth.spec-hash";
 export const REPLICA = "dev.berth.replica";
-/** The role at creation. Engines cannot change labels later, so the current role is derived from SPEC_HASH. */
+/**
+ * The role of a container when it was created. An engine cannot change labels later, so Berth does not read this label:
+ * it derives the current role from SPEC_HASH.
+ */
 export const ROLE = "dev.berth.role";
 export const VOLUME = "dev.berth.volume";
 /** The loopback port of this replica. A container with another port is replaced. */

@@ -25,7 +25,7 @@ export class RestartBackoff {
     return delayMs;
   }
 
-  /** Forgets earlier failures, because another daemon or another bus comes next. */
+  /** Forgets the earlier failures, so that the next restart follows after the shortest delay. */
   reset(): void {
     this.#failures = 0;
   }

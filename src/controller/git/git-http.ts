@@ -68,7 +68,7 @@ export class GitHttp implements Disposable {
     this.#closing.abort(new DOMException("closed", "AbortError"));
   }
 
-  /** Sends a request in the form of isomorphic-git. Throws unless a git server answers. */
+  /** Sends an HTTP request for isomorphic-git, which calls this function. Throws unless a git server answers. */
   readonly request = async (request: GitHttpRequest): Promise<GitHttpResponse> => {
     try {
       return await this.#request(request);

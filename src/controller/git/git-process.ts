@@ -95,8 +95,8 @@ export class GitProcess implements AsyncDisposable {
         GIT_CONFIG_GLOBAL: "/dev/null",
         GIT_TERMINAL_PROMPT: "0",
         GIT_OPTIONAL_LOCKS: "0",
-        // The limit for one allocation protects against a delta that requests any amount of memory. It is larger than
-        // any file of an image.
+        // A delta in a pack can request any amount of memory, so each allocation of git is limited. The limit is larger
+        // than any usual source file.
         GIT_ALLOC_LIMIT: "1g",
       },
       stdio: ["pipe", "pipe", "pipe"],

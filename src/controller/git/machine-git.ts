@@ -49,7 +49,10 @@ export class MachineGit implements AsyncDisposable {
   readonly #env: Record<string, string>;
   #objectReader: ObjectBatchReader | undefined;
 
-  /** Writes the key into the scratch folder. Dispose of the result before that folder is removed. */
+  /**
+   * Opens a repository for the machine's git, and writes the SSH key into the scratch folder. The caller disposes of
+   * the result before it removes that folder, because git processes use the folder until then.
+   */
   static async open(options: MachineGitOptions, signal: AbortSignal): Promise<MachineGit> {
     const { scratch, ssh } = options;
     if (ssh) {
@@ -283,8 +286,8 @@ function buildSshEnvironment({ ssh }: MachineGitOptions): Record<string, string>
 }
 
 /**
- * Builds the environment with the authorization. Only this user can read the environment, while every user can read
- * arguments.
+ * Builds the environment variables that pass the authorization header to git. Only this user can read the environment
+ * of a process, while every user can read its arguments.
  */
 function buildTokenEnvironment({ authorization }: MachineGitOptions): Record<string, string> {
   if (authorization === undefined) return {};

@@ -135,8 +135,8 @@ class TreeWriter {
 }
 
 /**
- * Calls `make`. Reports a second entry with the same name, or with a name that the file system treats as the same, as
- * an error of the commit.
+ * Creates the entry at `path` with `make`. Throws an error about the commit if an entry with this name already exists,
+ * or an entry whose name the file system treats as the same.
  */
 async function createOnce<T>(path: string, make: () => Promise<T>): Promise<T> {
   try {

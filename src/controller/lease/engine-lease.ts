@@ -7,7 +7,7 @@ import type { Labels, LeaseRuntime } from "../runtime/port.ts";
 import { buildLeaseLabels, findLastTerm, type LeaseTerm, parseLeaseTerm } from "./lease-term.ts";
 import type { EngineWriter, WriterLease } from "./port.ts";
 
-/** Another process takes over the lease if the last term of the lease has not changed for this time. */
+/** Another process takes over the engine lease after it has observed the same last term of the lease for this time. */
 export const LEASE_MS = 60_000;
 /**
  * The holder regards its lease as lost after this time without a renewal. Calls in progress have then ended before
@@ -18,8 +18,8 @@ const RENEW_MS = 20_000;
 /** The interval of observations while another process holds the lease, and of attempts after a failure. */
 export const POLL_MS = 5_000;
 /**
- * The longest time for which one observation counts, even if the clock shows a longer time, because a clock may be
- * set forward.
+ * The longest time that counts between two observations of the last lease term. A clock that was set forward may show a
+ * longer time.
  */
 const OBSERVATION_MS_MAX = 2 * POLL_MS;
 
@@ -41,17 +41,19 @@ type LeaseState =
   | { readonly type: "taken"; readonly by: EngineWriter };
 
 /**
- * The lease of an instance on its engine: a chain of records, `berth-<instance>_lease-<term>`, of which the last one
- * names the holder. To renew the lease or to take it over is the same step, which the engine executes atomically for
- * one of all processes that try it: create the record of the next term. Then the older records are removed.
+ * The lease that permits one process of an instance to write to the engine. The lease is a chain of records on the
+ * engine, `berth-<instance>_lease-<term>`, of which the last one names the holder. A process renews the lease, or takes
+ * it over, by creating the record of the next term; then it removes the older records. If several processes create the
+ * record of a term, the engine keeps only the first one.
  *
- * - unknown -> held: there is no lease, or it is of this data directory (this process has just started), or it lapsed.
- * - held -> held: renewed every 20 s.
- * - held -> taken, unknown -> taken: the last term is of another process.
+ * - unknown -> held: the engine has no lease record, or the last term belongs to this data directory and this process
+ *   has just started, or the last term has not changed for 60 s.
+ * - held -> held: the holder renews the lease every 20 s.
+ * - held -> taken, unknown -> taken: the last term belongs to another process.
  * - taken -> held: the last term has not changed for 60 s.
  *
- * No clock of another machine is read. Each process compares its own observations: a holder that cannot renew stops
- * after 45 s, and another process begins after it has observed the same term for 60 s.
+ * A process reads no clock of another machine, and compares only its own observations: a holder that cannot renew the
+ * lease stops writing after 45 s, and another process begins after it has observed the same term for 60 s.
  */
 export class EngineLease implements WriterLease {
   readonly #options: EngineLeaseOptions;
@@ -152,8 +154,8 @@ export class EngineLease implements WriterLease {
         );
         isCreated = false;
       });
-    // If other processes have created later terms meanwhile, the engine may have created the record of an earlier term
-    // a second time. Therefore all terms are listed, and the highest one decides.
+    // If another process has created later terms and removed older records, the engine may have created the record of
+    // an older term again. Therefore all terms are listed, and the highest one decides.
     const terms = await this.#listTerms(signal);
     const last = findLastTerm(terms);
     const isOwn = last !== undefined && this.#ownSessions.has(last.session);

@@ -1,4 +1,4 @@
-/** The process that may write to the engine for an instance, with the data that the process wrote into its record. */
+/** The process that may write to the engine for an instance, as that process describes itself in its lease record. */
 export interface EngineWriter {
   readonly host: string;
   readonly dataDir: string;
@@ -13,7 +13,7 @@ export interface WriterLease {
    * permission, or the engine's error if the engine does not answer.
    */
   ensure(signal: AbortSignal): Promise<void>;
-  /** Renews the permission, or tries to get it, until the signal aborts. */
+  /** Renews the lease, or tries to get it, until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
   /** The other process that may write to the engine, as last observed; null if none is known. */
   readonly otherWriter: EngineWriter | null;

@@ -8,7 +8,10 @@ import {
 import { sessionBusAddress } from "../../../dbus/session-bus-address.ts";
 import type { CompanionBus, CompanionObservation, OpenCompanionBus } from "./port.ts";
 
-/** The name that the companion requests last, after its other names. */
+/**
+ * The bus name that the companion requests after its other names. Once this name has an owner, the companion owns all
+ * of them.
+ */
 const COMPANION_NAME = "dev.assistant.Overlay1";
 const BUS_NAME = "org.freedesktop.DBus";
 const BUS_PATH = "/org/freedesktop/DBus";
@@ -139,7 +142,9 @@ class SessionCompanionBus implements CompanionBus {
     }
   }
 
-  /** Returns the bus's answer; undefined if the name has no owner. */
+  /**
+   * Returns the first value that the bus answers to a question about a bus name; undefined if the name has no owner.
+   */
   async #valueIfOwned(ask: () => Promise<readonly BusValue[]>): Promise<BusValue | undefined> {
     try {
       return (await ask())[0];

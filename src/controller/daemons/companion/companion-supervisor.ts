@@ -131,7 +131,8 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     this.#startNotBefore = 0;
     this.#backoff.reset();
     for (;;) {
-      // The wakeup is requested before the observation, so that no change during the observation is missed.
+      // The wakeup is requested before the bus is observed, so that a change of the companion during the observation is
+      // not missed.
       const woken = this.#wakeup.wait();
       let waitMs: number | undefined;
       try {

@@ -46,7 +46,7 @@ export type OpenCompanionBus = (
 ) => Promise<CompanionBus | undefined>;
 
 export interface CompanionObservation {
-  /** The owner of the companion's names; undefined if there is none. */
+  /** The process that owns the bus names of the companion; undefined if no process owns them. */
   readonly owner: { readonly pid: number | null; readonly url: string | null } | undefined;
   /** True if the bus would start a companion on request. */
   readonly isInstalled: boolean;
