@@ -76,7 +76,10 @@ export class ReconcileLoop {
     this.#queue.add(key, priority);
   }
 
-  /** Queues a key because of a change that every observation of the key reads. */
+  /**
+   * Queues a key after an event. A run that observes the key's resource after the event makes the hint unnecessary; see
+   * `takeHints`.
+   */
   addHint(key: string): void {
     this.#queue.add(key, "event", true);
   }
@@ -92,7 +95,10 @@ export class ReconcileLoop {
     this.#queue.add(key, priority);
   }
 
-  /** Closes the queue; the task group ends running reconciles. */
+  /**
+   * Closes the queue, so that no further reconcile begins. The shutdown of `options.tasks` ends the reconciles that
+   * run.
+   */
   close(): void {
     this.#queue.close();
   }

@@ -4,8 +4,9 @@
  * pair: the versions of one replica use them in turn.
  */
 
-/** The lengths of the prefixes of subnets that are divided. A smaller subnet has too few addresses for two halves. */
+/** The shortest prefix of a subnet that Berth divides into two halves. */
 const PREFIX_MIN = 8;
+/** The longest prefix of a subnet that Berth divides. A smaller subnet has too few addresses for two halves. */
 const PREFIX_MAX = 28;
 
 export interface DividedSubnet {
@@ -29,12 +30,12 @@ export function divideSubnet(subnet: string): DividedSubnet | undefined {
 /** Returns the address with this number, counted from 0, of a reserved range; undefined if the range has fewer. */
 export function findReservedAddress(reserved: string, index: number): string | undefined {
   const range = parseRange(reserved);
-  // The last address of the range is the broadcast address of the network, and it is one of a pair.
+  // The last pair is excluded, because its second address is the broadcast address of the network.
   if (!range || index < 0 || index >= range.count - 2) return undefined;
   return formatAddress(range.first + index);
 }
 
-/** Returns the other address of the pair; undefined for an address that is not in the range. */
+/** Returns the address that forms a pair with `address`; undefined if `address` is not in the reserved range. */
 export function findPairedAddress(reserved: string, address: string): string | undefined {
   const range = parseRange(reserved);
   const value = parseAddress(address);

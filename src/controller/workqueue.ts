@@ -11,13 +11,16 @@ export type ReconcilePriority = keyof typeof priorities;
 const PRIORITY_STEP_MS = 2_000;
 
 /**
- * A work queue as in client-go. A key is processed by one worker at a time. A key that is added while it is being
- * processed runs once more afterwards, unless it was only added by hints that the run takes. Any number of additions
- * before a run count as one.
+ * A work queue as in client-go. Only one worker at a time processes a key. A key that is added while a worker processes
+ * it runs once more afterwards, unless all of these additions were hints that `takeHints` has removed. Any number of
+ * additions before a run count as one.
  */
 export class WorkQueue {
   readonly #clock: Clock;
-  /** Waiting keys with the virtual time at which each is due; the smallest comes first. */
+  /**
+   * The waiting keys. The key with the smallest `due` is taken first: the time of its addition plus the delay of its
+   * priority.
+   */
   readonly #dirty = new Map<string, { due: number; addedAt: number; isHint: boolean }>();
   readonly #processing = new Set<string>();
   readonly #delayed = new Map<string, { at: number; cancel: () => void }>();
@@ -28,7 +31,10 @@ export class WorkQueue {
     this.#clock = clock;
   }
 
-  /** Adds the key. A hint reports that something has changed that every observation of the key reads. */
+  /**
+   * Adds the key. `isHint` marks an addition that a later observation of the key's resource makes unnecessary; see
+   * `takeHints`.
+   */
   add(key: string, priority: ReconcilePriority, isHint = false): void {
     if (this.#closed) return;
     const now = this.#clock.now();
@@ -71,8 +77,9 @@ export class WorkQueue {
   }
 
   /**
-   * Called by a run before it observes the key: hints that arrived during the run need no other run. Returns true if
-   * the key was added during the run, by hints or otherwise.
+   * A run calls this before it observes the key's resource. Removes the key if only hints have added it during the run,
+   * because the observation includes their changes. Returns true if the key was added during the run, by hints or
+   * otherwise.
    */
   takeHints(key: string): boolean {
     const waiting = this.#dirty.get(key);
@@ -105,7 +112,7 @@ export class WorkQueue {
 
   /** Called with the milliseconds that a key waited before it was taken; for the metrics. */
   onTake: (key: string, waitedMs: number) => void = () => {};
-  /** Called when a waiting key is removed, because a run has taken its hints; for the metrics. */
+  /** Called when `takeHints` has removed a waiting key that only hints had added; for the metrics. */
   onTakeHints: (key: string) => void = () => {};
   /** Called when a key that did not wait is added; for the metrics. */
   onAdd: (key: string) => void = () => {};

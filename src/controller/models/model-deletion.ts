@@ -84,7 +84,7 @@ function ensureUnloaded(
     observation.state.models.some(({ id, pinned }) => id === name && pinned);
   if (!isThere) {
     jobs.cancel(name);
-    // The cancelled job ends within moments; `onChanged` is then called.
+    // When the cancelled job has ended, `ModelJobs` queues the Model again, and the deletion continues.
     return jobs.current(name) === undefined;
   }
   const unloading = jobs.ensure(name, {

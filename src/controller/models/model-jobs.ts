@@ -7,7 +7,7 @@ import type { DownloadProgress } from "./files/port.ts";
 /** The maximum number of concurrent downloads. More downloads would only share the same bandwidth. */
 const DOWNLOADS_MAX = 2;
 
-/** The result of a job, by its step. */
+/** The result of a job that has succeeded. `step` is the kind of the job. */
 export type JobResult =
   | { readonly step: "resolve"; readonly model: ResolvedModel }
   | { readonly step: "inspect"; readonly facts: ModelFileFacts }
@@ -153,7 +153,7 @@ export class ModelJobs {
  */
 const WINDOW_MS = 5_000;
 
-/** The transfer rate over the last seconds. */
+/** Computes the average transfer rate of a model's download over the last WINDOW_MS milliseconds. */
 class TransferRate {
   readonly #clock: Clock;
   #step: DownloadProgress["step"] | undefined;
@@ -163,11 +163,14 @@ class TransferRate {
     this.#clock = clock;
   }
 
-  /** Adds a sample, and returns the rate in bytes per second; null until there are two samples. */
+  /**
+   * Adds the present number of transferred bytes as a sample. Returns the rate in bytes per second; null until there
+   * are two samples.
+   */
   update({ step, doneBytes }: DownloadProgress): number | null {
     const at = this.#clock.now();
-    // The samples are dropped when another step begins and when a download starts again, because the number of received
-    // bytes then begins at 0.
+    // The earlier samples are dropped when another step begins or a download starts again, because the count of
+    // transferred bytes then begins at 0.
     if (step !== this.#step || doneBytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
     this.#step = step;
     this.#samples.push({ at, bytes: doneBytes });

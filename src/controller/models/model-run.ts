@@ -279,7 +279,10 @@ export class ModelRun {
     });
   }
 
-  /** `onFailed` returns true if it has handled the failure. */
+  /**
+   * Starts the requested job if needed. Returns false while the job waits or runs, and true after its result was
+   * handled. A failure for which `onFailed` returns true is not recorded.
+   */
   #runJob(
     request: JobRequest,
     onDone: (result: JobResult) => void = () => {},
@@ -357,7 +360,10 @@ export class ModelRun {
     this.#context.store.events.record({ kind: "Model", name, type, reason, message });
   }
 
-  /** Records a crash, which interrupted all requests. The assistant reloads the model without a request from Berth. */
+  /**
+   * Records the event Crashed if the model's engine exited, which interrupted all requests to the model. The assistant
+   * reloads the model without a request from Berth.
+   */
   #recordCrash({ assistant }: ObservedModel): void {
     const model = assistant.reachable ? assistant.model : undefined;
     if (!this.#resource.status?.loaded || !model?.recovering || model.state === "resident") return;

@@ -19,7 +19,7 @@ export interface ModelOperation {
   readonly cause: string;
 }
 
-/** The job step of each operation. */
+/** Maps each operation of a plan to the step of the job that executes the operation. */
 export const stepsByOperation: Readonly<Record<ModelOperation["type"], JobStep>> = {
   resolveSource: "resolve",
   downloadFiles: "download",

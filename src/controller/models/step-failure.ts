@@ -28,7 +28,10 @@ const transientReasons: Readonly<Record<string, string>> = {
 /** The longest delay that a hub can request, in milliseconds: a hub may be wrong or malicious. */
 export const RETRY_MAX_MS = 60 * 60_000;
 
-/** Records a failed step: the time of the next attempt, or that the step is not retried. */
+/**
+ * Returns a Model's reconcile state after a failed step. The state contains the time of the next attempt, or `stalled`
+ * if Berth does not retry the step.
+ */
 export function recordStepFailure(
   error: unknown,
   step: string,

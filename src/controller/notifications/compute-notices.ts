@@ -138,7 +138,10 @@ function findHealthLostSince({ status, spec }: Resource<"App">): number | undefi
   return healthy < wanted ? notReadySince : undefined;
 }
 
-/** Returns the notice of an event that leaves no status. */
+/**
+ * Returns a notice for the event Pruned, because a pruned resource has no status that reports its deletion. Returns
+ * none for other events.
+ */
 export function computeEventNotices(event: EventRecord): readonly Notice[] {
   const { kind, name, reason, message } = event;
   if (reason !== "Pruned" || kind === null) return [];

@@ -74,7 +74,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     const found = this.#getWebhook(webhook);
     const delivery = this.#enqueueDelivery(found, "test", {
       app: null,
-      message: "a test that a user requested",
+      message: "a user requested this test of the webhook",
       time: timestamp(this.#options.clock.now()),
     });
     this.#scheduleSend();

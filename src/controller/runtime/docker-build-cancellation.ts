@@ -50,7 +50,8 @@ export async function endContainer(
     // layers cannot be removed before.
     await removeContainer(connection, id, limit.signal);
   } catch {
-    // The container is still being removed. An engine that exited has ended its builds.
+    // The error is ignored: either the engine is still removing the container, or the engine has exited, which ended
+    // its builds.
   } finally {
     cancelTimer();
   }
@@ -65,8 +66,8 @@ async function removeTag(connection: DockerConnection, tag: string): Promise<voi
       docker.getImage(tag).remove({ abortSignal }),
     );
   } catch {
-    // A container may use the image by now, or the engine cannot be reached. The image then stays under the app's tag,
-    // and the collection removes it when the app does not need it.
+    // The error is ignored: if a container uses the image by now, or the engine cannot be reached, the image stays
+    // under the app's tag. The collection of unused images removes it later.
   }
 }
 
@@ -99,8 +100,8 @@ async function removeLayers(
       );
     }
   } catch {
-    // Another image or container may use the layer by now, or the engine cannot be reached: the layer then stays in the
-    // engine's cache.
+    // The error is ignored: if another image or container uses a layer by now, or the engine cannot be reached, the
+    // layer stays in the engine's cache.
   }
 }
 

@@ -5,7 +5,7 @@ import { cleanEngineText, errorFromEngineText, PULL_ACTION_PREFIX } from "./dock
 export interface FailedStep {
   readonly number: number;
   readonly total: number;
-  /** The instruction in the Dockerfile. */
+  /** The text of the step's instruction in the Dockerfile, such as `RUN npm ci`. */
   readonly text: string;
   readonly lastLines: readonly string[];
 }
@@ -103,8 +103,8 @@ function exitHint(exitCode: number, memoryBytes: number | undefined): string {
 }
 
 /**
- * Converts an error in the Dockerfile, or in the files that it copies from the context. A retry without a change
- * cannot succeed.
+ * Returns the error `build_failed` if the Dockerfile, or a file that it copies from the context, caused the failure;
+ * otherwise undefined. A retry without a change of these files cannot succeed.
  */
 function dockerfileFailure(
   text: string,

@@ -51,7 +51,7 @@ export async function detectInterruption(
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = toEngineError(error, action);
-    // The engine is reachable but cannot answer, so the original failure is reported.
+    // The engine was reached, but answered with an error. The failure of the step is then reported as it is.
     if (failure.code !== "engine_unreachable") return undefined;
     return new BerthError(
       "engine_unreachable",
@@ -61,7 +61,7 @@ export async function detectInterruption(
   }
 }
 
-/** Converts an RFC 3339 time of the engine to the form of its time parameters. */
+/** Converts an RFC 3339 time to seconds since 1970, as the engine's parameters `since` and `until` expect. */
 function toEngineTime(time: string | undefined): string | undefined {
   const epochMs = Date.parse(time ?? "");
   return Number.isNaN(epochMs) ? undefined : (epochMs / 1000).toFixed(3);

@@ -248,8 +248,8 @@ class BuildKitSteps {
   handleTrace({ vertices, logs, statuses, warnings }: BuildTrace): void {
     for (const vertex of vertices) {
       if (vertex.isStarted) this.#begin(vertex);
-      // A cached vertex is completed before the log lines, because it has none. An executed vertex may have lines in
-      // this message, so it is completed after them.
+      // A cached vertex has no log lines, so it is completed before the lines of this message are handled. An executed
+      // vertex may have lines in this message, so it is completed after them.
       if (vertex.isCompleted && vertex.isCached) this.#complete(vertex);
     }
     for (const { vertex, stream, text } of logs) this.#log(vertex, stream, text);

@@ -44,7 +44,7 @@ export class BuildSession implements AsyncDisposable {
     });
   }
 
-  /** Opens the session. Throws the errors of every call to the engine. */
+  /** Opens the session. Throws the errors that any call to the engine can throw, such as `engine_unreachable`. */
   static async open(
     connection: DockerConnection,
     auths: readonly RegistryAuth[],

@@ -11,7 +11,8 @@ import { HOST_ALIAS, type SettingsReader } from "./docker-settings.ts";
 import type { ContainerSpec, Labels, ObservedContainer } from "./port.ts";
 
 /**
- * The number of concurrent inspections for one list. This number hides the round trips without overloading the engine.
+ * The maximum number of concurrent inspections for one list. Concurrent inspections save most of the round-trip time;
+ * more of them would overload the engine.
  */
 const INSPECTIONS_MAX = 16;
 

@@ -32,8 +32,9 @@ export async function connectNetwork(
 }
 
 /**
- * Connects a stopped container again. The engine would keep the address of the existing connection, so that the
- * container is disconnected first. If Berth ends between the two, the reconciler connects the container.
+ * Connects a stopped container to a network again. Disconnects the container first, because the engine would otherwise
+ * keep the address of the existing connection. If Berth exits between the two calls, the reconciler connects the
+ * container.
  */
 export async function reconnectNetwork(
   connection: DockerConnection,

@@ -4,7 +4,10 @@ import { getErrorCode, numberAt, textAt } from "./docker-json.ts";
 /** A verb phrase for messages: `start the container abc`. */
 export type EngineAction = string;
 
-/** The start of the action of every pull. Errors of registries are recognised only for these actions. */
+/**
+ * The beginning of the EngineAction of every pull. An error is recognised as an error of a registry only if its action
+ * begins with this text.
+ */
 export const PULL_ACTION_PREFIX = "pull the image ";
 
 /**
@@ -266,7 +269,7 @@ function connectionError(error: unknown, action: EngineAction): BerthError {
   );
 }
 
-/** The maximum length of an engine's text in a message. */
+/** The maximum number of characters of an engine's error text that a message of Berth quotes. */
 const TEXT_MAX = 600;
 
 /** Removes the runtime's prefixes and the engine's own paths from a text. */

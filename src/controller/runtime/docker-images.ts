@@ -120,7 +120,7 @@ function readDigest(message: Readonly<Record<string, unknown>>): string | undefi
   return /^Digest: (sha256:[0-9a-f]{64})$/.exec(textAt(message, "status") ?? "")?.[1];
 }
 
-/** Returns the digest by which the repository of `reference` has the image; undefined if the engine knows none. */
+/** Returns the image's digest in the repository of `reference`; undefined if the engine knows no such digest. */
 function findRepositoryDigest(image: unknown, reference: string): string | undefined {
   const digests = getValueAt(image, "RepoDigests");
   const wanted = shortenRepository(parseImageReference(reference).repository);
@@ -198,7 +198,8 @@ class PullProgressReporter {
       layer.current = Math.max(layer.current, current);
       if (total !== undefined) layer.total = Math.max(layer.total, total);
     } else if (/^(Download|Pull) complete|^Extracting/.test(status)) {
-      // A small layer may complete without any Downloading message, so its size is then taken from this message.
+      // A small layer may complete without any Downloading message. Its size is then taken from the message of its
+      // completion.
       if (layer.total === 0 && total !== undefined) layer.total = total;
       layer.current = layer.total;
     } else return;

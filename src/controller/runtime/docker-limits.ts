@@ -13,7 +13,10 @@ export const READ_LIMIT_MS = 30_000;
  * seconds for a database with data in its image.
  */
 export const CREATE_LIMIT_MS = 120_000;
-/** The time limit of a start. It waits for networks, volume drivers and the kernel, and takes a second under load. */
+/**
+ * The time limit of the start of a container. The engine waits for networks, volume drivers and the kernel, which takes
+ * a second under load.
+ */
 export const START_LIMIT_MS = 120_000;
 /** The time that a stop may take in addition to the grace period of the container. */
 export const STOP_EXTRA_MS = 30_000;
@@ -40,7 +43,7 @@ export const PULL_LIMIT_MS = 6 * 3_600_000;
 export const STREAM_OPEN_LIMIT_MS = 30_000;
 /** The time limit between two chunks of a log that is not followed. */
 export const LOG_IDLE_LIMIT_MS = 30_000;
-/** The longest possible limit of a build. A build normally has a shorter limit. */
+/** The time after which the runtime ends any build. The configured timeout of a build is normally shorter. */
 export const BUILD_LIMIT_MS = 6 * 3_600_000;
 /** The time limit between two chunks of an upload. If an engine reads nothing for this time, it is stuck. */
 export const BUILD_UPLOAD_IDLE_LIMIT_MS = 120_000;

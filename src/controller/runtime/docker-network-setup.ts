@@ -32,7 +32,10 @@ export class NetworkSetup {
     return this.#mutex.runExclusive(name, () => this.#ensure(name, labels, signal));
   }
 
-  /** Returns the reserved address with this number in a network that was ensured; undefined if it has none. */
+  /**
+   * Returns the reserved address number `index` (counted from 0) of a network; undefined if the network has no such
+   * address, or `ensure` has not been called for it.
+   */
   findAddress(network: string, index: number | undefined): string | undefined {
     const reserved = this.#known.get(network)?.reserved;
     if (reserved === undefined || index === undefined) return undefined;
@@ -53,7 +56,7 @@ export class NetworkSetup {
     // reply, create two networks. No container can then be started on either of them.
     for (const surplus of there.slice(1)) await removeNetwork(this.#connection, surplus.id, signal);
     let [own] = there;
-    // Later on, containers may be about to use the network.
+    // A network that an earlier call has ensured is not replaced, because containers may be about to use it.
     const mayReplace = isMissing || before === undefined;
     if (own && mayReplace && (await this.#isReplaceable(name, own, isMissing, signal)))
       own = await this.#replace(name, labels, own, signal);
@@ -109,7 +112,8 @@ export class NetworkSetup {
       return false;
     if (await this.#isPodman(signal)) return false;
     if (isNew) return true;
-    // A container that has never run refers to the network by its name.
+    // The filter contains the name too, because a container that has never run refers to its network by name instead of
+    // id.
     const filters = { network: [id, name] };
     const users = await this.#connection.call(
       "list the containers of the network",
@@ -120,7 +124,10 @@ export class NetworkSetup {
     return users.length === 0;
   }
 
-  /** Podman's way of choosing addresses has not been tried. */
+  /**
+   * Returns true for Podman, for which Berth reserves no addresses: it has not been tested how Podman assigns
+   * addresses.
+   */
   async #isPodman(signal: AbortSignal): Promise<boolean> {
     return (await this.#connection.version(signal)).name === "podman";
   }

@@ -131,8 +131,8 @@ export async function reservedRange(
 }
 
 /**
- * The default network of containers. Podman's default network has another name, and Podman uses the gateway of each
- * network.
+ * Docker's default network, through whose gateway containers reach the machine. Podman has no network of this name;
+ * there, containers reach the machine through the gateway of their own network.
  */
 const DEFAULT_NETWORK = "bridge";
 

@@ -14,8 +14,8 @@ import type { ProbeResult, ProbeTarget } from "./port.ts";
 interface ContainerEndpoints {
   readonly ips: readonly string[];
   /**
-   * Returns the first own address that this machine reaches. It is looked up at the first probe, because most
-   * inspections are not followed by a probe, and the lookup may take milliseconds.
+   * Returns the first of the container's own addresses that this machine can reach. The address is looked up at the
+   * first probe, because the lookup may take milliseconds, and most inspections precede no probe.
    */
   readonly findDirect: () => string | undefined;
   readonly published: readonly { readonly containerPort: number; readonly address: string }[];
@@ -30,8 +30,9 @@ interface ContainerEndpoints {
 const ENDPOINTS_TTL_MS = 300_000;
 const ENDPOINTS_MAX = 2_000;
 /**
- * A failed probe counts only if its address was read within this time. The time is short, because a starting container
- * is probed many times in a second.
+ * A failed probe counts only if Berth read the container's address at most this long before; otherwise Berth reads the
+ * address again and repeats the probe. A shorter time would add an inspection to most probes of a starting container,
+ * which is probed many times in a second.
  */
 const FRESH_MS = 1_000;
 
@@ -42,7 +43,10 @@ export class Prober {
     string,
     { readonly reach: ContainerEndpoints; readonly sinceMs: number }
   >();
-  /** Inspections in progress. If an address is invalidated meanwhile, their result may be older, and is not cached. */
+  /**
+   * The inspections in progress. If `forget` invalidates a container's address during its inspection, the result may be
+   * outdated and is not cached.
+   */
   readonly #inspections = new Set<{ readonly id: string; isValid: boolean }>();
 
   constructor(connection: DockerConnection) {

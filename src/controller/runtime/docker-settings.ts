@@ -13,10 +13,12 @@ import { READ_LIMIT_MS } from "./docker-limits.ts";
 /** A name that resolves to the engine's machine in every container. */
 export const HOST_ALIAS = "host.docker.internal";
 
-/** The maximum number of images whose settings are remembered. The settings of an image id never change. */
+/** The maximum number of images whose settings are cached. The settings of an image id never change. */
 const IMAGES_KEPT_MAX = 1_000;
 
-/** Reads the settings of containers. An image is requested only if no inspection of it was remembered. */
+/**
+ * Reads the settings of containers. Inspects the image of a container only if the settings in the image are not cached.
+ */
 export class SettingsReader {
   readonly #connection: DockerConnection;
   readonly #images = new Map<string, ProcessSettings>();
@@ -25,7 +27,7 @@ export class SettingsReader {
     this.#connection = connection;
   }
 
-  /** Remembers the settings in an image's inspection, so that its containers need no request for them. */
+  /** Caches the settings in the inspection of an image, so that `read` needs no request for the image. */
   remember(image: unknown): void {
     const id = textAt(image, "Id");
     if (id !== undefined) this.#rememberAs(id, image);

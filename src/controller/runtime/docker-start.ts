@@ -11,9 +11,10 @@ import { findNetworks } from "./docker-networks.ts";
 const ATTEMPTS_MAX = 3;
 
 /**
- * Starts a container. If the engine refuses it because of a network of the container, connects the container again:
- * - The network was removed and created again: a container stores the id of each network that it ran on.
- * - Another container has its address: the engine then chooses another one, and does so at each later start.
+ * Starts a container. If the engine refuses the start for one of these two reasons, connects the container again:
+ * - A network of the container was removed and created again. The container stores the id of the removed network.
+ * - Another container has the container's address. The container is connected without an address of its own, so the
+ *   engine chooses another address, also at each later start.
  */
 export async function startContainer(
   connection: DockerConnection,
@@ -36,7 +37,7 @@ export async function startContainer(
   }
 }
 
-/** Makes the engine choose the addresses of a stopped container. Returns false if it does so already. */
+/** Makes the engine choose the addresses of a stopped container. Returns false if the engine chooses them already. */
 async function giveUpAddresses(
   connection: DockerConnection,
   id: string,
@@ -49,8 +50,8 @@ async function giveUpAddresses(
 }
 
 /**
- * Connects a container to the new network if a network of the container is missing. Returns true if it has connected
- * the container.
+ * If a network of the container was removed, connects the container to the existing network with this name. Returns
+ * true if it has connected the container.
  */
 async function rejoinNetworks(
   connection: DockerConnection,
@@ -67,7 +68,8 @@ async function rejoinNetworks(
     // Podman stores the name of the network instead of its id, so the name is accepted too.
     const known = new Set(["", network, ...there.map((item) => item.id)]);
     if (there.length === 0 || known.has(networkId)) continue;
-    // In a stopped container without an address of its own, connecting replaces the endpoint in the removed network.
+    // Connecting a stopped container without an address of its own replaces its endpoint in the removed network, so the
+    // container need not be disconnected first.
     const join = address === undefined ? connectNetwork : reconnectNetwork;
     await join(connection, id, network, { aliases, address }, signal);
     hasJoined = true;

@@ -77,14 +77,14 @@ export interface WorkloadRuntime {
   events(filter: { readonly instance: string }, signal: AbortSignal): AsyncIterable<RuntimeEvent>;
 
   /**
-   * Creates a network, with reserved addresses if the engine supports them; idempotent. A network without them that
-   * exists already is replaced only if no container uses it. A network of that name without the labels is a
-   * `name_clash`.
+   * Creates a network, with reserved addresses if the engine supports them; idempotent. Replaces an existing network
+   * without reserved addresses only if no container uses it. Throws `name_clash` if a network of this name does not
+   * have `labels`.
    */
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
   /** Removes a network; does nothing if it is missing or still in use. */
   removeNetwork(name: string, signal: AbortSignal): Promise<void>;
-  /** Creates a volume; idempotent. A volume of that name without the labels is a `name_clash`. */
+  /** Creates a volume; idempotent. Throws `name_clash` if a volume of this name does not have `labels`. */
   ensureVolume(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
   /**
    * Removes a volume; does nothing if it is missing. Throws `engine_error` while a container, running or not, uses it.
@@ -125,7 +125,9 @@ export interface ImageRuntime {
     onOutput: (line: BuildOutput) => void,
     signal: AbortSignal,
   ): Promise<{ readonly imageId: string; readonly bytes: number }>;
-  /** Lists the images with a tag that this instance gives to what it builds (imageRepository), with all their tags. */
+  /**
+   * Lists the images with a tag that a build of this instance has created (see `imageRepository`), with all their tags.
+   */
   listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<BuiltImageInfo[]>;
   /**
    * Removes a tag. For the id of an image, removes the image with all its tags. Returns false if the tag or the image
@@ -135,8 +137,9 @@ export interface ImageRuntime {
 }
 
 /**
- * The records of the lease on the engine (`EngineLease`). They have the number of a term, outlive restarts of the
- * engine, and are not removed by its routine clean-up (`docker system prune`).
+ * Stores the records of the engine lease (see `EngineLease`) on the engine. Each renewal or takeover of the lease
+ * begins a term, which has a number and a record. The records outlive restarts of the engine, and its routine clean-up
+ * (`docker system prune`) does not remove them.
  */
 export interface LeaseRuntime {
   /**
@@ -152,14 +155,14 @@ export interface LeaseRuntime {
   removeLease(instance: string, term: number, signal: AbortSignal): Promise<void>;
 }
 
-/** Facts of the engine and the machine that it runs on. */
+/** Reports the properties of the engine and of the machine that the engine runs on. */
 export interface EngineHost {
   /**
-   * The place of the engine, which is constant for a runtime. Features that need the engine's processes, folders or
-   * networks check it.
+   * Tells if the engine runs on this machine; constant for a runtime. Features that need access to the engine's
+   * processes, folders or networks depend on this location.
    */
   readonly location: EngineLocation;
-  /** Returns facts about the engine. Throws `engine_unreachable`. */
+  /** Returns the name, the version and the capacity of the engine. Throws `engine_unreachable`. */
   info(signal: AbortSignal): Promise<EngineInfo>;
   /**
    * Checks over a new connection that the engine accepts calls: an engine that shuts down accepts no new connection
@@ -232,7 +235,7 @@ export interface ContainerSpec extends NetworkEndpoint {
   /** Names that resolve to the engine's machine in the container. */
   readonly hostAliases?: readonly string[];
   readonly mounts: readonly MountSpec[];
-  /** Published ports; empty behind an ingress that shares the network. */
+  /** The ports that the engine publishes on the machine; empty if the ingress can reach the container's own address. */
   readonly publish: readonly PublishSpec[];
   readonly memoryBytes?: number;
   readonly nanoCpus?: number;
@@ -295,7 +298,7 @@ export interface ObservedLease {
 
 export interface ImageInfo {
   readonly id: string;
-  /** The digest by which the repository of the reference has the image; undefined if the engine knows none. */
+  /** The image's digest in the repository of the inspected reference; undefined if the engine knows no such digest. */
   readonly digest?: string | undefined;
   readonly exposedPorts: readonly number[];
 }
@@ -306,7 +309,10 @@ export interface BuildImageOptions {
   readonly dockerfile: string;
   readonly target?: string | undefined;
   readonly args: Readonly<Record<string, string>>;
-  /** classic: any engine, with limits; buildkit: with cache and secret mounts, if the engine supports it. */
+  /**
+   * classic: every engine has this builder, which enforces `memoryBytes` and `nanoCpus`. buildkit: supports cache and
+   * secret mounts, if the engine has BuildKit; has no limits.
+   */
   readonly builder: "classic" | "buildkit";
   /** Credentials for base images. */
   readonly auths: readonly RegistryAuth[];
@@ -361,7 +367,7 @@ export interface LogLine {
 export type ProbeTarget =
   | { readonly type: "http"; readonly port: number; readonly path: string }
   | { readonly type: "tcp"; readonly port: number }
-  /** Healthy if a GET gets a status below 500, or if the response is not HTTP. */
+  /** A probe of a web app: healthy if a GET gets a status below 500, or a response that is not HTTP. */
   | { readonly type: "web"; readonly port: number; readonly path: string }
   | { readonly type: "command"; readonly command: readonly string[] };
 

@@ -7,7 +7,10 @@ import type { Store } from "../../store/store.ts";
  * reveal the value.
  */
 const SECRET_LENGTH_MIN = 4;
-/** The minimum length of one line of a secret with several lines, such as a key. Shorter lines are only punctuation. */
+/**
+ * The minimum length of one line of a secret with several lines, such as a private key, that is masked separately.
+ * Shorter lines, such as `}`, occur in many texts.
+ */
 const SECRET_LINE_LENGTH_MIN = 8;
 
 export type SecretMask = (text: string) => string;

@@ -81,8 +81,8 @@ export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutc
 }
 
 /**
- * Checks the Apps of a file in the state that all of them would have after the file. Returns undefined if all of them
- * are admissible.
+ * Checks each App of a file against the state in which all Apps of the file are applied. Returns undefined if every App
+ * is admissible.
  */
 function refuseTogether(
   admission: AppAdmission,

@@ -127,7 +127,8 @@ function applyBatch(
     // The batch failed and was rolled back. Each file is now applied separately, to find the one that fails.
     const declarers = new Declarers(options.declared());
     return batch.map((file) => {
-      // If a file fails, it changes neither the store nor the admission check.
+      // Each file gets an admission check of its own, because a file that cannot be stored must not affect the check of
+      // the next file.
       const separate = admission && createAdmission(loaded, options);
       try {
         return options.store.batch(() => applyOne(file, loaded, declarers, options, separate));

@@ -49,7 +49,7 @@ export interface FolderSyncOptions {
 }
 
 export interface ScanResult {
-  /** The location of the folder; undefined if it does not exist. */
+  /** The real path and the identity of the watched folder; undefined if the folder does not exist. */
   readonly location: FolderLocation | undefined;
   /** The time when another scan is due without an event, in epoch milliseconds. */
   readonly recheckAt: number | null;
@@ -132,7 +132,10 @@ export class FolderSync implements Disposable {
     };
   }
 
-  /** Builds the report. It reads the store, because another manager may take over fields later. */
+  /**
+   * Builds the report of one file. Reads `yielded` from the store, because another manager may take over fields after
+   * the file was applied.
+   */
   #buildReport(file: SpecFile): SpecsReport["files"][number] {
     const report = buildFileReport(file);
     const resources = report.resources.map((resource) => {

@@ -76,7 +76,7 @@ export interface HeldPrune extends DeclaredResource {
   readonly reason: string;
 }
 
-/** The content of a file that exists in the folder. */
+/** The content of an existing spec file in the watched folder, as far as the prune decision needs it. */
 export interface FileView {
   /** The resources in the file's text; undefined if the text cannot be read or parsed. */
   readonly keys: readonly ResourceKey[] | undefined;
@@ -89,7 +89,10 @@ export interface PruneInput {
   readonly files: ReadonlyMap<string, FileView>;
   /** Returns true if this file is in a part of the folder that cannot be read. */
   readonly isUnknown: (file: string) => boolean;
-  /** Returns true if another file system is now mounted where this file was. */
+  /**
+   * Returns true if the file's folder is now on another file system than at the last scan that found the file, as after
+   * an unmount.
+   */
   readonly isUnmounted: (file: string) => boolean;
   /** True if there is no spec file at all, as in an unmounted folder. */
   readonly isEmpty: boolean;

@@ -18,7 +18,9 @@ export interface FolderLocation {
   readonly realpath: string;
   /** Identifies the folder. A new folder with the same path has another identity. */
   readonly identity: string;
-  /** The number of the file system of each folder, by the path of the folder ("" is the watched folder). */
+  /**
+   * The device number (`st_dev`) of each folder's file system, by the path of the folder (`""` is the watched folder).
+   */
   readonly folders: ReadonlyMap<string, bigint>;
 }
 

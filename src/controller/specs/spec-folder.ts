@@ -19,7 +19,10 @@ const RESCAN_MS = 10_000;
 const RESCAN_WITHOUT_EVENTS_MS = 2000;
 
 export interface SpecFolderOptions extends FolderSyncOptions {
-  /** Runs background work, so that a shutdown waits for it. By default, the folder uses its own group. */
+  /**
+   * The task group that runs the background work, so that a shutdown waits for it; default: a group that the SpecFolder
+   * creates.
+   */
   readonly tasks?: TaskGroup;
 }
 

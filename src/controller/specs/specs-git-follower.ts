@@ -69,7 +69,10 @@ export class SpecsGitFollower implements AsyncDisposable {
   #checkedAt: string | null = null;
   #appliedAt: string | null = null;
   #failures = 0;
-  /** sha256 of the files of #commit by path, after they have been written once. */
+  /**
+   * The sha256 of each file of `#commit`, by path; undefined until this process has written the files to the watched
+   * folder.
+   */
   #hashes: ReadonlyMap<string, string> | undefined;
   #round: Promise<void> = Promise.resolve();
   /** The fetch of the repository that has been requested and has not begun. */

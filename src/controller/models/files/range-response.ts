@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { parseRetryAfter } from "../../../base/retry-after.ts";
 import type { ByteRange } from "./ranges.ts";
 
-/** A request for bytes, and the known facts of the file. */
+/** The byte range that a request asks for, with the size and the validator of the file (null if unknown). */
 export interface ExpectedRange {
   /** The requested range; undefined if the whole file was requested. */
   readonly range: ByteRange | undefined;

@@ -50,7 +50,10 @@ export function countPrefixBytes(ranges: ByteRanges): number {
   return first?.start === 0 ? first.end : 0;
 }
 
-/** Returns the `countMax` largest ranges. A journal may list fewer bytes than are on the disk, but never more. */
+/**
+ * Returns the `countMax` largest ranges. The journal of a download may omit smaller ranges, because their bytes are
+ * then only downloaded again.
+ */
 export function selectLargestRanges(ranges: ByteRanges, countMax: number): ByteRanges {
   if (ranges.length <= countMax) return ranges;
   const kept = new Set(

@@ -89,8 +89,9 @@ function readChunks(
         return;
       }
       const full = batcher.add(chunk.subarray(0, Math.max(0, part.end - part.received)));
-      // If another connection has taken over the rest of the part, the response is closed. Otherwise it is read to its
-      // end, so that the connection can be used again.
+      // If another connection has taken over the rest of this part of the file, the response is closed, because its
+      // remaining bytes are not needed. Otherwise the response is read to its end, so that its connection can be
+      // reused.
       if (part.received >= part.end && part.end < end) {
         response.destroy();
         resolve();

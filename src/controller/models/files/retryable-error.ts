@@ -53,7 +53,10 @@ export function noRangesError(reason: string): RetryableError {
   return new RetryableError("no-ranges", sourceUnreachableError(reason));
 }
 
-/** Converts an error of a socket or of TLS. */
+/**
+ * Converts a socket or TLS error to a RetryableError that names the host. If the host's certificate is not trusted,
+ * adds a hint.
+ */
 export function toNetworkError(host: string, error: unknown): RetryableError {
   const code = getErrorCode(error);
   const why = isAbortError(error)

@@ -25,7 +25,9 @@ export class StoredFiles {
     this.#local = dependencies.local;
   }
 
-  /** Returns the model with its own file names; undefined if a file is missing. */
+  /**
+   * Returns the stored files of a model; undefined if a file is missing, or differs from the resolved size or sha256.
+   */
   async find(model: ResolvedModel): Promise<StoredModel | undefined> {
     const found: StoredFile[] = [];
     for (const file of model.files) {

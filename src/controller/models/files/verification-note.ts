@@ -9,7 +9,10 @@ export interface FileStamp {
   readonly inode: string;
 }
 
-/** Returns the stamp of the file that a path leads to; undefined if there is none. */
+/**
+ * Returns the size, modification time and inode of the file at this path; undefined if the path leads to no regular
+ * file.
+ */
 export async function readFileStamp(path: string): Promise<FileStamp | undefined> {
   try {
     const found = await stat(path, { bigint: true });

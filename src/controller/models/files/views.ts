@@ -24,7 +24,9 @@ export class Views {
     return join(this.#getFolder(key), ...parseFileName(name));
   }
 
-  /** Returns the sha256 that the link names, even if no file with this sha256 is stored. */
+  /**
+   * Returns the sha256 in the target of a model file's symbolic link, even if no content with this sha256 is stored.
+   */
   async readDigest(key: string, name: string): Promise<string | undefined> {
     return readLinkedDigest(this.getPath(key, name));
   }
@@ -88,7 +90,8 @@ function parseFileName(name: string): string[] {
         part !== "" &&
         part !== "." &&
         part !== ".." &&
-        // The limit leaves space for the suffix that the name of a link has while the link is being created.
+        // `link` creates a link with the suffix `.new`, so the name of a file must be four bytes shorter than the
+        // limit.
         Buffer.byteLength(part) <= NAME_BYTES_MAX - 4,
     );
   if (isRight) return parts;

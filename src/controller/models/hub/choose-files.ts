@@ -52,7 +52,7 @@ function groupFiles(listed: readonly string[]): ModelGroup[] {
   return [...groups.values()].map((members) => {
     const sorted = members.toSorted((a, b) => (a.part?.index ?? 0) - (b.part?.index ?? 0));
     const [first] = sorted;
-    if (!first) throw new Error("a group has at least one member");
+    if (!first) throw new Error("a group of GGUF files has no member");
     return { first, members: sorted };
   });
 }
@@ -71,7 +71,7 @@ function findByFile(title: string, all: readonly ModelGroup[], file: string): Mo
   );
   const [only] = inFolders;
   if (only && inFolders.length === 1) return only;
-  if (only) throw ambiguousChoiceError(`${title} has several files ${file}`, inFolders);
+  if (only) throw ambiguousChoiceError(`${title} has several files named ${file}`, inFolders);
   const names = all.flatMap(({ members }) => members.map(({ name }) => name));
   throw new BerthError(
     "hub_not_found",

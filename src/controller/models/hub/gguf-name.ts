@@ -1,9 +1,9 @@
 /**
- * The facts in the name of a GGUF file. A listing of a repository has no other facts, and Berth fetches no file to
- * learn more.
+ * The properties of a model that the name of its GGUF file states. A hub's listing of a repository does not state them,
+ * and Berth downloads no file to read them.
  */
 export interface GgufName {
-  /** The path in the repository. */
+  /** The path of the file in its repository. */
   readonly name: string;
   /** A key that is equal for all parts of a split model, and different for all other files. */
   readonly group: string;

@@ -159,7 +159,7 @@ function withExpectedDigest(
     throw new BerthError(
       "digest_mismatch",
       `${file.name} of ${title} has the sha256 ${file.sha256}, but spec.sha256 is ${sha256}`,
-      { hint: "correct sha256, or set revision to the revision that has this digest" },
+      { hint: "check spec.sha256, or set spec.revision to a revision with this sha256" },
     );
   return { ...file, sha256 };
 }

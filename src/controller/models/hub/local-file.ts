@@ -33,7 +33,8 @@ export async function resolveLocalFile(request: LocalFileRequest): Promise<Resol
     });
   }
   return {
-    // The key includes the file's state, because the expected digest alone does not show a change of the file.
+    // The model's key depends on the size and the modification time of each file, because the expected sha256 stays the
+    // same when a file changes.
     key: hashModelKey(["local", request.sha256 ?? null, states]),
     commit: null,
     quantization: parseGgufName(files[0]?.name ?? "")?.quantization ?? null,

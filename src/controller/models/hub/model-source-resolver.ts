@@ -7,7 +7,7 @@ import { resolveUrl } from "./plain-url.ts";
 import type { ModelSources, ResolvedFile, ResolvedModel, SourceRequest } from "./port.ts";
 
 export interface ModelSourceResolverOptions {
-  /** The URL of the hub, such as HF_ENDPOINT; it may have a path. */
+  /** The base URL of the hub, such as the value of HF_ENDPOINT; the URL may contain a path. */
   readonly endpoint: string;
   /** The token in HF_TOKEN. It is used for repositories of the hub if the request has no token. */
   readonly token: string | undefined;

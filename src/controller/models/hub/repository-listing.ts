@@ -1,6 +1,6 @@
 import { isObject, tryParseJson } from "../../../base/json.ts";
 
-/** A hub's listing of a repository. */
+/** The commit and the files of one revision of a repository, as the API of the hub reports them. */
 export interface RepositoryListing {
   /**
    * The repository's id in the hub's spelling, which may differ from the request; undefined if the hub does not report

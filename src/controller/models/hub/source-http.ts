@@ -146,7 +146,10 @@ async function readBody(options: HttpRequest, response: IncomingMessage): Promis
     if (!Buffer.isBuffer(chunk)) continue;
     bytes += chunk.length;
     if (bytes > bodyBytesMax)
-      throw hubUnreachableError(options.url, "the response is larger than any listing");
+      throw hubUnreachableError(
+        options.url,
+        "the response is too large for a list of a repository's files",
+      );
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

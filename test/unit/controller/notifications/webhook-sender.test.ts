@@ -31,7 +31,7 @@ it("the webhook sender sends signed JSON with Berth as the user agent", async ()
       event: "test",
       time: "2030-01-01T00:00:00.000Z",
       app: null,
-      message: "a test that a user requested",
+      message: "a user requested this test of the webhook",
       instance: harness.store.instanceId,
     },
   ]);

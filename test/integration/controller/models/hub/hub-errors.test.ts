@@ -105,7 +105,7 @@ describe("a hub that cannot answer now", () => {
     hub.faults.add({ on: "api", type: "redirect", to: `${hub.url}/files/huge.gguf` });
     await hub.addFile("/files/huge.gguf", Buffer.alloc(65 * 1024 * 1024), { length: false });
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
-      `${host}: the response is larger than any listing`,
+      `${host}: the response is too large for a list of a repository's files`,
     );
   });
 
