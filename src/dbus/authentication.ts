@@ -40,7 +40,7 @@ export class Authentication {
 
   #isDone(line: string): boolean {
     if (this.#state === "authenticating") {
-      if (!line.startsWith("OK")) throw authFailedError("it does not accept this user");
+      if (!line.startsWith("OK")) throw authFailedError("the authentication as this user failed");
       if (this.#transport.canPassFds) {
         this.#state = "negotiating";
         this.#send("NEGOTIATE_UNIX_FD\r\n");

@@ -25,7 +25,7 @@ export interface ConnectOptions {
    * Rejects with BusCallError `NotSupported` if koffi is missing or the bus does not pass descriptors.
    */
   readonly negotiateFds: boolean;
-  /** User id of the process; defaults to its real user id. */
+  /** The user id with which the connection authenticates; default: the real user id of this process. */
   readonly uid?: number;
   readonly signal?: AbortSignal;
 }

@@ -110,7 +110,8 @@ export class FdTransport implements BusTransport {
     this.#isClosed = true;
     this.#reason = reason;
     clearTimeout(this.#retryTimer);
-    // The order matters: libuv must not poll a descriptor number that may already be reused.
+    // The watch is closed before the descriptor, because libuv must not poll a descriptor number that the system may
+    // have reused.
     this.#watch.close();
     this.#calls.close(this.#fd);
     setImmediate(() => {

@@ -90,7 +90,8 @@ export class SignalSubscriptions {
   async #fetchOwner(name: string): Promise<void> {
     if (!this.#owners.has(name)) this.#owners.set(name, "");
     try {
-      // The callback runs before the next message is processed, because that message may be a signal of the owner.
+      // The callback stores the owner of the name before the next message is processed, because that message may be a
+      // signal from this owner.
       await this.#callBus("GetNameOwner", "s", [name], ([owner]) => {
         this.#owners.set(name, toText(owner));
       });

@@ -37,7 +37,9 @@ export class SocketMessage {
     this.header.writeBigUInt64LE(addressOf(this.data), IOVEC_AT);
   }
 
-  /** Sets the lengths for the next call, because a call overwrites the length of the control data. */
+  /**
+   * Sets the lengths before each call of sendmsg or recvmsg, because recvmsg overwrites the length of the control data.
+   */
   setLengths(dataBytes: number, controlBytes: number): void {
     this.header.writeUInt32LE(dataBytes, IOVEC_AT + 8);
     this.header.writeUInt32LE(controlBytes, 40);

@@ -86,7 +86,10 @@ export class AppAdmission {
     else this.ignore(name);
   }
 
-  /** Checks an App. Throws AdmissionError. */
+  /**
+   * Throws AdmissionError if a domain that the App newly claims is taken, or if a new dependency of the App closes a
+   * cycle.
+   */
   readonly assertAdmissible = (app: Resource<"App">): void => {
     this.#assertDomainsFree(app);
     this.#assertNoDependencyCycle(app);

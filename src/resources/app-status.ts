@@ -74,9 +74,9 @@ export interface RolloutWindow {
   readonly version: string;
   readonly previous: string;
   readonly outcome: "open" | "passed" | "failed";
-  /** The time since which the new version is observed; null while it is not ready. */
+  /** The time at which the new version was ready and its observation began; null while the new version is not ready. */
   readonly since: number | null;
-  /** The time at which the observation ended because the new version passed; null before that, and after a failure. */
+  /** The time at which the new version passed its observation; null before that time, and if the new version failed. */
   readonly endedAt: number | null;
   /**
    * The containers of the new version with their times of start, as they were at `since`. A container with another time
@@ -97,8 +97,8 @@ export interface ImagePin {
   /** The digest in the registry, by which the image can be pulled again; null if no registry is known to have it. */
   readonly digest: string | null;
   /**
-   * True if no registry is known to have the image. The pin is then the image that the engine has under this
-   * reference.
+   * True if no registry is known to have the image. The App's containers then run the image that the engine stores
+   * under `reference`.
    */
   readonly isEngineOnly: boolean;
   /** The values of the annotations IMAGE_HOLD, DEPLOYED_AT and RESTARTED_AT when the image was resolved. */
@@ -157,7 +157,10 @@ export interface ReconcileState {
   readonly served: readonly string[];
   /** The revisions of the versions in `served`, newest last. The last one serves now, or was the last to serve. */
   readonly servedRevisions: readonly { readonly version: string; readonly number: number }[];
-  /** The last switch from a version that served to another one; null if the previous version is not needed any more. */
+  /**
+   * The last switch of requests from a version that served them to another version; null if Berth does not need the
+   * previous version any more.
+   */
   readonly window: RolloutWindow | null;
   /** The number of the last stable revision, to which a failed revision is reverted. */
   readonly good: number | null;
@@ -185,12 +188,11 @@ export interface AppStatus {
   readonly observedGeneration: number;
   readonly conditions: readonly Condition[];
   readonly revisions: {
-    /**
-     * The numbers of three revisions: the last attempted one, the last one that was fully applied, and the last stable
-     * one.
-     */
+    /** The number of the last revision that Berth has begun to apply. */
     readonly attempted: number | null;
+    /** The number of the last revision that Berth has fully applied. */
     readonly applied: number | null;
+    /** The number of the last stable revision. */
     readonly stable: number | null;
   };
   readonly containers: readonly ContainerStatus[];

@@ -23,8 +23,8 @@ export interface ConflictingClaim extends DomainClaim {
   /** The name of the App that owns the domain; undefined if the domain belongs to the API. */
   readonly owner: string | undefined;
   /**
-   * The claim of the owner, if it differs from the claim in conflict. The two can differ because a redirect occupies
-   * the whole host.
+   * The claim of the App `owner`, if that claim differs from this one. The two claims can differ because a redirect
+   * occupies a whole host.
    */
   readonly ownerClaim?: DomainClaim;
 }

@@ -233,7 +233,10 @@ function findClosestBranches(
   return scored.filter(({ score }) => score === best).map(({ candidate }) => candidate);
 }
 
-/** Returns `set git or local, not both` if the value has distinctive keys of several branches. */
+/**
+ * Returns a message such as `set git or local, not both` if the value has keys that belong to different branches of the
+ * union.
+ */
 function explainMixedKeys(
   branches: readonly UnionBranch[],
   data: Readonly<Record<string, unknown>>,

@@ -2,7 +2,7 @@ import { parseModelSource } from "./model-source.ts";
 import type { ModelSpec } from "./model-spec.ts";
 import type { Resource } from "./resource.ts";
 
-/** Matches the names that the assistant accepts. Some names of repositories do not match. */
+/** Matches the aliases that the assistant accepts. A repository whose name does not match gives its Model no alias. */
 const ALIAS_PATTERN = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*(:[\w.-]+)?$/;
 
 /** Returns `org/name`; undefined for a URL and for a file. */

@@ -36,10 +36,10 @@ export function isLoopback(url: URL): boolean {
 }
 
 /**
- * Returns why the author of a URL must not make Berth send a request to the address, as the end of a sentence that
- * begins with the host; undefined if a request is allowed. Only a source that names this machine itself may lead to
- * this machine: otherwise its author could send requests to the services of this machine by a redirect, or by a name
- * with a loopback address.
+ * Returns the reason why Berth must not send a request to an address that the source URL `original` leads to; undefined
+ * if the request is allowed. The reason completes a sentence whose subject is the host. Only a URL that itself names
+ * this machine may lead to this machine: otherwise the author of a URL could make Berth call local services through a
+ * redirect, or through a name with a loopback address.
  */
 export function findAddressProblem(original: URL, address: string): string | undefined {
   if (isMetadataAddress(address)) return metadataProblem;

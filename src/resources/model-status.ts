@@ -34,11 +34,12 @@ export interface ModelFileFacts {
   readonly name: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
-  /** Context length of the training, in tokens. */
+  /** The context length with which the model was trained, in tokens. */
   readonly contextTokens: number;
   readonly kind: "chat" | "completion" | "embedding";
   /**
-   * The memory that the model needs with the settings that the engine prefers, and with the smallest usable settings.
+   * The memory that the model needs: `wanted` with the settings that the engine prefers, `least` with the smallest
+   * usable settings.
    */
   readonly memoryBytes: { readonly wanted: number; readonly least: number };
 }
@@ -127,8 +128,8 @@ export interface ModelReconcileState {
     readonly message: string;
     readonly retryAt: number;
     /**
-     * True if Berth has resolved the source again after a failed download, because the file at the source might have
-     * changed.
+     * True if Berth has resolved the source again after the failed download, and the source still names the same files.
+     * Berth then retries the download without resolving the source another time.
      */
     readonly isAsked?: boolean;
   } | null;

@@ -50,7 +50,7 @@ export function checkPlainValue(value: unknown): SpecIssue | undefined {
       );
     }
     if (typeof item !== "object" || !isPlainObject(item)) {
-      return { path: formatPointer(path), message: "not a value that JSON has" };
+      return { path: formatPointer(path), message: "not a JSON value" };
     }
     return findFirstIssue(Object.entries(item), ([key, child]) =>
       forbiddenKeys.has(key)

@@ -64,7 +64,7 @@ export class PrivilegeError extends BerthError {
 export interface UncheckedField {
   /** JSON Pointer below the resource. */
   readonly path: string;
-  /** The name of the author; undefined if it is unknown. */
+  /** The name of the writer who has set the field; undefined if the writer is unknown. */
   readonly author: string | undefined;
   /** The other resource that has the field, such as `secret "db"`; undefined for a field of the App itself. */
   readonly of?: string;
@@ -84,7 +84,7 @@ export class UncheckedFieldsError extends ConflictError {
     const named = fields.slice(0, NAMED_MAX).map(describeField).join(", ");
     const more = fields.length > NAMED_MAX ? ` and ${fields.length - NAMED_MAX} more` : "";
     super("conflict", `${subject}, but no one with the scope admin has checked ${named}${more}`, {
-      hint: "read these fields; then, with the scope admin, include them in this write (with their present values to keep them), or remove them first; write the other resources before this app",
+      hint: "check these fields; then remove them, or repeat this write with the scope admin and these fields (with their present values to keep them); fields of other resources must be written before this app",
       details: { fields },
     });
     this.path = path;

@@ -8,7 +8,7 @@ import type { ModelStatus } from "./model-status.ts";
  */
 export type FieldOwners = Readonly<Record<string, string>>;
 
-/** The record of one manager of a resource. */
+/** Records what a manager has last applied to a resource, and which of its fields other managers have taken over. */
 export interface ManagerEntry {
   /**
    * sha256 of the last applied document. While the hash does not change, fields that another manager took over with

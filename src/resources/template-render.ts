@@ -24,11 +24,12 @@ export interface RenderOptions {
 }
 
 /**
- * Renders the manifests of a template: its Secrets, then its companions, and last the app itself. Pure, given `random`.
+ * Renders the manifests of a template: its Secrets, then its companion apps (such as a database), and last the main
+ * app. Pure, given `random`.
  *
  * In every string of `app` and of a companion's `app`, `${parameter}` is replaced by the value of the parameter,
- * `${name}` by the name of the app and `$${` by a literal `${`. A string that is a single placeholder gets the value with
- * its type, so `port: ${port}` is a number; if that parameter has no value, the key or the list item is omitted.
+ * `${name}` by the name of the app and `$${` by a literal `${`. A string that is a single placeholder gets the value
+ * with its type, so `port: ${port}` is a number; if that parameter has no value, the key or the list item is omitted.
  * Replaced text is not scanned for placeholders again.
  *
  * A secret parameter is only allowed in `env`, and its value is never part of an App: it is stored in the Secret
@@ -75,7 +76,7 @@ export function renderTemplate(
 const ABSENT = Symbol("absent");
 
 interface RenderScope {
-  /** The value of `${name}`. */
+  /** The text that replaces `${name}`: the name of the main app. */
   readonly name: string;
   /** The app that is being rendered: the main app or a companion. */
   readonly app: string;

@@ -8,7 +8,7 @@ export function refusedAddressError(address: string): BerthError {
   return new BerthError(
     "invalid_request",
     `nothing is sent to ${address}: it is the metadata service of a cloud, which gives out a machine's credentials`,
-    { hint: "use the URL of your own receiver" },
+    { hint: "use the URL of the program that is to receive the webhook" },
   );
 }
 

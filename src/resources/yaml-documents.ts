@@ -51,7 +51,8 @@ export function readYaml(text: string, documentsMax: number): YamlDocuments {
     lexemes += 1;
     if (lexemes > LEXEMES_MAX) return stop("too many parts for one file; split it");
     for (const token of parser.next(lexeme)) add(composer.next(token));
-    // For a value at depth n, the stack contains n collections, the document and the value itself.
+    // The parser's stack contains the document, every collection around the value, and the value itself. The length of
+    // the stack therefore limits the depth of values.
     if (parser.stack.length > VALUE_DEPTH_MAX + 3)
       return stop(`nested deeper than ${VALUE_DEPTH_MAX} levels`);
     if (documents.length > documentsMax) return stop(`more than ${documentsMax} documents`);

@@ -61,7 +61,7 @@ export interface OpenIngressOptions {
    * Called when the ingress has accepted or refused the routes of this App, or when the state of the proxy has changed.
    */
   readonly onChanged: (app: string) => void;
-  /** The folders in which programs are searched, as in PATH. */
+  /** The folders in which Berth looks for programs such as `caddy`, in the format of PATH. */
   readonly searchPath: string;
 }
 
@@ -142,7 +142,10 @@ async function determineReachability(
   }
 }
 
-/** Without an answer of the engine, the direct routes apply until the next rollout of their App. */
+/**
+ * Returns the reserved addresses of the apps' network; undefined if the engine does not answer. A direct route that is
+ * created then applies only until the next rollout of its App.
+ */
 async function findReservedRange(
   { runtime, store, logger }: OpenIngressOptions,
   signal: AbortSignal,

@@ -20,8 +20,8 @@ export function openSpecs(options: {
 }): {
   readonly control: SpecsControl;
   /**
-   * Reads the folder and starts to follow its changes. Resolves when the folder has been read once. Disposing of
-   * `starting` ends all work that this call starts.
+   * Reads the watched folder and starts to follow its changes. Resolves when the folder has been read once. Adds all
+   * work that it starts to `starting`, whose disposal ends the work.
    */
   readonly start: (starting: Cleanup, signal: AbortSignal) => Promise<void>;
 } {

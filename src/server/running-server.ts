@@ -1,7 +1,10 @@
 import { EventEmitter, once } from "node:events";
 import type { Cleanup } from "../base/cleanup.ts";
 
-/** The content of `run/berth.json` and of the ready line. It contains the password only if this start generated it. */
+/**
+ * The content of `run/berth.json`, and of the line that the server prints when it is ready. `password` is the password
+ * of the API, and is present only if this start has generated it.
+ */
 export interface ReadyInfo {
   /**
    * The bound address, as http://host:port. If Berth has its own certificate, this port accepts HTTP only from this

@@ -30,7 +30,7 @@ type Token =
 
 type Range = readonly [low: string, high: string];
 
-/** The maximum length of a path on Linux. */
+/** The maximum length of a pattern in characters, which is the maximum length of a path on Linux. */
 const LENGTH_MAX = 4096;
 
 /** Compiles a pattern without its leading `!`. Throws `invalid_request` for a pattern that Docker refuses. */

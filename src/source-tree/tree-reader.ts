@@ -5,7 +5,9 @@ import { readInside } from "./read-inside.ts";
 /** The size limit of a file that is read. It is far above the size of files that determine how an app is built. */
 const READ_BYTES_MAX = 1024 * 1024;
 
-/** Reads files of a listed folder. Ignored files count as missing. */
+/**
+ * Reads files of a source folder that `listSource` has listed. Files that the ignore rules exclude count as missing.
+ */
 export class TreeReader {
   readonly #tree: SourceTree;
   readonly #folders = new Map<string, string[]>();

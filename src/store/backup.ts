@@ -64,7 +64,8 @@ async function addContent(
 ): Promise<void> {
   const copy = new Database(file);
   try {
-    // The result is one file without a write-ahead log, and is flushed once.
+    // With these settings the backup is one file without a write-ahead log, and no write flushes it: `backupStore`
+    // flushes the file once at the end.
     copy.pragma("journal_mode = DELETE");
     copy.pragma("synchronous = OFF");
     copy.exec(`CREATE TABLE ${BACKUP_MANIFEST_TABLE} (json TEXT NOT NULL) STRICT`);

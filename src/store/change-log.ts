@@ -66,8 +66,8 @@ export class ChangeLog {
   }
 
   /**
-   * Records an event. Must run in a transaction. `record` is called with the sequence, and returns the event that
-   * contains it.
+   * Records an event. Must run in a transaction. Calls `record` with the sequence number of the change; `record`
+   * returns the event with this number.
    */
   appendEvent(
     source: { kind: Kind | null; name: string; time: string },

@@ -88,7 +88,10 @@ class Leaf {
 }
 type Branch = Map<string, Branch | Leaf>;
 
-/** Converts a branch to an object. Object.fromEntries defines keys, so that a key called `__proto__` stays a key. */
+/**
+ * Converts a branch of the tree of fields to an object. Object.fromEntries defines each key, so a key called
+ * `__proto__` stays an ordinary key.
+ */
 function toObject(branch: Branch): Record<string, unknown> {
   return Object.fromEntries(
     [...branch].map(([key, child]) => [key, child instanceof Leaf ? child.value : toObject(child)]),

@@ -19,7 +19,7 @@ export interface FieldWrite {
   readonly manager: string;
   readonly mode: "replace" | "merge";
   readonly set: Leaves;
-  /** The pointers that a merge removes, with everything below them. */
+  /** JSON Pointers to the fields that a merge removes, together with all fields below them. */
   readonly remove: readonly string[];
   readonly contentHash: string;
   readonly declares: boolean;
@@ -111,7 +111,7 @@ class FieldDraft {
   readonly #managers: Readonly<Record<string, ManagerEntry>>;
   readonly #leaves: Map<string, unknown>;
   readonly #owners: Map<string, string>;
-  /** Number of leaves below each pointer that is not a leaf. */
+  /** The number of leaves of the resource below each pointer that is not a leaf itself. */
   readonly #leafCounts = new Map<string, number>();
   readonly #conflicts: FieldConflict[] = [];
   readonly #takenOver = new Map<string, Set<string>>();
@@ -160,12 +160,12 @@ class FieldDraft {
     const owner = this.#owners.get(pointer);
     const same = this.#leaves.has(pointer) && deepEqual(this.#leaves.get(pointer), value);
     if (same && owner !== undefined && owner !== this.#write.manager && isFileManager(owner)) {
-      // Writing an equal value is no conflict, and the file stays the owner.
+      // A write of an equal value causes no conflict, and the file stays the owner of the field.
       if (!isFileManager(this.#write.manager) || !this.#write.force) return;
     }
     let allowed = same || this.#canTake(pointer);
     for (const other of inTheWay) {
-      // When an empty map gets its first field, its own leaf is removed.
+      // An empty map counts as a leaf. This leaf is removed when the map gets its first field.
       const makesWay = isEmptyMap(this.#leaves.get(other)) || this.#canTake(other);
       allowed = makesWay && allowed;
     }
@@ -214,8 +214,8 @@ class FieldDraft {
   #nextEntry(skipped: ReadonlySet<string>): ManagerEntry {
     const { mode, contentHash, declares, time } = this.#write;
     const next: ManagerEntry = {
-      // A patch does not replace the hash of the last document. When this document is applied again, it then does not
-      // count as changed.
+      // A patch keeps the hash of the manager's last document, so that applying this document again does not count as a
+      // change.
       contentHash: mode === "merge" ? (this.#entry?.contentHash ?? contentHash) : contentHash,
       time,
       declares: declares || (this.#entry?.declares ?? false),

@@ -140,7 +140,8 @@ function leadsThroughProcesses(path: string): boolean {
         statfsSync(stats.isDirectory() ? step : dirname(step)).type === PROC_SUPER_MAGIC,
     );
   } catch (error) {
-    // The engine can follow a link, such as /proc/1/root, that Berth may not follow, or whose process starts later.
+    // A path below /proc that Berth cannot examine counts as leading through processes: the engine can follow a link,
+    // such as /proc/1/root, that Berth may not follow, or whose process starts later.
     if (error instanceof Error && "path" in error && isWithin("/proc", String(error.path)))
       return true;
     const parent = dirname(given);

@@ -6,9 +6,9 @@ const IMAGE = "/spec/image";
 const SOURCE = "/spec/source";
 
 /**
- * Refuses a write that sets the image of an App whose source another manager has set, or the other way round. The
- * message names that manager, because the document itself contains only one of the two. `set` are the fields of the
- * document. Throws InvalidSpecError.
+ * Throws InvalidSpecError if a document sets the image of an App whose source another manager has set, or the source of
+ * an App whose image another manager has set. The message names the other manager, because the document shows only the
+ * field that it sets itself. `set` contains the fields of the document.
  */
 export function assertImageOrSource(
   app: string,

@@ -14,9 +14,15 @@ export interface PortLeases {
  * addresses with the numbers 2n and 2n + 1. A lease exists as long as its app, and does not depend on the network.
  */
 export interface AddressLeases {
-  /** Returns the leased pair of this replica, or leases the lowest free one. */
+  /**
+   * Returns the number of the address pair that this replica leases. If the replica leases none, leases the free pair
+   * with the lowest number.
+   */
   lease(app: string, replica: number): number;
-  /** Returns the leased pair of this replica, or undefined; never creates a lease. */
+  /**
+   * Returns the number of the address pair that this replica leases; undefined if it leases none. Never creates a
+   * lease.
+   */
   get(app: string, replica: number): number | undefined;
   release(app: string): void;
 }

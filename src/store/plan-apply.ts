@@ -202,8 +202,8 @@ function fieldsOwnedError(intent: ApplyIntent, conflicts: readonly FieldConflict
 }
 
 /**
- * Returns the leaves to set. For a patch, also returns the pointers to remove. Throws InvalidSpecError if the document
- * contains anything but plain values.
+ * Returns the fields that the document sets, as leaves. For a patch, also returns the JSON Pointers of the fields to
+ * remove. Throws InvalidSpecError if the document contains anything but plain values.
  */
 function readDocument(intent: ApplyIntent): { set: Leaves; remove: readonly string[] } {
   const document: ResourceFields = {

@@ -11,7 +11,7 @@ import {
 } from "../resources/resource.ts";
 import type { FieldAuthors } from "./field-authors.ts";
 
-/** A resource as stored in its row. The `spec.data` of a Secret contains fingerprints. */
+/** A resource as its table row stores it. The `spec.data` of a Secret contains fingerprints instead of the values. */
 export interface StoredResource {
   readonly kind: Kind;
   readonly name: string;

@@ -83,7 +83,8 @@ export function restoreStore(options: {
       options.newInstance === true,
     );
     const suffix = `before-restore-${timestamp(clock.now()).replaceAll(/[:.]/g, "-")}`;
-    // While the staged file exists, Berth does not start and create an empty store.
+    // If the restore is interrupted from here on, Berth finds the staged file, and refuses to start instead of creating
+    // an empty store.
     setAside(store, suffix);
     if (existsSync(getSecretKeyFile(dataDir))) {
       renameSync(getSecretKeyFile(dataDir), `${getSecretKeyFile(dataDir)}.${suffix}`);

@@ -91,7 +91,10 @@ export class RestrictedApps {
     return this.#listByClaims(name, (held) => claims.some((claim) => isHostShared(claim, held)));
   }
 
-  /** Lists the Apps, except `name`, that serve a part of a claimed host. */
+  /**
+   * Lists the Apps, except `name`, with a host that one of these claims covers, such as a.example.com for the claim to
+   * *.example.com.
+   */
   listSharers(name: string, claims: readonly DomainClaim[]): readonly Resource<"App">[] {
     return this.#listByClaims(name, (held) => claims.some((claim) => isHostShared(held, claim)));
   }

@@ -71,7 +71,7 @@ export class SqliteRevisionLog implements RevisionLog {
         AND number IS NOT (
           SELECT max(number) FROM revisions WHERE app = @app AND state = 'stable')`);
     this.#removeAll = db.prepare<[string]>("DELETE FROM revisions WHERE app = ?");
-    // The condition is that of the index, so that SQLite uses the index.
+    // The WHERE clause equals that of the index `revisions_with_host_paths`, so that SQLite uses this index.
     this.#appsWithHostPaths = db
       .prepare<[], string>(`SELECT DISTINCT app FROM revisions WHERE instr(spec, '"hostPath"') > 0`)
       .pluck();

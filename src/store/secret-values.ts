@@ -43,7 +43,8 @@ export class SqliteSecretValues implements SecretValues {
 
   /** Seals a text that is not part of a Secret. It can only be opened with the same `label`. */
   sealText(label: string, text: string): Buffer {
-    // The name of a Secret never contains a slash, so "/" cannot be the name of a Secret.
+    // "/" replaces the name of a Secret here. No Secret can have this name, so the text cannot be opened as a value of
+    // a Secret.
     return this.#seal("/", label, text);
   }
 
@@ -62,7 +63,7 @@ export class SqliteSecretValues implements SecretValues {
     );
   }
 
-  /** Returns the leaves of a Secret. Each text below `spec.data` is replaced by a fingerprint. */
+  /** Returns the leaf fields of a Secret by JSON Pointer, with a fingerprint instead of each text below `spec.data`. */
   fingerprintLeaves(name: string, leaves: Leaves): Map<string, unknown> {
     return new Map(
       [...leaves].map(([pointer, value]) => [

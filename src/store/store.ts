@@ -166,7 +166,7 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly annotations?: Readonly<Record<string, string | null>>;
   /** If true, the write takes over fields from their owners. */
   readonly force?: boolean;
-  /** True if the manager is a file and this document declares the resource. */
+  /** True if the manager is a spec file, and the applied document is its declaration of the resource. */
   readonly declares?: boolean;
   /** Managers whose documents disappear in the same step (a rename). The writing manager gets their fields. */
   readonly takeOverFrom?: readonly string[];

@@ -37,23 +37,26 @@ const harmlessAnnotations: ReadonlySet<string> = new Set(
 );
 const ownAnnotations = formatPointer(["metadata", "annotations", "berth.dev/"]);
 
-/** Returns false for the fields of an App's life cycle, its labels and the annotations of other programs. */
+/**
+ * Returns true for a field that determines what an App runs. Returns false for the `lifecycleFields` (such as
+ * `replicas`), for labels, and for annotations of other programs.
+ */
 export function isProtectedField(path: string): boolean {
   if (path.startsWith("/spec/")) return !lifecycleFields.has(path.split("/")[2] ?? "");
   return path.startsWith(ownAnnotations) && !harmlessAnnotations.has(path);
 }
 
 /**
- * Throws UncheckedFieldsError if a write would give an App a mount, or give an App with a mount another Secret or
- * host, while unchecked fields determine what runs next to the mount, or which program sees the App's requests.
- * Unchecked fields are those that only writers without the scope `admin` have set.
+ * Protects the folders that an App mounts from unchecked fields, which only writers without the scope `admin` have set.
+ * Throws UncheckedFieldsError in two cases: a write adds a mount to an App while the App, its Secrets, or the domains
+ * of other Apps on its hosts have unchecked fields; or a write adds such a Secret or host to an App that has a mount.
  */
 export function assertFieldsChecked(
   { metadata: { name }, spec }: Resource<"App">,
   before: Resource<"App"> | undefined,
   options: {
     readonly apps: RestrictedApps;
-    /** The unchecked fields of the App itself. */
+    /** The fields of the App itself that only writers without the scope `admin` have set. */
     readonly unchecked: readonly UncheckedField[];
     readonly listUncheckedFields: (
       kind: "App" | "Secret",

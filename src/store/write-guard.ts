@@ -151,8 +151,9 @@ export class WriteGuard {
   }
 
   /**
-   * Throws if the App would get a part of the host of another App that mounts folders of the machine. The App would
-   * then see the passwords and cookies of the host's visitors, and could take over their logins.
+   * Throws PrivilegeError if the App would serve a part of a host name that belongs to another App with mounted folders
+   * of the machine. The App would then see the passwords and cookies of the other App's visitors, and could take over
+   * their logins.
    */
   #assertHostsFree(
     { metadata: { name }, spec }: Resource<"App">,

@@ -63,7 +63,10 @@ export async function changeApp(
   }
 }
 
-/** Waits until the app has the written state, has failed, or the time is over. */
+/**
+ * Waits until the app is ready or stopped in the generation that was written, has failed, or the time of the tool call
+ * is over.
+ */
 export async function waitForProgress(
   written: AppDetails,
   context: ToolContext,

@@ -84,7 +84,8 @@ async function undoDeletion(
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the spec is the server's own, and is validated again
   const body = { name, labels: before.labels, ...before.spec } as CreateAppBody;
   const app = isThere ? now : requireWrittenApp(await client.apps.create(body, { signal }));
-  // An existing app was created by the user or by an interrupted call, so undo records are not transferred to it.
+  // If an app with this name exists already, the user or an interrupted call has created it, so the undo records of the
+  // deleted app are not transferred to it.
   if (!isThere) await transferUndoRecords(before.uid, app.id, context);
   const progress = await waitForProgress(app, context);
   return createChangeOutput(name, "created again", progress, {});

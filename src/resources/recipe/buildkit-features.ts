@@ -1,6 +1,6 @@
 /** A feature of a Dockerfile that the classic builder does not support. */
 export interface BuildKitFeature {
-  /** The line of the feature, counted from 1. */
+  /** The line of the Dockerfile that uses the feature, counted from 1. */
   readonly line: number;
   readonly feature: string;
 }

@@ -3,7 +3,7 @@ import { getScript, type NodePackage } from "./node-package.ts";
 /** A tool that builds static pages, which are served without Node. */
 interface Frontend {
   readonly package: string;
-  /** The default output folder. */
+  /** The folder to which the tool writes the built pages by default. */
   readonly output: string;
   /** Matches a start script that runs the tool's development server. */
   readonly devServer: RegExp;
@@ -20,7 +20,7 @@ const frontends: readonly Frontend[] = [
   { package: "vite", output: "dist", devServer: /^vite(\s|$)/ },
 ];
 
-/** Packages with which a tool for static pages builds a server instead. */
+/** A source that depends on one of these packages builds a server instead of static pages. */
 const serverPackages = [
   "@astrojs/node",
   "@sveltejs/kit",

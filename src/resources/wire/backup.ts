@@ -21,6 +21,6 @@ export interface LeftOut {
   readonly name: string;
   /** The App to which the omitted data belongs; null if there is none. */
   readonly app: string | null;
-  /** The effect of a restore without the data, or what the user has to do. */
+  /** The effect that the omission has on a restore, or the action that the user has to take. */
   readonly note: string;
 }

@@ -300,7 +300,7 @@ describe("validateManifest", () => {
       "spec.port: NaN is not a number that can be stored",
     ]);
     expect(issuesOfApp({ image: "a", env: { A: () => 1 } })).toEqual([
-      "spec.env.A: not a value that JSON has",
+      "spec.env.A: not a JSON value",
     ]);
     const circular: Record<string, unknown> = { image: "a" };
     circular["env"] = circular;
