@@ -55,7 +55,7 @@ describe("the daemon", () => {
     let said = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
     try {
-      // The folder run/ is the first entry that the daemon creates.
+      // The daemon creates the folder run/ first, so its startup is still in progress when the folder appears.
       await expect.poll(() => readdir(dataDir), { interval: 2 }).toContain("run");
       child.kill("SIGTERM");
       expect(await ended).toBe(0);

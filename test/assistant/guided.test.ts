@@ -39,8 +39,8 @@ async function guided(schema: object, seed: number) {
   });
 }
 
-describe("guided documents", () => {
-  test("of a model with random weights are valid or cut off for every schema, without internal errors", async () => {
+describe("answers with a response_format", () => {
+  test("are valid or cut off for every schema, without internal errors, from a model with random weights", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const pairs = fc.sample(arbitrarySchemaAndDocument(3), { numRuns: SCHEMAS, seed });
     const outcomes = { valid: 0, length: 0, refused: 0 };
@@ -76,7 +76,7 @@ describe("guided documents", () => {
     expect(outcomes.refused).toBeLessThan(SCHEMAS / 4);
   });
 
-  test("of the format json_object are objects, even when they are streamed", async () => {
+  test("are objects for the type json_object, even when they are streamed", async () => {
     const stream = await openai.chat.completions.create({
       model: "m",
       messages,
@@ -96,7 +96,7 @@ describe("guided documents", () => {
     else expect(reason).toBe("length");
   });
 
-  test("with a schema that cannot be enforced are refused, and the error names keyword and position", async () => {
+  test("are refused if the schema cannot be enforced, and the error names keyword and position", async () => {
     await expect(
       guided({ type: "object", properties: { a: { type: "string", pattern: "(x)\\1" } } }, 1),
     ).rejects.toMatchObject({

@@ -19,7 +19,10 @@ import { FakeLedger } from "../support/fake-ledger.ts";
 import { SHORT_WAIT } from "../support/inference-http-harness.ts";
 import { collect, plainRequest } from "../support/service-harness.ts";
 
-/** A system instance in a process of its own, and the same service and engine in this process for comparison. */
+/**
+ * Disposes of the two services under comparison: the assistant's system instance in its own process, and a service with
+ * its own engine in this process.
+ */
 const harness = new Cleanup();
 let system: AssistantProcess;
 let direct: InferenceService;
@@ -103,7 +106,7 @@ const requests: Readonly<Record<string, GenerateRequest>> = {
 };
 
 test.each(Object.entries(requests))(
-  "a service over the system instance yields the same events as one with its own engine: %s",
+  "a service that uses the assistant's system instance yields the same events as a service with its own engine: %s",
   async (_, request) => {
     const theirs = comparable(await collect(direct.generate(request, signal)));
     const ours = comparable(await collect(upstream.generate(request, signal)));
@@ -153,7 +156,7 @@ const refused: Readonly<Record<string, GenerateRequest>> = {
 };
 
 test.each(Object.entries(refused))(
-  "a service over the system instance refuses with the same error as one with its own engine: %s",
+  "a service that uses the assistant's system instance refuses with the same error as a service with its own engine: %s",
   async (_, request) => {
     const [theirs, ours] = await Promise.all(
       [direct, upstream].map((service) =>
@@ -171,7 +174,7 @@ test.each(Object.entries(refused))(
   },
 );
 
-test("a service over the system instance returns the same vectors, models and health as one with its own engine", async () => {
+test("a service that uses the assistant's system instance returns the same vectors, models and health as a service with its own engine", async () => {
   const request = { ...chat, texts: ["a berth", "a ship at its berth", "\u2693"] };
   const [theirs, ours] = [
     await direct.embed(request, signal),
@@ -188,7 +191,7 @@ async function knownTo(service: InferenceService) {
   return (await service.models()).map((model) => ({ ...model, createdSeconds: 0 }));
 }
 
-test("an abort during an answer ends the request in the system instance", async () => {
+test("an abort during an answer ends the request in the assistant's system instance", async () => {
   const leaving = new AbortController();
   const endless = { ...chat, maxTokens: Number.POSITIVE_INFINITY };
   const seen: AnswerEvent[] = [];
@@ -204,7 +207,7 @@ test("an abort during an answer ends the request in the system instance", async 
     .toEqual([0]);
 });
 
-test("a request fails if the system instance is not running or is killed midway", async () => {
+test("a request fails if the assistant's system instance is not running or is killed midway", async () => {
   const entries = ledger.entries.length;
   const prompts = Array.from({ length: 8 }, (_, n) => ({ kind: "text", text: `${n}` }) as const);
   const events = upstream.generate({ ...chat, prompts, n: 8 }, signal);

@@ -12,7 +12,7 @@ import { randomInstance } from "../support/random-instance.ts";
 export interface BuildHarness {
   /** Returns the build context, with the same bytes at each call. */
   context(): AsyncIterable<Uint8Array>;
-  /** The names of the Dockerfiles in the context, by their behaviour. */
+  /** The names of the Dockerfiles in the build context. Each key tells what a build with the Dockerfile does. */
   readonly dockerfiles: {
     /**
      * A Dockerfile that uses the build argument WHO and prints "made for WHO". Containers of its image listen on
@@ -109,7 +109,7 @@ export function buildContract(
     );
   }
 
-  it("builds an image of a context, and emits its steps and lines of output in order", async () => {
+  it("buildImage creates an image, and emits the steps and the lines of output in order", async () => {
     const { imageId, bytes, output } = await build(builds.dockerfiles.works, {
       args: { WHO: instance },
     });
@@ -135,7 +135,7 @@ export function buildContract(
     await runtime.removeNetwork(`contract-${instance}`, signal);
   });
 
-  it("lists the images with a tag of the instance, with all their tags, sizes and times", async () => {
+  it("listImages lists the images that this instance's builds have tagged, with their tags, sizes and times", async () => {
     const { imageId, bytes } = await build(builds.dockerfiles.works, { args: { WHO: instance } });
     expect(await runtime.listImages({ instance }, signal)).toEqual([
       {
@@ -148,7 +148,7 @@ export function buildContract(
     expect(await runtime.listImages({ instance: "00000000" }, signal)).toEqual([]);
   });
 
-  it("keeps an image whose tag moves to a newer image, but does not list it any more", async () => {
+  it("listImages omits an image whose tag has moved to a newer image, but the older image is kept", async () => {
     const first = await build(builds.dockerfiles.works, { args: { WHO: "first" } });
     const second = await build(builds.dockerfiles.works, { args: { WHO: "second" } });
     expect(second.imageId).not.toBe(first.imageId);
@@ -165,7 +165,7 @@ export function buildContract(
     expect(await tags()).toEqual({});
   });
 
-  it("removes an image by its id with all its tags, but not one that a container uses", async () => {
+  it("removeImage removes an image by its id with all its tags, unless a container uses it", async () => {
     const { imageId } = await build(builds.dockerfiles.works, { args: { WHO: instance } });
     await builds.tag(imageId, `${tag}-again`);
     const id = await containerOf(tag);
@@ -180,13 +180,13 @@ export function buildContract(
     expect(await runtime.listImages({ instance }, signal)).toEqual([]);
   });
 
-  it("returns the same image for the same context", async () => {
+  it("buildImage returns the same image for the same context", async () => {
     const first = await build(builds.dockerfiles.works, { args: { WHO: instance } });
     const again = await build(builds.dockerfiles.works, { args: { WHO: instance } });
     expect(again.imageId).toBe(first.imageId);
   });
 
-  it("throws an error with the failed step, its exit code and its last lines", async () => {
+  it("buildImage throws an error with the failed step, its exit code and its last lines", async () => {
     const error = await failure(builds.dockerfiles.fails);
     expect(error.code).toBe("build_failed");
     expect(error.message).toMatch(
@@ -194,17 +194,17 @@ export function buildContract(
     );
   });
 
-  it("throws an error with the problem of a Dockerfile and its position", async () => {
+  it("buildImage throws an error with the problem of an invalid Dockerfile and its position", async () => {
     const error = await failure(builds.dockerfiles.unreadable);
     expect(error.code).toBe("build_failed");
     expect(error.message).toMatch(/\bline 2\b/);
   });
 
-  it("throws an error for a missing base image", async () => {
+  it("buildImage throws an error for a missing base image", async () => {
     expect((await failure(builds.dockerfiles.noBase)).code).toBe("image_not_found");
   });
 
-  it("pulls a private base image with the credentials for its server only", async () => {
+  it("buildImage pulls a private base image with the credentials for its server only", async () => {
     const { privateBase } = builds.dockerfiles;
     const elsewhere = { ...builds.auth, server: "registry.example.org" };
     const wrong = { ...builds.auth, password: "wrong" };
@@ -218,7 +218,7 @@ export function buildContract(
     await builds.forgetPrivateBase();
   });
 
-  it("cancels a build whose signal aborts, and creates no image", async () => {
+  it("buildImage cancels the build when its signal aborts, and creates no image", async () => {
     const stop = new AbortController();
     const reason = new Error("no longer wanted");
     const building = runtime.buildImage(
@@ -234,7 +234,7 @@ export function buildContract(
     expect(await runtime.listImages({ instance }, signal)).toEqual([]);
   });
 
-  it("starts no build for a signal that has already aborted", async () => {
+  it("buildImage starts no build if its signal has already aborted", async () => {
     const reason = new Error("no longer wanted");
     const aborted = AbortSignal.abort(reason);
     await expect(
@@ -243,7 +243,7 @@ export function buildContract(
     expect(await runtime.inspectImage(tag, signal)).toBeUndefined();
   });
 
-  it("fails with the error of a context that cannot be read to its end", async () => {
+  it("buildImage rejects with the error of the build context if reading the context fails", async () => {
     const broken = new BerthError("archive_invalid", "the archive ends in the middle of a file");
     async function* context() {
       yield* builds.context();
@@ -259,7 +259,7 @@ export function buildContract(
     expect(await runtime.inspectImage(tag, signal)).toBeUndefined();
   });
 
-  it("returns the free bytes for images, or undefined if they are unknown", async () => {
+  it("freeBytes returns the free bytes for images, or undefined if they are unknown", async () => {
     const free = await runtime.freeBytes(signal);
     expect(free === undefined || free > 0).toBe(true);
   });

@@ -7,7 +7,7 @@ import { rawTar } from "../support/raw-tar.ts";
 export interface BuildControlCapabilities {
   /** True if uploads that are not archives are refused. */
   readonly checksFormat: boolean;
-  /** True if the Apps that follow a branch are found in the store. */
+  /** True if `refreshFollowers` searches the store for the Apps that follow a branch. The fake does not search. */
   readonly findsFollowers: boolean;
 }
 

@@ -4,8 +4,8 @@ import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { ModelSpec } from "../../src/resources/model-spec.ts";
 
 /**
- * The environment of the contract's tests in addition to the control plane. The control plane reads no specs from a
- * repository.
+ * A control plane that follows no Git repository of specs, and the operations with which the tests change its desired
+ * state.
  */
 export interface ControlPlaneHarness extends AsyncDisposable {
   readonly control: ControlPlane;
@@ -46,7 +46,7 @@ export function controlPlaneContract(
       expect(control.diskProblem()).toBeNull();
     });
 
-    it("plans an App that does not exist yet, with its spec", async () => {
+    it("computes the plan of an App that does not exist yet, from a spec", async () => {
       const plan = await control.planApp("planned", { image: "web:1" }, signal);
       expect(plan).toMatchObject({ app: "planned", changes: expect.any(Array) });
       expect(plan.operations.map(({ operation }) => operation)).toContain("createContainer");
@@ -54,14 +54,14 @@ export function controlPlaneContract(
       expect(plan.blockedBy).toBeNull();
     });
 
-    it("plans the stored spec of an App for its current generation", async () => {
+    it("computes the plan of a stored App for its current generation", async () => {
       expect(await control.planApp("stored", undefined, signal)).toMatchObject({
         app: "stored",
         generation: 1,
       });
     });
 
-    it("plans a Model, whether it is stored or not", async () => {
+    it("computes the plan of a stored Model, and of a Model that is only described by a spec", async () => {
       expect(await control.planModel("stored-model", undefined, signal)).toMatchObject({
         model: "stored-model",
         generation: 1,
@@ -102,12 +102,12 @@ export function controlPlaneContract(
       await expect(readLog(control, "gone")).rejects.toMatchObject({ code: "not_found" });
     });
 
-    it("accepts a wake-up of a resource that does not exist", () => {
+    it("ignores a request to reconcile a resource that does not exist", () => {
       expect(() => control.wake("App", "gone")).not.toThrow();
       expect(() => control.wake("Model", "gone")).not.toThrow();
     });
 
-    it("has no deletions to confirm, and no repository to synchronise", async () => {
+    it("without a specs repository, holds no deletions, and refuses to synchronise", async () => {
       expect(control.specs().pendingPrune).toEqual([]);
       expect(control.confirmPrune()).toEqual([]);
       await expect(control.syncSpecs(signal)).rejects.toMatchObject({ code: "wrong_state" });

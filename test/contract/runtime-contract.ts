@@ -53,7 +53,7 @@ export interface RuntimeHarness extends AsyncDisposable {
     addForeignVolume(name: string): Promise<void>;
     state(name: string): Promise<"running" | "other" | "absent">;
     hasNetwork(name: string): Promise<boolean>;
-    /** Returns the names of the container on the network. */
+    /** Returns the names under which other containers of this network find the container. */
     aliases(id: string, network: string): Promise<readonly string[]>;
     /** Returns the host names that the container finds in its own hosts file, with their addresses. */
     hosts(id: string): Promise<ReadonlyMap<string, string>>;
@@ -182,7 +182,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       await expect(runtime.ping(signal)).resolves.toBeUndefined();
     });
 
-    describe("the records of the lease", () => {
+    describe("the engine lease", () => {
       it("keeps the labels of the first process that creates a term, and lists only the terms of one instance", async () => {
         await begin();
         expect(await listHolders()).toEqual([]);
@@ -199,7 +199,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.removeLease(other, 1, signal);
       });
 
-      it("gives a term to exactly one of several processes that create it concurrently", async () => {
+      it("belongs to exactly one of several processes that create its next term concurrently", async () => {
         await begin();
         const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
         await Promise.allSettled(
@@ -591,7 +591,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         }
       });
 
-      it("starts a container at another address while a second one has its reserved address", async () => {
+      it("starts a container at another address if another container already has its reserved address", async () => {
         await begin();
         await run("first", { reservedAddress: 2 });
         const changes = { reservedAddress: 2, aliases: ["second", "other-name"] };
@@ -792,7 +792,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    describe.each(["classic", "buildkit"] as const)("builds an image with %s", (builder) => {
+    describe.each(["classic", "buildkit"] as const)("with the builder %s", (builder) => {
       buildContract(() => harness, builder);
     });
 
@@ -968,7 +968,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
     });
 
-    it("stops waiting when the signal aborts", async () => {
+    it("stops waiting for a call to the engine when the signal aborts", async () => {
       await begin();
       const id = await run("slow-stop", { image: harness.stubborn });
       const waiter = new AbortController();

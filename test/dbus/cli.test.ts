@@ -122,7 +122,7 @@ describe("the built command line on a real bus", () => {
 });
 
 describe("the built command line at a real terminal", () => {
-  it("asks for y if the disposition is confirm-chip, and runs the call", async () => {
+  it("asks the user to type y if the call's disposition is confirm-chip, and runs the call", async () => {
     using person = screen("call", NOTES, "create", "title=Milk");
     const shown = await person.until(/Run it\? \[y\/N\] /);
     expect(shown).toMatch(/Because of: {2}user\r\n/);
@@ -132,7 +132,7 @@ describe("the built command line at a real terminal", () => {
     expect([...agent.notes.values()]).toEqual([{ title: "Milk" }]);
   });
 
-  it("asks for the tool's name if the disposition is confirm-modal, after the hold time", async () => {
+  it("asks the user to type the tool's name, after 1.5 s, if the call's disposition is confirm-modal", async () => {
     using person = screen("call", NOTES, "delete", "id=1", "--provenance=file:a");
     await person.until(/the question follows in 1\.5 s/);
     person.type("delete\r");

@@ -25,7 +25,7 @@ afterAll(async () => {
 });
 
 const berth = (...words: string[]) => desktop.companion.berth(words);
-/** Runs a call with the provenance that a terminal would give it. */
+/** Runs `berth call` with the provenance `user`, which the command would set by itself at a terminal. */
 const asUser = (...words: string[]) => berth("call", ...words, "--provenance", "user");
 const screen = (...words: string[]) => new Screen(words, desktop.companion.environment);
 
@@ -44,7 +44,7 @@ async function runAnswering(
 /** Requests a call without a terminal, so that the call is parked instead of causing a question. */
 const parkCall = (title: string) => berth("call", NOTES, "create_note", `title=${title}`, "body=");
 
-/** Lists the notes as another program of the same user sees them. */
+/** Lists the notes by a call over the session bus, as a program other than the command line does. */
 async function listNotes(): Promise<readonly { readonly id: string; readonly title: string }[]> {
   const agent = ["dev.assistant.Agent1", "/dev/assistant/Agent1", "dev.assistant.Agent1"] as const;
   const call = ["sssa{sv}", NOTES, "list_notes", "{}", "1", "provenance", "as", "1", "user"];
@@ -71,13 +71,13 @@ describe("tools of apps", () => {
     );
   });
 
-  it("with the tier read run without a question", async () => {
+  it("run without a question if their tier is read", async () => {
     expect((await asUser(NOTES, "list_notes")).stdout).toBe("notes: []\n");
     const graph = await asUser(MEMORY, "read_graph");
     expect([graph.code, graph.stdout]).toEqual([0, expect.stringContaining("entities")]);
   });
 
-  it("with the tier write are shown first at a terminal, and run if the user answers y", async () => {
+  it("are shown at a terminal if their tier is write, and run after the user has answered y", async () => {
     using person = screen("call", NOTES, "create_note", "title=Milk", "body=two bottles");
     const shown = await person.until(chip);
     expect(shown).toMatch(/Because of: +user\r\n/);
@@ -90,7 +90,7 @@ describe("tools of apps", () => {
     expect(await listNotes()).toMatchObject([{ title: "Milk" }]);
   });
 
-  it("with the tier destructive require their name to be typed, and Ctrl-C declines", async () => {
+  it("run after the user has typed their name if their tier is destructive, and Ctrl-C declines", async () => {
     const id = (await listNotes())[0]?.id ?? "";
     const no = await runAnswering(modal, "", "call", NOTES, "delete_note", `id=${id}`);
     expect(no.code).toBe(5);
@@ -105,7 +105,7 @@ describe("tools of apps", () => {
     expect(await listNotes()).toEqual([]);
   });
 
-  it("have calls that are undone one after the other, except for a call that is skipped", async () => {
+  it("have their calls undone by `berth undo`, last call first, except for a call that the user skips", async () => {
     expect((await berth("undo")).stdout).toMatch(/delete_note by restore_note .*; 1 more can/);
     expect(await listNotes()).toMatchObject([{ title: "Milk" }]);
     const more = await asUser(NOTES, "create_note", "title=Eggs", "body=", "--yes", "--json");
@@ -139,7 +139,7 @@ describe("parked calls", () => {
     const [{ call_id: id }]: [{ call_id: number }] = JSON.parse(waiting.stdout);
     const listed = await berth("confirm", "--list");
     expect(listed.stdout).toMatch(/create_note +destructive +.*Title="Salt"/);
-    // The call has no provenance, so the tool's name is required.
+    // A call that states no provenance counts as destructive, so the user must type the tool's name.
     const decided = await runAnswering(modal, "create_note", "confirm", String(id));
     expect(decided).toMatchObject({ code: 0, before: expect.stringMatching(/Title +"Salt"/) });
     expect(await berth("confirm", "--list")).toMatchObject({
@@ -228,13 +228,13 @@ describe("an assistant that manages the server", () => {
     expect(server.controlPlane.isReady("web")).toBe(true);
   });
 
-  it("undoes the deployment", async () => {
+  it("removes the app when the user undoes its deployment", async () => {
     expect((await berth("undo")).stdout).toMatch(/deploy_app by restore_app/);
     expect(server.controlPlane.app("web")).toBeUndefined();
   });
 });
 
-it("the ledger proves all calls of the scenario", async () => {
+it("the ledger verifies as whole after these tests, and contains their calls without the arguments", async () => {
   expect(await berth("ledger", "verify", "--user")).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^whole: /),

@@ -172,8 +172,8 @@ it(
       process.stdout.write(`${JSON.stringify({ ...others, ...after.at(-1) })}\n`);
       expect(Math.max(...Object.values(others.longest))).toBeLessThan(UNBOUNDED_AFTER_MS);
     }
-    // The growth is measured from the end of the first round, which allocates code, tables and arenas that stay in
-    // memory.
+    // The growth of the companion's memory is measured from the end of the first round, which allocates code, tables
+    // and arenas that stay in memory.
     const [first, last] = [after[0]?.mib ?? 0, after.at(-1)?.mib ?? 0];
     expect(last - first).toBeLessThan(GROWTH_MIB_MAX);
     // The log contains no unexpected output, such as warnings of Node.

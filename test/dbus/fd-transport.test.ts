@@ -283,8 +283,8 @@ describe("the end of a bus connection", () => {
   });
 });
 
-describe("descriptors that were lost", () => {
-  test("received descriptors are closed with the connection if the process has no space for all of them", async () => {
+describe("descriptors that cannot be received", () => {
+  test("a receiver without buffer space for all descriptors of a message closes the connection", async () => {
     const [left, right] = socketPair();
     using sender = new SocketPeer(new FdTransport(await loadSocketCalls(), left)).start();
     using receiver = new SocketPeer(new FdTransport(socketCalls(koffi, getControlBytes(2)), right));

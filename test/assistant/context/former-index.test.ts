@@ -23,7 +23,7 @@ function makeFormer(dir: string, term: string): void {
   db.close();
 }
 
-it("an index of the previous format is built again without its learned words", async () => {
+it("an index of the previous format is built again, and the user's words in its table `learned` are erased", async () => {
   const [folder, dir] = [temporaryFolder("context"), temporaryFolder("context")];
   const learned = "zyxwvqlearned";
   writeFiles(folder, { "fleet.md": "# Fleet\n\nour ships are old" });

@@ -220,7 +220,10 @@ describe("the scopes of a search", () => {
 });
 
 describe("hybrid search", () => {
-  /** An embedder that gives texts about boats and ships the same vector. */
+  /**
+   * An embedder with three vectors: one for texts about boats, ships and vessels, one for texts about soup, and one for
+   * all other texts.
+   */
   class TopicEmbedder implements ContextEmbedder {
     readonly id = "topics";
     readonly dimensions = 3;

@@ -67,7 +67,7 @@ describe("a streamed chat", () => {
     });
   });
 
-  test("is read by the openai client unchanged, with characters of one to four bytes", async () => {
+  test("reaches the caller of the openai client with unchanged text, for characters of one to four bytes", async () => {
     const words = ['"quoted"', "\n\n", "data: [DONE]", "ümläut 🦜", "\u2028", "</s>"];
     harness.service.script = (request) => says(request, words, "length");
     const stream = await harness.openai.chat.completions.create({

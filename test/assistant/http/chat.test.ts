@@ -128,7 +128,7 @@ describe("a chat as one document", () => {
     ]);
   });
 
-  test("passes the parameters of other clients to the service, and treats null as absent", async () => {
+  test("passes parameters that the openai client does not have to the service, and treats null as absent", async () => {
     const response = await harness.post("/v1/chat/completions", {
       messages,
       model: null,

@@ -71,7 +71,7 @@ describe.each(routes)("on %s", (path, body) => {
     },
   );
 
-  test("svc_scopes declares data classes in addition to the prompt", async () => {
+  test("svc_scopes adds data classes to the class prompt, which every request has", async () => {
     const scopes = ["files", "memory", "files"];
     await harness.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
     expect(asked().egress).toEqual({ classes: ["prompt", "files", "memory"], allowedOnce: [] });
@@ -112,7 +112,7 @@ test("unknown members of messages, and stream options without a stream, are repo
   expect(asked().further).toEqual({ colour: "red" });
 });
 
-test("a parameter with the name of a built-in object member is not special", async () => {
+test("a parameter called constructor or toString is sent to the provider like any other parameter", async () => {
   const text = `{"messages":[{"role":"user","content":"x"}],"model":"${remoteModel}","constructor":1,"toString":2}`;
   expect((await harness.post("/v1/chat/completions", text)).status).toBe(200);
   expect(Object.entries(asked().further ?? {})).toEqual([
@@ -122,7 +122,7 @@ test("a parameter with the name of a built-in object member is not special", asy
 });
 
 test.each(["tiny", remoteModel])(
-  "an image is refused with the same message for the model %s",
+  "an image for the model %s is refused with the message that no model gets images",
   async (model) => {
     const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
     const response = await harness.post("/v1/chat/completions", {

@@ -25,7 +25,7 @@ async function raw(lines: readonly string[], body: string | Buffer = "") {
   return { status: Number(head.split(" ")[1]), head: head.toLowerCase(), body: rest };
 }
 
-/** Returns a request body of `bytes` bytes, which the text of its only message fills. */
+/** Returns a request body of exactly `bytes` bytes. The text of its only message is padded to reach this size. */
 function askOf(bytes: number): string {
   const empty = JSON.stringify({ messages: [{ role: "user", content: "" }] });
   return empty.replace('""', `"${"x".repeat(bytes - empty.length)}"`);

@@ -54,7 +54,10 @@ describe("a schema at response_format.schema", () => {
     additionalProperties: false,
   };
 
-  /** Instructor's mode JSON_SCHEMA and llama-server's examples use the type json_object, Together json_schema. */
+  /**
+   * Clients send such a schema with either type: Instructor's mode JSON_SCHEMA and llama-server's examples with
+   * json_object, clients of Together with json_schema.
+   */
   test.each(["json_object", "json_schema"])("is enforced with type %s", async (type) => {
     const body = {
       model: "tiny",
@@ -84,7 +87,10 @@ describe("a schema at response_format.schema", () => {
 describe("the role of a streamed answer", () => {
   const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
 
-  /** The AI SDK reports the start of a text when it receives any content. */
+  /**
+   * The AI SDK reports the start of a text for any content except null, so the content is null if the answer must be a
+   * tool call.
+   */
   test.each([
     [{ tools, tool_choice: "required" }, null],
     [{ tools, tool_choice: { type: "function", function: { name: "f" } } }, null],

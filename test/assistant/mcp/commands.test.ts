@@ -118,7 +118,7 @@ it("an app is not started if its manifest does not allow Berth to start it", asy
   expect(pids).toEqual([]);
 });
 
-it("an app that no starter knows is reported as app_unavailable", async () => {
+it("an app without a start command is reported as app_unavailable", async () => {
   const failure = await getToolAppError(harness.call("org.example.Unknown", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("knows how to start it");

@@ -11,7 +11,10 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const APP = "org.example.Plain";
 const MIB = 1024 * 1024;
-/** The number of rounds. 1,000 rounds take two seconds, or nine on a busy machine. */
+/**
+ * The number of connections that the memory test opens and closes. 1,000 connections take two seconds, or nine on a
+ * busy machine.
+ */
 const ROUNDS = Number(process.env["BERTH_MCP_ROUNDS"] ?? 300);
 
 let harness: McpHarness;
@@ -35,7 +38,7 @@ const dying: RawScript = (message, peer) => {
   return "handled";
 };
 
-it("the adapter waits longer after each failure of an app before it tries again", async () => {
+it("the MCP adapter waits longer after each failure of an app before it tries again", async () => {
   const clock = new VirtualClock();
   await open({ failuresBeforeBackoff: 3, backoffMs: 1_000, backoffMsMax: 3_000 }, clock);
   const app = await harness.startRawApp(APP, dying);
@@ -137,7 +140,7 @@ it("the abort of one caller does not affect another caller of the same app", asy
   expect(await second).toBeDefined();
 });
 
-it("the adapter accepts only a directory and a socket that belong to the user alone", async () => {
+it("the MCP adapter accepts only a directory and a socket that belong to the user alone", async () => {
   await open();
   const reason = async () => {
     const failure = await getToolAppError(harness.call(APP, "echo"));
@@ -184,7 +187,7 @@ it("an app is reported as app_unavailable if a crash left its socket file behind
   expect((await getToolAppError(harness.call(APP, "echo"))).message).toContain("is not running");
 });
 
-it("the adapter ends running calls when it is disposed, and starts no calls afterwards", async () => {
+it("the MCP adapter ends running calls when it is disposed, and starts no calls afterwards", async () => {
   await open();
   const app = await harness.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
@@ -198,7 +201,7 @@ it("the adapter ends running calls when it is disposed, and starts no calls afte
   expect(after.message).toContain("shutting down");
 });
 
-it("the adapter retains no memory of closed connections", async () => {
+it("the MCP adapter releases the memory and the descriptors of closed connections", async () => {
   await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
   const app = await harness.startRawApp(APP);
   const round = async () => {
@@ -217,7 +220,7 @@ it("the adapter retains no memory of closed connections", async () => {
   expect(heapUsed() - before.heap).toBeLessThan(2 * MIB);
 });
 
-it("the adapter retains no memory of lines that exceed the limit", async () => {
+it("the MCP adapter releases the memory of lines that exceed the size limit", async () => {
   await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
   const line = Buffer.alloc(6 * MIB, "x");
   await harness.startRawApp(APP, (message, peer) => {

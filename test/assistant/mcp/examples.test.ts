@@ -100,7 +100,7 @@ describe("the notes app", () => {
     return Array.isArray(notes) ? notes.map(({ title }) => title) : [];
   };
 
-  it("has the tools that its manifest declares, including one of each tier", async () => {
+  it("offers the tools that its manifest declares, with all three tiers: read, write and destructive", async () => {
     await start();
     await expectDeclared(manifest);
     expect(new Set(manifest.tools.map(({ tier }) => tier))).toEqual(

@@ -117,7 +117,7 @@ describe("an app that writes invalid data", () => {
     ["5 MiB", "result_too_large", ({ send }, id) => send(resultOf(id, ["x".repeat(5 * MIB)]))],
   ];
 
-  it.each(answers)("%s: %s", async (_, code, write) => {
+  it.each(answers)("makes only the answered call fail: %s causes %s", async (_, code, write) => {
     if (code === "timeout") await hurry({ callTimeoutMs: 700 });
     const app = await harness.startRawApp(
       APP,

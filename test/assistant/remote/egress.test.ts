@@ -74,7 +74,7 @@ describe("answers over TLS", () => {
     expect(provider.connectionsTotal).toBe(1);
   });
 
-  test("may contain tools, or be one document instead of a stream", async () => {
+  test("may contain tool calls, or be one document instead of a stream", async () => {
     provider.next({
       type: "chat",
       toolCalls: [{ id: "c1", name: "look", arguments: '{"a":1}' }],

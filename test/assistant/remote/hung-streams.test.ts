@@ -37,7 +37,8 @@ it("200 hanging streams end at their time limit, and leave no timer and no conne
   await provider.until(({ requests }) => requests.length === STREAMS + 1);
   await Promise.all(far.filter((_, number) => number % 2 === 0).map(({ begun }) => begun));
   await expect.poll(() => harness.service.running).toBe(near.length);
-  // Each piece of text restarts its stream's timer, so the clock advances only when all streams are silent.
+  // The test advances the clock only after the last text of every stream, because each text restarts the timer of its
+  // stream.
   await clock.advance(LIMIT_MS);
   const ends = await Promise.all(far.map(({ result: end }) => end));
   expect(ends.map(({ code }) => code)).toEqual(ends.map(() => "timeout"));

@@ -16,7 +16,7 @@ import { accepted, forever, ScriptedService } from "../../support/scripted-servi
 const there = "remote:there:test-model";
 const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "hi" }];
 
-describe("a provider's refusal", () => {
+describe("a request of the openai client to a remote model", () => {
   let remote: ScriptedService;
   let harness: InferenceHttpHarness;
   beforeEach(async () => {
@@ -44,7 +44,7 @@ describe("a provider's refusal", () => {
     ["ledger_unavailable", OpenAI.InternalServerError, 503, "service_unavailable", "false"],
   ];
 
-  describe.each(classes)("%s", (code, type, status, family, retry) => {
+  describe.each(classes)("that is refused with %s", (code, type, status, family, retry) => {
     const error = () =>
       new AssistantError(
         code,
@@ -52,7 +52,7 @@ describe("a provider's refusal", () => {
         code === "rate_limited" ? { retryAfterSeconds: 7 } : {},
       );
 
-    test("is thrown as the client's own error class before the first delta", async () => {
+    test("rejects with the client's own error class before the first delta", async () => {
       remote.script = async function* () {
         yield* [];
         throw error();
@@ -75,7 +75,7 @@ describe("a provider's refusal", () => {
       }
     });
 
-    test("ends a stream that has begun, with an error event that has the provider's code", async () => {
+    test("ends a stream that has begun with an error event that has the provider's code", async () => {
       remote.script = async function* () {
         yield { ...accepted, model: there };
         yield { type: "text", choice: 0, text: "so far" };
@@ -118,7 +118,7 @@ describe("a provider's refusal", () => {
     });
   });
 
-  test("a client that disconnects during a stream ends the request at the provider", async () => {
+  test("ends at the provider when the client disconnects during the stream", async () => {
     remote.script = async function* (_, signal) {
       yield { ...accepted, model: there };
       yield { type: "text", choice: 0, text: "so far" };
@@ -333,7 +333,7 @@ describe("a provider behind TLS", () => {
     expect(text).toBe("so far");
   });
 
-  test("that cannot answer now is replaced by the next model, each attempt with its own ledger entry", async () => {
+  test("that cannot answer now is skipped for the next model of the alias, and each attempt has a ledger entry", async () => {
     await start({ aliases: new Map([["best", [there, "tiny"]]]) });
     elsewhere.provider.next({ type: "status", status: 429, body: { error: { message: "slow" } } });
     const { model, choices } = await openai.chat.completions.create({ model: "best", messages });
@@ -347,7 +347,7 @@ describe("a provider behind TLS", () => {
     expect(again.model).toBe(there);
   });
 
-  test("has a request cancelled when the client aborts during the stream", async () => {
+  test("sees its request end when the client aborts during the stream", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",
@@ -363,7 +363,7 @@ describe("a provider behind TLS", () => {
     expect(elsewhere.provider.requests).toHaveLength(1);
   });
 
-  test("has a request cancelled when consent is revoked during the stream, and the client gets the reason", async () => {
+  test("sees its request end when consent is revoked during the stream, and the client gets the reason", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",

@@ -28,7 +28,7 @@ const alphabet = "abcdefghijklmnopqrstuvwxyz ";
 
 /** Checks the behaviour that the service relies on, for any adapter of the Engine port. */
 export function engineContract(adapter: string, open: () => Promise<EngineHarness>): void {
-  describe(`the engine port on ${adapter}`, () => {
+  describe(`the inference engine: ${adapter}`, () => {
     let harness: EngineHarness;
     let model: LoadedModel;
     const cores = new CountingCores();
@@ -137,14 +137,14 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(ofTokens.text).toBe(ofChat.text);
     });
 
-    it("ends with `length` at the token limit", async () => {
+    it("ends an answer with the reason `length` at the token limit", async () => {
       const reader = await answer("Count.", { ...literal(alphabet.repeat(10)), maxTokens: 3 });
       expect(reader.end).toMatchObject({ reason: "length", completionTokens: 3 });
       expect(alphabet.startsWith(reader.text)).toBe(true);
       expect(reader.text).not.toBe("");
     });
 
-    it("ends with `stop` when the model ends its answer", async () => {
+    it("ends an answer with the reason `stop` when the model ends it", async () => {
       const reader = await answer("Yes or no?", literal("yes"));
       expect(reader.text).toBe("yes");
       expect(reader.end?.reason).toBe("stop");
@@ -220,7 +220,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect((await answer("Still there?", literal("yes"))).text).toBe("yes");
     });
 
-    it("rejects with the reason of the abort", async () => {
+    it("rejects a call with the reason of its aborted signal", async () => {
       const reason = new Error("gone");
       const reader = ask("x", {}, AbortSignal.abort(reason));
       await reader.done;
@@ -242,7 +242,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(slow.text).toBe(alphabet.repeat(12));
     });
 
-    it("releases its cores when it is idle", async () => {
+    it("releases its processor cores when it is idle", async () => {
       await answer("Anything.");
       await idle();
       cores.contest(true);

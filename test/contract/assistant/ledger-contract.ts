@@ -11,7 +11,7 @@ export interface LedgerHarness {
 
 const search: NewEntry = { name: "context.search", fields: { model: "tiny", number: 1 } };
 
-/** Checks the promises of `Ledger` that callers rely on. */
+/** Checks, for any implementation of `Ledger`, the behaviour that its callers rely on. */
 export function ledgerContract(name: string, open: () => Promise<LedgerHarness>): void {
   describe(`Ledger: ${name}`, () => {
     test("an entry is in the ledger when its append resolves", async () => {

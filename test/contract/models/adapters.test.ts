@@ -46,7 +46,8 @@ filesContract("the disk, from a hub", async () => {
     budgetBytes: undefined,
     bandwidthBytesPerSecond: undefined,
     version: "0",
-    // A download makes no retries of its own, because the contract's tests retry.
+    // A download fails at its first error, because the tests of the contract start the failed download again
+    // themselves.
     limits: { stallMs: 10_000, retryMs: 1, retriesMax: 0 },
   });
   return {

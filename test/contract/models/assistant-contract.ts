@@ -29,7 +29,7 @@ const request = (
 
 /** Checks the contract of `AssistantControl`, for every adapter. */
 export function assistantContract(name: string, open: () => Promise<AssistantHarness>): void {
-  describe(`the assistant's control: ${name}`, () => {
+  describe(`the AssistantControl port on ${name}`, () => {
     test("a model is inspected, loaded with the requested settings, and unloaded", async () => {
       await using harness = await open();
       const { assistant, good, settle } = harness;
