@@ -40,7 +40,7 @@ describe.each(presets)("the model %s", (preset) => {
     for (const text of texts) expect(model.detokenize(model.tokenize(text))).toBe(text);
   });
 
-  test("reads control tokens only if that is requested", async () => {
+  test("parses control tokens in a text only if the caller requests it", async () => {
     const model = await load(preset);
     const marked = "<|im_start|>user\nhi<|im_end|></s>";
     expect(controls(model, model.tokenize(marked, true))).toBe(3);
@@ -53,7 +53,7 @@ describe.each(presets)("the model %s", (preset) => {
     expect(await answer(model, 1)).toEqual(first);
     expect(await answer(model, 2)).not.toEqual(first);
     expect(new Set(first).size).toBeGreaterThan(5);
-    // The text contains letters and words, although half of the vocabulary is byte and control tokens.
+    // The generated text must contain words, although half of the vocabulary is byte and control tokens.
     expect(model.detokenize(first).replaceAll(/[^\p{L} ]/gu, "").length).toBeGreaterThan(20);
   });
 });
@@ -66,7 +66,7 @@ test("answers of the tiny model end even without a token limit", async () => {
   expect(Math.min(...ends)).toBeLessThan(400);
 });
 
-test("texts with common words have similar vectors", async () => {
+test("texts that share words have similar vectors", async () => {
   const model = await load("embedding");
   const context = await model.createEmbeddingContext({ threads: 1 });
   onTestFinished(() => context.dispose());

@@ -170,7 +170,7 @@ async function drain(iterator: AsyncIterator<unknown>): Promise<void> {
 
 describe("a model whose process ends", () => {
   it.each(["SIGKILL", "SIGSEGV"] as const)(
-    "by %s fails its requests with that reason",
+    "because of %s fails its requests with an error that names the signal",
     async (signal) => {
       const model = await load();
       const answer = refusal(

@@ -22,7 +22,7 @@ describe("decoding steps of many streams", () => {
     await Promise.all(streams.map((stream) => stream.close()));
   });
 
-  it("are several batches if these cost less, with the same answers", async () => {
+  it("are split into several batches if these cost less than one, and the answers stay the same", async () => {
     const answers = async () => {
       const streams = [];
       for (const sequence of [0, 1, 2, 3, 4]) {
@@ -88,7 +88,7 @@ describe("an answer of the model", () => {
   });
 
   it("consists of whole characters", async () => {
-    // Many of the three-byte characters that the grammar allows have no token of their own.
+    // Many of the characters that the grammar allows have no token, so the model generates their three bytes singly.
     const grammar = "root ::= [\\u4e00-\\u9fff]{12}";
     const stream = await startStream(runner(), 0, "Write", { grammar, temperature: 1 });
     const texts: string[] = [];

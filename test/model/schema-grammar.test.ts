@@ -58,7 +58,7 @@ describe("llama.cpp parses the grammars of hostile schemas within the time limit
   );
 });
 
-/** Calls a private method of the library, because no public one checks a text without a model. */
+/** Returns true if the grammar accepts the text. No public method of node-llama-cpp checks this without a model. */
 function acceptsText(grammar: LlamaGrammar, text: string): boolean {
   const check: unknown = Reflect.get(grammar, "_testText");
   if (typeof check !== "function") throw new Error("node-llama-cpp has no check of texts any more");

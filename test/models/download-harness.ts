@@ -94,7 +94,7 @@ export function hashSha256(bytes: Buffer): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Returns a copy of the model, with `change` applied to each of its files. */
+/** Returns a copy of the model in which the fields of `change` replace those of each file. */
 export function withFile(model: ResolvedModel, change: Partial<ResolvedFile>): ResolvedModel {
   return { ...model, files: model.files.map((file) => ({ ...file, ...change })) };
 }

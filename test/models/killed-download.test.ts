@@ -154,7 +154,7 @@ describe("kill -9 of a download", () => {
         expect((await readStored(stored.path)).equals(small)).toBe(true);
         expect(harness.hub.bytesSent - sentBefore).toBe(small.length - kept);
       }
-      // The last run completes, because it makes fewer than `nth` calls.
+      // The last run makes fewer than `nth` of these system calls, so it is not killed, and completes the download.
       expect([isDone, killed > 0]).toEqual([true, true]);
     },
   );

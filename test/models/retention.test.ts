@@ -186,7 +186,7 @@ describe("a local file", () => {
     expect(existsSync(path)).toBe(true);
   });
 
-  it("that is missing is an error without its path", async () => {
+  it("that is missing causes an error that does not contain its path", async () => {
     const { harness, model } = await openLocalHarness(null);
     await using _ = harness;
     const wanted = withFile(model, { location: { type: "local", path: "/nowhere/x.gguf" } });

@@ -90,13 +90,13 @@ describe("a server that", () => {
     harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 100_000, times: 1 });
     const start = performance.now();
     expect((await downloaded()).equals(bytes)).toBe(true);
-    // The slow connection alone would take 42 s for its part.
+    // The slow connection alone would need 42 s, so a shorter time shows that other connections took over.
     expect(performance.now() - start).toBeLessThan(UNBOUNDED_AFTER_MS);
     expect(harness.hub.bytesSent).toBeLessThan(SIZE + 2 * MIB);
   });
 
   it("stays unreachable fails the download, and the next attempt resumes it", async () => {
-    // The first part is complete, and half of each other part has arrived.
+    // Before the failure, one part of the file arrives completely, and half of each other part.
     harness.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 2 * MIB, times: 3 });
     const off = harness.hub.faults.add({ on: "cdn", type: "reset", after: 3 });
     expect(await failure()).toMatchObject({

@@ -18,7 +18,8 @@ import {
 const SIZE = 12 * MIB;
 const NAME = "m.gguf";
 /**
- * The allowance for parts that Berth divides because they are slow: the bytes in the socket's buffers are sent twice.
+ * The number of bytes that the hub may send twice: if Berth divides a slow part of a file, the bytes that are still in
+ * the socket's buffers are requested again.
  */
 const DIVIDED = 3 * MIB;
 

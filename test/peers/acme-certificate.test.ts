@@ -18,7 +18,7 @@ const addresses = { berth: "10.98.71.1", authority: "10.98.71.2" };
 
 interface Network {
   readonly name: string;
-  /** Runs a command in the network, with its own names and trusted authorities, and resolves to its output. */
+  /** Runs a command in the network, with the test's host names and trusted authorities, and resolves to its output. */
   exec(command: readonly string[]): Promise<string>;
   start(command: readonly string[]): void;
 }

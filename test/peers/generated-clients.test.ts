@@ -96,7 +96,7 @@ test(
         files: ["main.mts"],
       }),
     );
-    // The compiler checks the program against the generated types.
+    // The compiler checks main.mts against the types that were generated from the OpenAPI document.
     await runIn(join(bin, "tsc"), "-p", ".");
     const output = await runIn(process.execPath, "main.mjs", ...(await programArguments()));
     expect(output.trim().split("\n")).toEqual(steps);

@@ -158,7 +158,7 @@ describe("a git server that", () => {
     expect(gone.message).toContain("refused");
   });
 
-  test("has an ssh URL needs git; if git is missing, the error suggests installing it", async () => {
+  test("has an ssh URL is unreachable without the program git, and the error suggests installing git", async () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
     expect(error.code).toBe("git_unreachable");

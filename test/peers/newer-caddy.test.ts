@@ -70,7 +70,7 @@ describe("an App whose redirects, domains and options change", () => {
   });
 });
 
-test("a switch between direct targets and targets in the table loses no request", async () => {
+test("a switch of an App between its direct route and the route table loses no request", async () => {
   const host = await addApp("loaded");
   harness.apply("special", { ingress: { pathPrefix: "/special" } });
   await harness.waitForVerdict("special");

@@ -31,7 +31,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** The time after which streams end. */
+/** The time after which the server ends an event stream, in milliseconds. */
 const STREAM_MS = 300;
 
 /**

@@ -114,7 +114,7 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
     models.isReachable = true;
     for (const queue of [models.resolveErrors, models.downloadErrors, models.loadErrors])
       queue.length = 0;
-    // A load that began before the errors were cleared may still fail.
+    // A load that took its simulated error before the queues were emptied may still fail.
     await here.clock.advance(60_000);
     // Five crashes of the engine in a row end the attempts, as intended; a start by the user begins new attempts.
     for (const { metadata, status, spec } of here.store.list("Model"))

@@ -3,8 +3,8 @@ import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
 
 /**
- * The minimum time between the writes of two servers. A holder of the lease stops 15 s before another process may
- * begin; a call that waits for a fault may begin a little later.
+ * The minimum time between the writes of two servers. It is less than the 15 s between the last moment for a write of
+ * the old lease holder and the first one of the next, because a simulated fault can delay a call.
  */
 const HANDOVER_MS = 10_000;
 

@@ -136,7 +136,7 @@ const rolloutScenarios: readonly Scenario[] = [
     initialSpec: rolling,
     act: (harness) => {
       harness.apply("web", { ...rolling, image: "web:2" });
-      // Berth may have been killed before this timer fires, so the expected image depends on the final spec.
+      // If Berth is dead when this timer fires, the spec keeps web:2. So `isDone` reads the image from the spec.
       harness.clock.setTimer(50, () => {
         if (!harness.isDead) harness.apply("web", { ...rolling, image: "web:3" });
       });
@@ -163,7 +163,7 @@ async function runScenario(
   let armed = false;
   let calls = 0;
   let killed = false;
-  /** The numbers of the engine calls, which overlap, in the order in which the calls were made. */
+  /** The position of each engine call in the order in which the calls began, by the call's number. */
   const order = new Map<number, number>();
   const hook = (moment: "before" | "after", call: Pick<FakeCall, "number">) => {
     if (!armed) return;

@@ -46,7 +46,7 @@ export interface SimulationResult {
 export async function simulate(seed: number): Promise<SimulationResult> {
   const dice = new Dice(seed);
   const problems: string[] = [];
-  // Every second seed has an ingress.
+  // The runs of even seeds have an ingress, and those of odd seeds have none.
   const ingress = seed % 2 === 0 ? "fake" : "off";
   await using harness = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
   const second = new SecondWriter(harness, seed, problems);
@@ -156,7 +156,7 @@ function refused(call: FakeCall): BerthError {
   return new BerthError("engine_unreachable", `no answer to ${call.name}`);
 }
 
-/** Writes to the store, which may refuse the write as it would refuse one of the user. */
+/** Calls `act`, and ignores a BerthError of the store, which may refuse a simulated write like a user's write. */
 function write(act: () => void): void {
   try {
     act();
@@ -253,7 +253,7 @@ function meddle(harness: ControlPlaneHarness, dice: Dice, container: FakeContain
   else harness.engine.makeUnhealthy(container.id);
 }
 
-/** Changes an image or a container as a program does that does not know Berth's revisions. */
+/** Changes an image or a container as another program does, without regard to Berth's revisions. */
 function disturbImages(harness: ControlPlaneHarness, dice: Dice): void {
   const name = dice.pick(NAMES);
   const tag = dice.pick(["good:1", "good:2", "pulled:1", "slow:1"]);

@@ -25,17 +25,17 @@ export const declineQuestion: PassTurn["ask"] = async () => {
   throw new DeniedError("declined", "the user declined");
 };
 
-/** An agent pass with a real agent, and with a model that gives the test's answers, one in each step. */
+/** Runs the agent pass of overlay turns with a real agent and a scripted model, which gives one answer in each step. */
 export class AgentPassHarness {
   readonly agentHarness: AgentHarness;
   readonly inference = new ScriptedService();
   readonly pass: LocalAgentPass;
-  /** The questions that the pass asked the user. */
+  /** The confirmations that the agent pass requested from the user. */
   readonly confirmationRequests: ConfirmationSpec[] = [];
-  /** The calls that the pass reported to the turn. */
+  /** The tool calls that the agent pass reported to the turn. */
   readonly reportedCalls: TurnCall[] = [];
   readonly answers: ModelAnswer[] = [];
-  /** The user's answer to a question. */
+  /** The user's answer to a confirmation request. */
   answer: PassTurn["ask"] = async () => userCaller(":1.5");
 
   private constructor(agents: AgentHarness) {
@@ -89,7 +89,7 @@ export class AgentPassHarness {
     );
   }
 
-  /** The prompts that the model received, one for each step of the pass. */
+  /** The prompts that the model received, one for each step of the agent pass. */
   get prompts(): readonly string[] {
     return this.inference.requests.map(({ prompts }) => textOfPrompt(prompts[0]));
   }

@@ -11,7 +11,7 @@ import { AgentPassHarness, formatAnswer } from "./agent-pass-harness.ts";
 import { findOrderViolation } from "./call-entry-order.ts";
 import { forever, says } from "./scripted-service.ts";
 
-/** An answer of the model in one step of the pass. */
+/** The model's answer in one step of the agent pass. */
 type Step =
   | "list"
   | "star"
@@ -23,7 +23,7 @@ type Step =
   | "none"
   | "fails";
 
-/** An answer to the question about a call. */
+/** The user's answer to the confirmation request for a call. */
 type Answer =
   | "yes"
   | "no"
@@ -43,7 +43,7 @@ export interface SimulatedTurn {
   readonly answers: readonly Answer[];
   readonly provenance: readonly string[];
   readonly isSandboxed: boolean;
-  /** If true, the app dies during calls. */
+  /** If true, the app has exited before the turn begins. */
   readonly isAppGone: boolean;
   /** The number of ledger appends after which the turn is aborted; undefined if it is never aborted. */
   readonly leavesAfter: number | undefined;

@@ -80,7 +80,7 @@ export const agentSteps: fc.Arbitrary<AgentStep> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ kind: "restart" as const }) },
 );
 
-/** Runs one sequence of steps on the agent and on the simple model, and compares their states after each step. */
+/** Runs a sequence of steps on the agent, derives the expected state, and compares both after each step. */
 export class AgentSimulation {
   readonly #harness: AgentHarness;
   readonly #expected: ExpectedState = {
@@ -136,7 +136,7 @@ export class AgentSimulation {
   async finish(): Promise<void> {
     this.#expected.ledger = this.#harness.ledger.mode = "ok";
     await this.#harness.clock.advance(130_000);
-    // The outbox appends its entries one after another, so the clock has to settle many times.
+    // The outbox appends its entries one after another, and each append may need its own `settle`.
     for (let turn = 0; turn < 100; turn += 1) await this.#harness.clock.settle();
     for (const [callId, at] of this.#expiry) {
       if (at <= this.#harness.clock.now()) this.#end(callId, "expired");

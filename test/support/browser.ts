@@ -5,7 +5,7 @@
 export class Browser {
   readonly #cookies = new Map<string, Map<string, string>>();
 
-  /** Sends one request, with the cookies of the origin. */
+  /** Opens an address with the cookies of its origin, and follows no redirect. Sends a POST if there is a form. */
   async open(address: string | URL, form?: Readonly<Record<string, string>>): Promise<Response> {
     const url = new URL(address);
     const jar = this.#cookies.get(url.origin) ?? new Map<string, string>();

@@ -117,8 +117,8 @@ export class BuildServiceHarness implements AsyncDisposable {
   }
 
   /**
-   * Simulates SIGKILL: running work is neither awaited nor cancelled. The next service finds the files and records
-   * that the work has left.
+   * Simulates SIGKILL: running work is neither awaited nor cancelled. The next service finds the files and the
+   * database records that this work left behind.
    */
   kill(): void {
     this.runtime.die();

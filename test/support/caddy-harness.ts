@@ -36,7 +36,7 @@ export class CaddyHarness implements AsyncDisposable {
   readonly agent = new Agent({ keepAlive: true });
   /** The Apps that the ingress has reported as changed, in order. */
   readonly changed: string[] = [];
-  /** Called with the App when the ingress reports a change of its verdict. */
+  /** Called with the App's name when the ingress reports a change in how it serves the App. */
   onChanged: (app: string) => void = () => {};
   ingress!: ManagedIngress;
   readonly #options: Partial<OpenIngressOptions & OpenIngressOptions["config"]>;

@@ -11,7 +11,7 @@ export interface AuditInput {
   readonly isAtRest: boolean;
 }
 
-/** Maps the mark in the arguments of each call to the call's number, as the ledger entries record both. */
+/** Maps the argument `mark` of each call to the call's number. The ledger entry of the request contains both. */
 export function mapCallsByMark(entries: readonly TailEntry[]): Map<string, number> {
   const calls = new Map<string, number>();
   for (const { body, plain } of entries) {

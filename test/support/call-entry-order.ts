@@ -3,7 +3,8 @@ const allowedNext: Readonly<Record<string, readonly string[]>> = {
   "": ["call.requested"],
   "call.requested": ["call.result", "call.dispatch", "call.parked", "call.expired"],
   "call.parked": ["call.confirmed", "call.declined", "call.expired", "call.result"],
-  // An answer may follow an answer: the agent answers again if the ledger has written an entry but reports a failure.
+  // The agent records a second answer to the confirmation request if the ledger has written the entry of the first one
+  // but reports a failure.
   "call.confirmed": [
     "call.dispatch",
     "call.result",

@@ -3,7 +3,10 @@ import type { FakeCompanion } from "./fake-companion.ts";
 import { type CliOptions, runCommandLine } from "./run-cli.ts";
 import { Terminal } from "./terminal.ts";
 
-/** The options of a command line in a desktop session with a session bus. The time is the start of virtual clocks. */
+/**
+ * The options of a command line in a desktop session with a session bus. `nowMs` is the time at which virtual clocks
+ * start.
+ */
 export const companionSession = {
   environment: { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" },
   nowMs: Date.parse("2030-01-01T00:00:00.000Z"),

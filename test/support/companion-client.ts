@@ -57,7 +57,7 @@ export class CompanionClient implements AsyncDisposable {
     this.acknowledged = acknowledged;
   }
 
-  /** Requests a call. Resolves to undefined if the daemon died before it answered. */
+  /** Calls a tool through RequestCall. Resolves to undefined if the daemon died before it answered. */
   async request(
     app: string,
     tool: string,

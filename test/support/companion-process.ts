@@ -111,7 +111,7 @@ export class CompanionProcess implements AsyncDisposable {
     return endedBy(child, signal);
   }
 
-  /** Runs `bin/berth` as the same user. */
+  /** Runs `bin/berth` with the environment and the home folder of the companion's user. */
   async berth(
     args: readonly string[],
     input = "",

@@ -10,8 +10,8 @@ const run = promisify(execFile);
 const TOOLCHAIN = "golang.org/toolchain@v0.0.1-go1.26.0";
 
 /**
- * Returns the path of a Go that reads today's modules: the machine's, or, if that is older than 1.21 and cannot fetch a
- * newer one itself, a toolchain from the module proxy.
+ * Returns the path of a Go that can build current modules. Go 1.21 and later fetch a newer toolchain when a module
+ * needs it. If the machine's Go is older, the result is a toolchain from the module proxy.
  */
 export async function findCurrentGo(): Promise<string> {
   const go = which("go");

@@ -6,7 +6,7 @@ import type { RemoteCompanionHarness } from "./remote-companion-harness.ts";
 export interface DaemonResources {
   /** The number of open descriptors that are not sockets, such as those of files and pipes. */
   readonly files: number;
-  /** The number of sockets, except connections to the system instance and to providers, which may be kept open. */
+  /** The number of sockets, except kept-alive connections to the assistant's system instance and to providers. */
   readonly sockets: number;
   readonly timers: number;
   readonly runningRequests: number;

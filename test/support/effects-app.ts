@@ -10,7 +10,7 @@ export const EFFECTS = "org.example.Effects";
 /** The number of latest ledger entries among which an effect searches for its dispatch. */
 const ENTRIES_LOOKED_AT = 60;
 
-/** The record of the effect of one tool call. */
+/** The effect of one tool call, as the app records it. */
 export interface Effect {
   readonly tool: string;
   /**
@@ -18,7 +18,7 @@ export interface Effect {
    * undoes.
    */
   readonly mark: string;
-  /** The dispatches that the ledger contained when the effect happened, such as `call 12` and `undo 12`. */
+  /** The dispatches in the ledger when the app executed the tool, such as `call 12` and `undo 12`. */
   readonly dispatched: readonly string[];
 }
 

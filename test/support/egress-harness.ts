@@ -77,7 +77,7 @@ export class FakeProviderDirectory implements ProviderDirectory {
   }
 }
 
-/** The scripted result of one attempt. Pieces that are promises are awaited. */
+/** The scripted result of one attempt. If a piece of the answer is a promise, the answer waits for it. */
 export type AttemptScript = AssistantError | AnswerScript;
 export interface AnswerScript {
   readonly pieces: readonly Piece[];
@@ -95,8 +95,8 @@ export class FakeProviderHttp implements ProviderHttp {
   reading = 0;
   onOpen: (call: ProviderCall) => void = () => {};
   /**
-   * Returns a promise that is awaited before the head of the answer with this number is sent; undefined if nothing
-   * is awaited.
+   * Returns a promise for which the response headers of the call with this number, counted from 0, must wait;
+   * undefined if they need not wait.
    */
   head: (number: number) => Promise<unknown> | undefined = () => undefined;
 

@@ -65,7 +65,7 @@ export class EngineRelay implements AsyncDisposable {
     });
   }
 
-  /** Sets or removes the trap, and resets the count of requests. */
+  /** Sets the request with which the relay interferes, or none, and resets the count of requests. */
   setTrap(trap: RelayTrap | undefined): void {
     this.#trap = trap;
     this.#seen = [];
@@ -76,7 +76,7 @@ export class EngineRelay implements AsyncDisposable {
     return this.#hasFired;
   }
 
-  /** The requests since the trap was set that change the engine, such as `POST /containers/create`. */
+  /** The requests since the last `setTrap` that change the engine, such as `POST /containers/create`. */
   get seen(): readonly string[] {
     return this.#seen;
   }
@@ -142,7 +142,7 @@ export class EngineRelay implements AsyncDisposable {
       method !== "GET" &&
       method !== "HEAD" &&
       !path.includes("/exec") &&
-      // Images of earlier versions may be removed at any time, or not at all, so their removal does not count.
+      // Berth removes images of earlier versions at any time, or not at all, so these removals are not counted.
       !(method === "DELETE" && path.startsWith("/images/"));
     if (!isChange) return undefined;
     this.#seen.push(`${method} ${path}`);

@@ -12,7 +12,7 @@ import type { FakeEngine, FakeImage } from "./fake-engine.ts";
 /** The result of the build of one revision. By default it is an image with the name of the revision. */
 export interface FakeBuild {
   readonly afterMs?: number;
-  /** The behaviour of containers of the image. */
+  /** The simulated image that the build creates. It determines the behaviour of its containers. */
   readonly image?: FakeImage;
   readonly failure?: {
     readonly reason: string;
@@ -29,7 +29,7 @@ export class FakeAppBuilds implements AppBuilds {
   head: string | SourceState = "commit1";
   /** If set, sources resolve to this state after a second. Otherwise they resolve to `head` immediately. */
   resolution: SourceState | undefined;
-  /** The number of resolutions that have begun while `resolution` was set. */
+  /** The number of resolutions of sources that have begun while `resolution` was set. */
   resolutions = 0;
   scripts = new Map<string, FakeBuild>();
   /** If true, builds wait for space on the disk. */
@@ -48,7 +48,7 @@ export class FakeAppBuilds implements AppBuilds {
     this.#engine = engine;
   }
 
-  /** Returns builds with the same script for the next process. */
+  /** Returns the builds of the next Berth process, with the scripts and the settings of this object. */
   afterRestart(clock: Clock, store: Store): FakeAppBuilds {
     const next = new FakeAppBuilds(clock, this.#engine);
     next.store = store;

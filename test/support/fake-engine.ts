@@ -117,7 +117,7 @@ export class FakeEngine {
   #addresses = 0;
   readonly networks = new Map<string, Labels>();
   readonly volumes = new Map<string, Labels>();
-  /** The records of leases, by their names. */
+  /** The labels of each record of a lease on this engine, by the record's name. */
   readonly leases = new Map<string, Labels>();
   /** The images of the engine by their references. */
   readonly localImages = new Map<string, HeldImage>();
@@ -202,7 +202,7 @@ export class FakeEngine {
     if (image) this.tagImage(reference, image);
   }
 
-  /** Gives the reference to another image of the engine, like `docker tag`. */
+  /** Makes the reference point to `image`, like `docker tag`. An image that loses its reference becomes untagged. */
   tagImage(reference: string, image: FakeImage, id = this.imageId(image)): void {
     const before = this.localImages.get(reference);
     if (before && before.id !== id) this.untagged.set(before.id, before);
@@ -351,7 +351,7 @@ export class FakeEngine {
     }
   }
 
-  /** Gives a container that joins its network again the address that it asks for. */
+  /** Applies the reserved address that a container requests when it joins its network again. */
   readdress(container: FakeContainer, endpoint: NetworkEndpoint): void {
     const before = container.reservedAddress;
     container.reservedAddress = findAddress(endpoint);

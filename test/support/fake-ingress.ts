@@ -90,7 +90,7 @@ export class FakeIngress implements Ingress {
     return this.#verdicts.has(name) ? this.#verdicts.get(name) : this.#default;
   }
 
-  /** Sets the verdict on an App; undefined means that the ingress has no verdict yet. */
+  /** Sets the state that the ingress reports for the domains of an App; undefined if it reports none yet. */
   setVerdict(app: string, verdict: SiteVerdict | undefined): void {
     this.#verdicts.set(app, verdict);
   }

@@ -40,7 +40,7 @@ export class FakeModelEnvironment {
   readonly resolveErrors: BerthError[] = [];
   readonly downloadErrors: BerthError[] = [];
   readonly loadErrors: BerthError[] = [];
-  /** The bytes of each model on the disk, by the model's key. */
+  /** The numbers of downloaded bytes and of all bytes of each model, by the model's key. */
   readonly disk = new Map<string, { done: number; readonly total: number }>();
   readonly damaged = new Set<string>();
   readonly resident = new Map<string, AssistantModel>();

@@ -15,7 +15,7 @@ export class FakeOpenIdProvider implements AsyncDisposable {
   readonly asked = new Map<string, number>();
   /** Receives the usual metadata of the provider, and returns the metadata that it serves. */
   metadata: (usual: Claims) => Claims = (usual) => usual;
-  /** Receives the usual claims of an id token, and returns the claims that it gets. */
+  /** Receives the usual claims of an id token, and returns the claims that the provider signs. */
   claims: (usual: Claims) => Claims = (usual) => usual;
   /** Receives the usual answer of the token endpoint, and returns the answer that is sent. */
   tokens: (usual: Claims) => Claims = (usual) => usual;

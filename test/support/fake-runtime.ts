@@ -531,7 +531,7 @@ export class FakeRuntime implements ContainerRuntime {
     }
   }
 
-  /** If the process is dead, its calls return neither a result nor an error. */
+  /** Never resolves if the simulated Berth process is dead, so that its calls return neither a result nor an error. */
   async #alive(): Promise<void> {
     if (this.#dead) await new Promise<never>(() => {});
   }

@@ -107,8 +107,8 @@ export class FaultHarness implements AsyncDisposable {
   }
 
   /**
-   * Returns the violated invariants of the ledger and of the effects. Also returns the ledger's verification status,
-   * with its reason if there is one.
+   * Returns the violated invariants of the ledger and of the effects that the app has recorded. Also returns the
+   * ledger's verification status, with its reason if there is one.
    */
   audit(isAtRest: boolean): { readonly verdict: string; readonly problems: readonly string[] } {
     using ledger = OfflineLedger.open(this.dataDir);

@@ -15,7 +15,7 @@ export interface RecordedTurn {
   end: { readonly status: string; readonly detail: Record<string, unknown> } | undefined;
 }
 
-/** A client of a frontend that sends queries and answers, and records the signals it receives. */
+/** A frontend on the session bus that sends queries and answers, and records the signals that it receives. */
 export class FrontendClient implements AsyncDisposable {
   readonly bus: SessionBus;
   readonly #turns = new Map<bigint, RecordedTurn>();

@@ -17,7 +17,7 @@ export class GbnfAcceptor {
   readonly #frames = new Map<string, Frame>();
   readonly #alternatives = new Map<readonly GbnfElement[], number>();
   readonly #closures = new Map<Frame | undefined, ReadonlySet<Frame | undefined>>();
-  /** The highest number of stacks at one position of all texts so far. */
+  /** The highest number of parse stacks at any position of the texts that this acceptor has checked. */
   stacksMax = 0;
 
   constructor(grammar: GbnfGrammar) {
@@ -54,8 +54,8 @@ export class GbnfAcceptor {
   }
 
   /**
-   * Returns the frame for the next element of an alternative; undefined after the last element, where a text may
-   * end.
+   * Returns the parse stack whose next element is the one at `index` of the alternative. After the last element, it is
+   * `next`, the rest of the stack; undefined if that is empty, so that a text may end.
    */
   #frame(
     alternative: readonly GbnfElement[],
