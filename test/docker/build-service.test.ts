@@ -249,7 +249,7 @@ describe("image collection on the engine", () => {
       expect(await ended(app, source)).toMatchObject({ type: "succeeded" });
       service.clearResult("web");
     }
-    // A start collects at once.
+    // The service collects images immediately after its start.
     await service.start();
     const [used, old, newest] = images;
     const kept = [used, newest].map(String).toSorted();

@@ -84,7 +84,7 @@ const spec: AppSpec = {
   entrypoint: ["/bin/node", "-e", ask],
 };
 
-/** Adds an App with the field `models`, and waits until the listener is open. */
+/** Adds an App with the field `models`, and waits until the listener that serves models to containers is open. */
 async function open(): Promise<void> {
   store.apply({
     kind: "App",
@@ -192,7 +192,7 @@ describe("a container of an App with models", () => {
   });
 });
 
-describe("clients that are not containers", () => {
+describe("clients outside of containers", () => {
   it("reach no listener at other addresses of the machine", async () => {
     await open();
     const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
@@ -213,7 +213,7 @@ describe("clients that are not containers", () => {
     expect(await tryConnect(gateway ?? "", doors.port)).toBe("closed");
   });
 
-  it("are refused after the last App with models is deleted", async () => {
+  it("find no open port after the last App with the field `models` is deleted", async () => {
     await open();
     const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
     store.delete("App", "asker", { actor: { name: "test" }, manager: "api" });

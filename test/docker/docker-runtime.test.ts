@@ -80,7 +80,7 @@ describe("a network on Docker", () => {
     expect(await readRange()).toBe(divideSubnet(subnet)?.reserved);
   });
 
-  it("gets another subnet if another network has its own one meanwhile", async () => {
+  it("that is created again gets another subnet if another network has taken the previous one", async () => {
     await runtime.ensureNetwork(name, labels, signal);
     const [Subnet = ""] = await runtime.networkSubnets(name, signal);
     await runtime.removeNetwork(name, signal);
@@ -120,7 +120,7 @@ describe("a network on Docker", () => {
 });
 
 describe("a container on Docker", () => {
-  it("has limited logs, an init process, no restart policy, and a name for the host", async () => {
+  it("has limited logs, an init process, no restart policy, and a hosts entry for host.docker.internal", async () => {
     const id = await run({});
     const { HostConfig: config } = await dockerClient().getContainer(id).inspect();
     expect(config.LogConfig).toEqual({
@@ -296,7 +296,7 @@ describe("probes on Docker", () => {
     });
   });
 
-  it("return the listening ports without the engine's name server", async () => {
+  it("return the listening ports of a container, but not the port of the engine's name server", async () => {
     const id = await run({ image: WEB, env: ["PORT=9099"] });
     await expect.poll(() => runtime.listeningPorts(id, signal)).toEqual([9099]);
   });

@@ -99,7 +99,7 @@ async function caddyOf(by: CaddyHarness) {
 }
 
 describe("Caddy in a container", () => {
-  it("sends requests to the addresses of apps, and switches without a reload", async () => {
+  it("sends requests to the addresses of apps, and to an app's new address without a reload", async () => {
     const here = await open();
     await here.waitUntilReady();
     expect(here.ingress.mode).toBe("container");
@@ -161,7 +161,8 @@ describe("Caddy in a container", () => {
     await dispatcher.close();
     stop();
     const [failed] = api.store.audit.list({ limit: 1 });
-    // The engine's proxy replaces the sender's address in any case. The audit entry must not contain the forged one.
+    // The engine's proxy replaces the client's address. The audit entry must have that address, and not the forged
+    // one from the header x-forwarded-for.
     expect(failed?.name).toMatch(/^(127\.0\.0\.1|172\.\d+\.\d+\.\d+|10\..+|192\.168\..+)$/);
   });
 
@@ -292,7 +293,7 @@ describe("an ingress in automatic mode", () => {
   });
 });
 
-describe("the reachability of containers", () => {
+describe("the reachability of containers from the host", () => {
   it("is read from the store while the engine is unreachable", async () => {
     const here = await open({ ingress: "auto" });
     const { store } = here;

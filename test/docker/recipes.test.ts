@@ -29,8 +29,9 @@ const docker = dockerClient();
 const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
 let dir = "";
 
-/** A substitute for a tool that logs its arguments. Substitutes for compilers also create a small program. */
+/** A shell script that stands in for a tool, and only appends the tool's name and arguments to the file `/calls`. */
 const said = '#!/bin/sh\necho "$(basename $0) $*" >> /calls\n';
+/** The program that the scripts for `go` and `python` create. */
 const server =
   "#!/bin/sh\nmkdir -p /tmp/w; echo made > /tmp/w/index.html; exec httpd -f -p $PORT -h /tmp/w\n";
 const compiler = `${said}[ "$1" = build ] || exit 0\nmkdir -p /out; printf '%s' '${server}' > /out/app; chmod 755 /out/app\n`;
@@ -119,7 +120,8 @@ async function run(Image: string) {
   await container.start();
   const { NetworkSettings } = await container.inspect();
   const port = NetworkSettings.Ports["4321/tcp"]?.[0]?.HostPort;
-  // The engine's proxy accepts connections before the container listens, and may keep them open for minutes.
+  // The engine's proxy accepts connections before the container listens, and may keep them open for minutes. So each
+  // request has a time limit.
   const get = (path: string) =>
     fetch(`http://127.0.0.1:${port}${path}`, { signal: AbortSignal.timeout(5_000) });
   await expect
@@ -162,7 +164,7 @@ process.on("SIGTERM", () => process.exit(7));
     expect((await container.inspect()).State.ExitCode).toBe(7);
   });
 
-  test("builds a Node app with packages in another stage, and the app's user owns its folder", async () => {
+  test("contains a Node app whose packages another stage has installed, and the app's user owns its folder", async () => {
     await write({
       "package.json": {
         scripts: { start: "node server.js", build: "x" },

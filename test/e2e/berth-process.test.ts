@@ -228,7 +228,7 @@ test("the password is generated once, shown once, and accepted; guessing is slow
   expect(slowed).toMatchObject({ status: 429 });
   expect(slowed.retryAfterSeconds).toBeGreaterThan(0);
   expect(slowed.retryAfterSeconds).toBeLessThanOrEqual(60);
-  // A client with a valid token is not slowed down.
+  // Only logins are limited, so a request with a valid token succeeds.
   expect((await berth.client.apps.list()).total).toBe(0);
 
   const shown = berth.output.split(password).length - 1;

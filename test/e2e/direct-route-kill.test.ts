@@ -19,7 +19,7 @@ const web = {
   rollout: { drain: "1s", observe: "0s" },
 } as const;
 
-test("a kill after the write of the route table and before the removal of the marker loses no request", async () => {
+test("a kill of Berth after it has written the route table, but not removed the old direct route's marker, loses no request", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   const table = join(berth.dataDir, "ingress/table");

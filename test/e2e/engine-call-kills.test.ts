@@ -27,7 +27,7 @@ interface Scenario {
   readonly name: string;
   readonly begin?: typeof first;
   readonly end: typeof first;
-  /** The requests that Berth sends in an undisturbed run, as paths of the engine's API. */
+  /** The requests that change the engine in a run without interruptions, in order, as paths of the engine's API. */
   readonly requests: readonly RegExp[];
 }
 
@@ -64,9 +64,9 @@ const runs = scenarios.flatMap((story) =>
   moments.map((moment) => ({ title: `${story.name}: ${moment}`, story, moment })),
 );
 
-// Each test starts Berth a few times, and all tests run concurrently.
+// The tests run concurrently, because each of them starts Berth several times.
 test.concurrent.for(runs)(
-  "a kill at a request of $title leads to the same final state",
+  "an interrupted engine request ($title) leads to the same final state as a run without interruptions",
   { timeout: MATRIX_LIMIT_MS },
   async ({ story, moment }, { onTestFailed }) => {
     await using berth = await BerthProcess.open({
@@ -82,7 +82,7 @@ test.concurrent.for(runs)(
     await using history = await EngineHistory.open(berth.docker, berth.instance);
     const points = story.requests.map((_, index) => index + 1);
     const chosen = sampleOf(`${story.name}: ${moment}`, points, 1);
-    // The last round has no kill, and checks that the list of requests is complete.
+    // The last round interrupts no request, and checks that `requests` is complete.
     const rounds = [...chosen, points.length + 1];
     for (const [round, point] of rounds.entries()) {
       const isKilled = await runScenario(berth, relay, {
@@ -164,7 +164,7 @@ async function runScenario(
 }
 
 async function volumesOf(berth: BerthProcess): Promise<string[]> {
-  // The filter excludes the volume that records the lease, which belongs to no app.
+  // The filter excludes the volume that records which server may write to the engine, because it belongs to no app.
   const label = [`dev.berth.instance=${berth.instance}`, "dev.berth.app"];
   const { Volumes: volumes } = await berth.docker.listVolumes({ filters: { label } });
   return volumes.map(({ Name }) => Name);

@@ -121,7 +121,7 @@ test("a container that the engine cannot start any more is replaced", async () =
   await client.apps.stop("stuck", { wait: true });
   const { id } = await berth.container("stuck");
   await engine.leaveTask(id);
-  // Two failed starts show that the engine does not recover from the leftover task without help.
+  // Two failed starts show that the engine does not remove the leftover containerd task of the container itself.
   for (let time = 0; time < 2; time += 1)
     await expect(engine.docker.getContainer(id).start()).rejects.toThrow(/id already in use/);
   await client.apps.start("stuck", { wait: true });

@@ -43,7 +43,7 @@ test.concurrent.for(releases)(
       () => (load.bodies.get("good") ?? 0) > served + 50,
     );
     await load.stop();
-    // A visitor sends one request at a time.
+    // Each visitor has at most one open request, so the exit of a release fails at most one request of each visitor.
     expect(load.failures.length).toBeLessThanOrEqual(VISITORS);
     const app = await berth.app("a");
     expect(app.message).toContain("reverted to revision 1");
@@ -56,7 +56,7 @@ test.concurrent.for(releases)(
   },
 );
 
-test("a release of an app with a domain gets no requests if it never answers a GET", async () => {
+test("a release of an app with a domain gets no visitors' requests if it never answers Berth's own GET", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   const { client, ingressPort: port } = berth;

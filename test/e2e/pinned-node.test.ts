@@ -122,7 +122,7 @@ test("the next start removes the files of a start that was killed during its dow
   killed.kill("SIGKILL");
   await once(killed, "exit");
   expect(scene.kept).toEqual([expect.stringMatching(/^\.fetch-/)]);
-  // A folder of another start. The process id in its name is that of a running process, so the folder must be kept.
+  // The folder of a concurrent download: the process id in its name belongs to a running process, so it must be kept.
   mkdirSync(join(scene.nodes, `.fetch-${process.pid}-other`));
 
   scene.registry.delivery = "whole";

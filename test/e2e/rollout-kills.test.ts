@@ -20,7 +20,7 @@ const web = {
   rollout: { drain: "1s", observe: "0s" },
 } as const;
 
-/** The requests that Berth sends in an undisturbed run. */
+/** The requests that change the engine in a rollout without a kill, in order. */
 const requests = [
   /^POST \/build$/,
   /^POST \/containers\/create$/,
@@ -41,7 +41,7 @@ async function prepare(berth: BerthProcess, body: string): Promise<string> {
 const moments: readonly RelayMoment[] = ["before", "unanswered"];
 
 test.for(moments)(
-  "a kill at a request of a build and a rollout leads to the same final state: %s",
+  "a kill of Berth at an engine request of a rollout leads to the same final state as a run without kills: %s",
   { timeout: MATRIX_LIMIT_MS },
   async (moment, { onTestFailed }) => {
     await using berth = await BerthProcess.open({
@@ -59,7 +59,7 @@ test.for(moments)(
     const at = { port: berth.ingressPort, host: "web.localhost" };
     await using load = new TrafficLoad(at, { visitors: 2, restMs: 5 });
     const points = requests.map((_, index) => index + 1);
-    // The last round has no kill, and checks that the list of requests is complete.
+    // The last round has no kill, and checks that `requests` is complete.
     const rounds = [...sampleOf(`rollout: ${moment}`, points, 1), points.length + 1];
     for (const [round, point] of rounds.entries()) {
       const body = `version ${round + 1}`;

@@ -8,7 +8,7 @@ const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
 /** The spec of Apps that never run, for tests that concern only the specs folder. */
 const idle = { image: SHELL, running: false } as const;
 
-test("a specs folder that is moved away or emptied deletes nothing", async () => {
+test("no resource is deleted when the specs folder is moved away or emptied", async () => {
   await using berth = await BerthProcess.open({
     specs: { "web.yaml": appFile("web", web), "idle.yaml": appFile("idle", idle) },
   });
@@ -66,7 +66,7 @@ test("deletions that together concern more than 30 % of the resources wait for a
   });
   const present = async () => (await berth.client.apps.list()).apps.map(({ name }) => name);
   expect(await present()).toHaveLength(8);
-  // Two deletions among eight files are below the limit above which Berth holds a prune.
+  // Two deletions among eight files are below the limit above which a prune waits for the user's confirmation.
   await Promise.all([berth.remove("app-a.yaml"), berth.remove("app-b.yaml")]);
   await berth.until("two are pruned", async () => (await present()).length === 6);
 

@@ -119,7 +119,7 @@ test("API and CLI change an app that a file declares; changing the file's fields
   expect(new Set(audit.entries.map(({ actor }) => actor))).toContain("file:hello.yaml");
 });
 
-test("diff and apply return the documented exit codes, and apply either all manifests or none", async () => {
+test("diff and apply return the documented exit codes, and apply changes nothing if one manifest is invalid", async () => {
   await using berth = await BerthProcess.open();
   const file = join(berth.root, "app.yaml");
   await writeFile(file, appFile("hello", { ...web, env: { BODY: "applied" } }));
@@ -237,7 +237,7 @@ test("events and logs can be followed while they are written", async () => {
   expect(events.stdout).toContain("Deleted");
 });
 
-test("a specs folder with files at the start is applied before the first ready line", async () => {
+test("the files in the specs folder are applied before berth up prints its ready line", async () => {
   await using berth = await BerthProcess.open({
     specs: {
       "a.yaml": appFile("one", { ...web, dependsOn: ["two"] }),

@@ -3,11 +3,9 @@ import { BerthProcess, conditionOf } from "../support/berth-process.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { OpenSocket, TrafficLoad, visit } from "../support/traffic.ts";
 
-/**
- * True if BERTH_DEPLOY_RUNS sets the number of deploys that succeed. Every second one of these is followed by a deploy
- * that never gets ready.
- */
+/** True if the environment variable BERTH_DEPLOY_RUNS is set, for a long run with more requests for each deploy. */
 const isLarge = process.env["BERTH_DEPLOY_RUNS"] !== undefined;
+/** The number of deploys that must succeed. After every second one, the test starts a deploy that never gets ready. */
 const DEPLOYS = Number(process.env["BERTH_DEPLOY_RUNS"] ?? 7);
 const REQUESTS = (isLarge ? 5_000 : 1_000) * DEPLOYS;
 
@@ -112,7 +110,7 @@ test.concurrent.for([
   },
 );
 
-test("of five changes during one rollout only the last gets the requests", async () => {
+test("of five new versions during one rollout, only the last one gets requests", async () => {
   await using berth = await open();
   const { client, ingressPort: port } = berth;
   await client.apps.create({ name: "a", ...web, env: { BODY: "first" } }, { wait: true });
@@ -148,7 +146,7 @@ test("requests succeed without Berth, and after its restart", async () => {
   expect(load.requests).toBeGreaterThan(50);
 });
 
-test("Caddy restarts with every route, together with Berth or after it", async () => {
+test("Caddy starts again with all routes after a kill of Caddy, and after a kill of Berth and Caddy", async () => {
   await using berth = await open();
   const { client, ingressPort: port } = berth;
   const at = { port, host: "a.localhost" };

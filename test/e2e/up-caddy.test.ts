@@ -29,7 +29,7 @@ test("an engine and Caddy are installed in one run of apt-get", async () => {
   expect(stderr).toBe("berth: installing docker.io, caddy, busybox-static\n");
 });
 
-test("Caddy is installed alone if an engine answers, and not at all if it exists or is turned off", async () => {
+test("Caddy is installed without an engine if one answers, and not at all if it exists or the ingress does not need it", async () => {
   await release({ hasCaddy: true });
 
   await install([], ["--ingress=off"]);
@@ -54,7 +54,7 @@ test("on a Debian release without Caddy only the engine is installed, and a noti
   expect(stderr).toContain("caddyserver.com");
 });
 
-/** Writes an apt-get that records its arguments and, if `hasCaddy` is true, installs a program. */
+/** Writes a fake apt-get that records its arguments. It can install Caddy only if `hasCaddy` is true. */
 async function release({ hasCaddy }: { readonly hasCaddy: boolean }): Promise<void> {
   const caddy = join(folder, "bin/caddy");
   const installs = hasCaddy ? `echo > ${caddy}; chmod +x ${caddy}` : "exit 100";

@@ -121,7 +121,7 @@ describe("the limits for a git checkout", () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     await server.repositories.create("bomb");
     const commit = await server.repositories.commit("bomb", { zeros: Buffer.alloc(40 * 2 ** 20) });
-    // A pack of this size needs git, which is not in the search path of `bench`.
+    // A pack that unpacks to 40 MiB needs the program git, which is not in the search path of the harness `bench`.
     const error = await captureBerthError(
       bench.checkout({ url: server.url("bomb") }, { commit, ref: "main" }),
     );
@@ -186,7 +186,7 @@ describe("an abort of a git request", () => {
     expect(await childrenNamed("git-remote-http")).toEqual([]);
   });
 
-  test("before the start rejects, and no request is sent", async () => {
+  test("before its start makes it reject with the abort reason, and no HTTP request is sent", async () => {
     await using bench = await GitHarness.make();
     const reason = new Error("shut down");
     const before = server.requests.length;

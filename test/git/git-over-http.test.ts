@@ -185,7 +185,7 @@ describe("the checkout of a commit", () => {
       await rm(bench.target, { recursive: true });
       return server.bytesSent - before;
     };
-    // The first fetch begins in memory, and git repeats it because the repository is too large.
+    // The first fetch exceeds the memory limit and is repeated by git, so the server sends the content twice.
     expect(await bytesSent()).toBeGreaterThan(2 * 10_000);
     expect(await bytesSent()).toBeLessThan(1.5 * 10_000);
   });

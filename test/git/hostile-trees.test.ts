@@ -86,7 +86,7 @@ describe.each([
       // Some trees break the server's own git first, so that the commit cannot be fetched at all.
       expect(["archive_invalid", "git_unreachable", "git_not_found"]).toContain(error.code);
       expect(await bench.leftovers()).toEqual([]);
-      // The checkout has left only the target and the adapter's own folder `state`.
+      // The root contains only the target folder of the checkout and the folder `state` of the git adapter.
       expect((await readdir(bench.root)).toSorted()).toEqual(["state", "target"]);
     },
   );

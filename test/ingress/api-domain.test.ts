@@ -194,7 +194,7 @@ describe("the API under a domain", () => {
     session.destroy();
   });
 
-  it("sends the lines of a followed log as they are written, and ends with the log", async () => {
+  it("sends the lines of a followed log as they are written, and ends the response when the log ends", async () => {
     putApp(api.store, "logged");
     let finish: (() => void) | undefined;
     const finished = new Promise<void>((resolve) => {

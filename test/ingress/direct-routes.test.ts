@@ -32,7 +32,7 @@ afterEach(() => harness[Symbol.asyncDispose]());
 const write = (version: string, ...targets: string[]) =>
   harness.ingress.table.write("web", { version, targets });
 const table = () => join(harness.dataDir, "ingress", "table");
-/** Lists the folders of markers, such as `a`, that contain a marker of the App. */
+/** Lists the slots, such as `a`, of the direct route of `web` that have a marker, so that Caddy uses the slot. */
 const listMarkers = () =>
   readdirSync(join(table(), "direct"), { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(`/${HOST}`))
@@ -42,7 +42,10 @@ const listMarkers = () =>
 const countLoads = () =>
   readFileSync(join(harness.dataDir, "ingress", "caddy.log"), "utf8").split("load complete").length;
 
-/** Adds the App, and then another one whose options change the configuration, so that the App gets a direct route. */
+/**
+ * Adds the App `web`, and then another App whose options change Caddy's configuration, so that `web` gets a direct
+ * route.
+ */
 async function addDirectApp(...targets: string[]): Promise<void> {
   harness.apply("web");
   await harness.waitForVerdict("web");
@@ -53,14 +56,14 @@ async function addDirectApp(...targets: string[]): Promise<void> {
   expect(listMarkers()).toEqual(["a"]);
 }
 
-/** Removes the targets from the table, so that only a direct route can serve the App. */
+/** Removes the targets of `web` from the route table, so that only a direct route can serve the App. */
 function hideTable(): void {
   for (const name of readdirSync(join(table(), "apps", "web")))
     rmSync(join(table(), "apps", "web", name), { recursive: true });
 }
 
 describe("an App that has targets when the configuration is loaded", () => {
-  it("is served without the table", async () => {
+  it("is served by its direct route without the route table", async () => {
     await addDirectApp(one.target);
     hideTable();
     expect((await harness.get(HOST)).body).toBe("one");
@@ -70,7 +73,7 @@ describe("an App that has targets when the configuration is loaded", () => {
     expect((await harness.get("WEB.localhost")).status).toBe(503);
   });
 
-  it("is served by the table after a switch, and by its direct route after the switch back", async () => {
+  it("is served through the route table after a switch to other targets, and directly after a switch back", async () => {
     await addDirectApp(one.target);
     await write("v2", two.target);
     expect(listMarkers()).toEqual([]);
@@ -99,7 +102,7 @@ describe("an App that has targets when the configuration is loaded", () => {
     expect((await harness.get(HOST)).body).toBe("two");
   });
 
-  it("serves the current target after each of many switches, and a neighbour keeps its WebSocket", async () => {
+  it("is served by its current target after each of many switches, and a WebSocket of another App stays open", async () => {
     await addDirectApp(one.target);
     harness.apply("chat");
     await harness.waitForVerdict("chat");
@@ -128,10 +131,26 @@ describe("an App that has targets when the configuration is loaded", () => {
     socket.close();
     expect(failures).toEqual([]);
   });
+
+  it("gets a marker for its new targets with the next configuration, which removes the markers of the earlier one", async () => {
+    await addDirectApp(one.target);
+    const [generation = ""] = readdirSync(join(table(), "direct"));
+    await write("v2", two.target);
+    harness.apply("special", { ingress: { pathPrefix: "/other" } });
+    await harness.waitUntil(
+      () => !existsSync(join(table(), "direct", generation)),
+      () => "the earlier markers are there still",
+    );
+    expect(listMarkers()).toEqual(["a"]);
+    expect((await harness.get(HOST)).body).toBe("two");
+  });
 });
 
 describe("an App with two addresses for each replica", () => {
-  /** The backends of two versions with two replicas: the addresses of a replica differ in the last bit. */
+  /**
+   * The backends of two versions with two replicas each. A replica's addresses in the two versions differ only in the
+   * last bit, as those that Berth reserves.
+   */
   const versions: Backend[][] = [[], []];
   let other: Backend;
   beforeAll(async () => {
@@ -171,7 +190,7 @@ describe("an App with two addresses for each replica", () => {
     expect(countLoads()).toBe(loads);
   });
 
-  it("is served by the table while its version has other addresses, or only one of its replicas", async () => {
+  it("is served through the route table while its targets are not exactly one of its two lists of reserved addresses", async () => {
     await addDirectApp(...targetsOf(0));
     for (const targets of [
       [other.target],
@@ -186,7 +205,7 @@ describe("an App with two addresses for each replica", () => {
     expect(listMarkers()).toEqual(["b"]);
   });
 
-  it("is served directly by the next Berth, which loads no configuration", async () => {
+  it("is served directly after a restart of Berth, which loads no configuration into Caddy", async () => {
     await addDirectApp(...targetsOf(0));
     await write("v2", ...targetsOf(1));
     const loads = countLoads();
@@ -200,7 +219,7 @@ describe("an App with two addresses for each replica", () => {
     expect(countLoads()).toBe(loads);
   });
 
-  it("is served by the table after its next switch if the engine does not answer at the load", async () => {
+  it("is served through the route table after a switch if the engine reported no reserved addresses before the load", async () => {
     await harness[Symbol.asyncDispose]();
     const runtime = new FakeRuntime({ clock: systemClock });
     runtime.reservedRange = () => Promise.reject(new Error("away"));
@@ -214,11 +233,11 @@ describe("an App with two addresses for each replica", () => {
 });
 
 describe("a Berth that is killed", () => {
-  it("between the writes of table and marker leaves the old version serving, and the next Berth switches", async () => {
+  it("between its changes of the route table and the marker leaves the old version serving until the next start", async () => {
     await addDirectApp(one.target);
     await harness.stopBerth();
-    // A route table that knows no markers writes the same files as a Berth that is killed after it has written the
-    // table and before it has written the marker.
+    // This FolderRouteTable has no direct routes, so it writes the table and leaves the marker, as a Berth does that is
+    // killed in between.
     const folder = table();
     const direct = join(folder, "direct");
     const killed = new FolderRouteTable({ folder, clock: systemClock });
@@ -232,19 +251,6 @@ describe("a Berth that is killed", () => {
     expect(existsSync(direct)).toBe(true);
     await write("v3", one.target);
     expect(listMarkers()).toEqual(["a"]);
-  });
-
-  it("leaves markers that a Caddy with an older configuration does not see", async () => {
-    await addDirectApp(one.target);
-    const [generation = ""] = readdirSync(join(table(), "direct"));
-    await write("v2", two.target);
-    harness.apply("special", { ingress: { pathPrefix: "/other" } });
-    await harness.waitUntil(
-      () => !existsSync(join(table(), "direct", generation)),
-      () => "the earlier markers are there still",
-    );
-    expect(listMarkers()).toEqual(["a"]);
-    expect((await harness.get(HOST)).body).toBe("two");
   });
 
   it("leaves direct routes that the next Berth uses without a load of the configuration", async () => {

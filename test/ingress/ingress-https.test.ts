@@ -110,13 +110,13 @@ describe("an internal name", () => {
     expect((await harness.get("bare.localhost")).body).toBe("one");
   });
 
-  it("has no HTTPS without an App", async () => {
+  it("that belongs to no App gets no certificate", async () => {
     expect(await hasCertificate("nobody.localhost")).toBe(false);
     expect(await hasCertificate("..localhost")).toBe(false);
     expect(await hasCertificate("x.y.special.test")).toBe(false);
   });
 
-  it("forwards Caddy's path for certificate permissions to the App, so that outsiders learn no names", async () => {
+  it("forwards the path of Caddy's certificate permissions to the App, so that clients cannot query which names exist", async () => {
     const path = "/.well-known/berth/certificate?domain=hello.localhost";
     expect((await harness.get("hello.localhost", path)).body).toBe("one");
   });
@@ -167,7 +167,7 @@ describe("a public name", () => {
     expect(await hasCertificate("plain.example.org")).toBe(false);
   });
 
-  it("is pending and redirected temporarily until it has a valid certificate", async () => {
+  it("is reported as pending, and its requests are redirected temporarily, until it has a valid certificate", async () => {
     const name = "signed.example.org";
     await addApp("signed", {
       domain: name,
@@ -204,7 +204,7 @@ describe("a public name", () => {
     );
   });
 
-  it("has a verdict that contains the authority's answer", async () => {
+  it("without a certificate is reported with the last answer of the certificate authority", async () => {
     await addApp("refused", { domain: "refused.example.org" });
     // Without a network, Caddy's own message says that it cannot reach the authority.
     const verdict = () => JSON.stringify(harness.getVerdict("refused"));
@@ -212,7 +212,7 @@ describe("a public name", () => {
     expect(verdict()).toMatch(/the last answer was: refused\.example\.org: \S+: \S/);
   });
 
-  it("does not redirect the HTTP challenges of authorities", async () => {
+  it("does not redirect the HTTP challenges of certificate authorities", async () => {
     const answer = await harness.get("www.example.org", "/.well-known/acme-challenge/token");
     expect(answer.status).toBe(200);
   });

@@ -44,15 +44,15 @@ const basic = (user: string, password: string) => ({
   Authorization: `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`,
 });
 
-describe("hosts of Apps", () => {
-  it("without an App are answered with 404 and a page", async () => {
+describe("requests to a host", () => {
+  it("of no App are answered with 404 and a page", async () => {
     const answer = await harness.get("nobody.localhost");
     expect(answer.status).toBe(404);
     expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
     expect(answer.body).toContain("There is no app at this address");
   });
 
-  it("of an App with `domain: none` are not served, also if it had a domain before", async () => {
+  it("of an App with `domain: none` are answered with 404, even if the host was its domain before", async () => {
     const host = await addApp("private");
     expect((await harness.get(host)).body).toBe("one");
     // Caddy looks the host up in this folder at each request.
@@ -70,7 +70,7 @@ describe("hosts of Apps", () => {
     expect(early).toEqual([]);
     expect((await harness.get(host)).status).toBe(404);
     expect((await harness.get("none")).status).toBe(404);
-    // The targets of an app without a domain stay in the table for other apps and the next change.
+    // The route table keeps the targets of an App without a domain, so that the App can be served when it gets one.
     expect(await harness.ingress.table.read("private")).toMatchObject({ targets: [one.target] });
     harness.apply("private");
     await harness.waitForVerdict("private");
@@ -96,7 +96,7 @@ describe("hosts of Apps", () => {
     "HOST.localhost..",
     "[a-z]*",
     "h?st.localhost",
-  ])("such as %s match no other App's host", async (odd) => {
+  ])("such as %s reach no App", async (odd) => {
     await addApp("host");
     const status = await new Promise<string>((resolve, reject) => {
       const socket = connect(harness.httpPort, "127.0.0.1", () =>
@@ -111,7 +111,7 @@ describe("hosts of Apps", () => {
     expect(["400", "404"]).toContain(status);
   });
 
-  it("are recognised in upper case and with a trailing dot, and the App gets the normalised form", async () => {
+  it("in upper case or with a trailing dot reach the App, which gets the normalised host", async () => {
     await addApp("spelt");
     await addApp("spelt-api", { pathPrefix: "/in" });
     for (const host of ["Spelt.LocalHost", "spelt.localhost.", "SPELT.localhost.:80"])
@@ -124,13 +124,13 @@ describe("hosts of Apps", () => {
     expect((await harness.get("Nobody.localhost")).status).toBe(404);
   });
 
-  it("of one App all lead to that App", async () => {
+  it("that is any of the domains of an App reach that App", async () => {
     await addApp("names", { domains: ["names.test", "www.names.test"] });
     for (const host of ["names.localhost", "names.test", "www.names.test"])
       expect((await harness.get(host)).body).toBe("one");
   });
 
-  it("below a wildcard domain lead to the App unless another App has the name", async () => {
+  it("below a wildcard domain reach its App, unless the host is the domain of another App", async () => {
     await addApp("tree", { domains: ["*.tree.test"] });
     await addApp("leaf", {}, { domain: "leaf.tree.test" }, two.target);
     expect((await harness.get("any.tree.test")).body).toBe("one");
@@ -138,7 +138,7 @@ describe("hosts of Apps", () => {
     expect((await harness.get("tree.test")).status).toBe(404);
   });
 
-  it("change with the spec", async () => {
+  it("reach the App at its new domain, and not at its old one, after a change of its spec", async () => {
     await addApp("moving", {}, { domain: "old.moving.test" });
     expect((await harness.get("old.moving.test")).body).toBe("one");
     harness.apply("moving", { domain: "new.moving.test" });

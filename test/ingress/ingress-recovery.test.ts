@@ -44,7 +44,7 @@ async function open(): Promise<CaddyHarness> {
   return harness;
 }
 
-/** Adds an App that is served from the table alone, and an App that needs a route of its own in the configuration. */
+/** Adds the App `plain`, which the route table serves, and `special`, which needs a route in Caddy's configuration. */
 async function addApps(to: CaddyHarness): Promise<void> {
   to.apply("plain");
   to.apply("special", { ingress: { pathPrefix: "/in" } });
@@ -72,7 +72,7 @@ const isGone = (pid: number): boolean => {
   }
 };
 
-describe("a Caddy that exits", () => {
+describe("the Caddy process", () => {
   it("is restarted with all routes after SIGKILL", async () => {
     const here = await open();
     await addApps(here);
@@ -91,7 +91,7 @@ describe("a Caddy that exits", () => {
     expect(await fetchAnswers(here)).toEqual(all);
   });
 
-  it("is started by the next Berth if both were killed", async () => {
+  it("is started by the next Berth if it was killed while Berth was stopped", async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -113,7 +113,7 @@ describe("a Caddy that exits", () => {
     expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(await readLoadedConfig(here.dataDir));
   });
 
-  it("is replaced when it hangs without answering", { timeout: 120_000 }, async () => {
+  it("is replaced when it no longer answers", { timeout: 120_000 }, async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -188,7 +188,7 @@ describe("an ingress that is switched off", () => {
     expect(isGone(caddyPid)).toBe(true);
     await expect(here.get("plain.localhost")).rejects.toThrow("ECONNREFUSED");
     await here.boot();
-    // Other containers may have received the old addresses, so the table must not contain them.
+    // Other containers may have received the old addresses of the Apps, so the route table must not contain them.
     for (const app of ["plain", "special"]) expect(await here.ingress.table.read(app)).toBeNull();
     await here.waitUntilReady();
     await here.waitForVerdict("plain");
@@ -198,10 +198,10 @@ describe("an ingress that is switched off", () => {
   });
 });
 
-describe("the verdict on an App's domains", () => {
+describe("the state of an App's domains that the ingress reports", () => {
   const waiting = { served: false, reason: "WaitingForIngress" };
 
-  it("applies to the current spec, and is published again when the domains are served", async () => {
+  it("is that of the current spec, and is reported again when Caddy serves the domains", async () => {
     const here = await open();
     await addApps(here);
     here.changed.length = 0;
@@ -221,7 +221,7 @@ describe("the verdict on an App's domains", () => {
     expect(here.changed).not.toContain("plain");
   });
 
-  it("is negative while Caddy does not serve them", { timeout: 60_000 }, async () => {
+  it("is WaitingForIngress while Caddy does not answer", { timeout: 60_000 }, async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -263,7 +263,7 @@ describe("a configuration that another program changes", () => {
   });
 });
 
-/** Returns the configuration without direct routes, which depend on the addresses at the time of the load. */
+/** Returns the configuration without direct routes, which depend on the Apps' addresses when Caddy loads it. */
 function withoutDirectRoutes(config: unknown): unknown {
   return JSON.parse(JSON.stringify(config), (_, value: unknown) =>
     Array.isArray(value) ? value.filter((item) => item?.group !== "direct") : value,

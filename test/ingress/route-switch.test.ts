@@ -32,7 +32,7 @@ async function addApp(name: string, ...targets: readonly string[]): Promise<stri
   return `${name}.localhost`;
 }
 
-describe("a switch under load", () => {
+describe("a switch of an App to another target", () => {
   it("loses none of 5,000 requests in 50 switches, and sends none to the old target afterwards", async () => {
     const host = await addApp("loaded", one.target);
     const load = { sent: 0 };
@@ -107,7 +107,7 @@ describe("a switch under load", () => {
     expect(two.seen.length).toBe(before + 1);
   });
 
-  it("leaves only one entry of the App in the table", async () => {
+  it("leaves only the newest entry of the App in the route table", async () => {
     const host = await addApp("tidy", one.target);
     for (let round = 1; round <= 5; round += 1)
       await harness.ingress.table.write("tidy", { version: `v${round}`, targets: [two.target] });

@@ -10,7 +10,7 @@ import { isProcessAlive } from "../../support/processes.ts";
 const REPOSITORY = "org/tiny";
 const spec = { source: REPOSITORY, running: true, parallel: 1 };
 
-/** Opens a Berth whose hub has one model, which never ends an answer before the token limit. */
+/** Starts Berth with a hub that has one model, which never ends an answer before the token limit. */
 async function openWorld(): Promise<ModelE2eHarness> {
   const tiny = await ggufFile("tiny", { endsAfter: null });
   const world = await ModelE2eHarness.open();
@@ -47,7 +47,7 @@ test("when the assistant is killed during a load or an answer, Berth keeps runni
   // The client must get an error, because a truncated answer would look complete.
   await expect(reading).rejects.toBeInstanceOf(Error);
   expect(pieces).toBeGreaterThan(2);
-  // The status reports the loss until the model is loaded again. The model then gives the same answer as before.
+  // The Model is not running until the next assistant has loaded it. It then gives the same answer as before.
   await world.waitForModel("chat", "it is known to be away", ({ running }) => !running);
   await world.waitForModelStatus("chat", "running");
   expect(await world.assistantPid()).not.toBe(second);

@@ -7,7 +7,7 @@ import { ggufFile, ModelE2eHarness, modelSpecFile } from "../../support/model-e2
 
 const REPOSITORY = "org/tiny-GGUF";
 
-/** Opens a Berth and a hub with one repository of two models that give different answers. */
+/** Starts Berth with a hub that has one repository of two models, which give different answers. */
 async function openWorld(flags: readonly string[] = []) {
   const [q4, q8] = await Promise.all([ggufFile("tiny"), ggufFile("tiny", { seed: 2 })]);
   const world = await ModelE2eHarness.open({ flags });
@@ -153,7 +153,8 @@ test("the API downloads, starts, stops and removes a model by its repository id"
   expect(blobs).toContain(q4.sha256);
   expect(blobs).not.toContain(q8.sha256);
 
-  // A file without a Model remains until the disk budget, which holds one of the two files, needs the space.
+  // The file of a deleted Model remains until a download needs its space, because the disk budget is smaller than both
+  // files.
   await models.delete("tiny", { wait: true });
   expect(await readdir(world.blobsDir)).toContain(q4.sha256);
   await models.start(`${REPOSITORY}:Q8_0`, { wait: true });

@@ -36,7 +36,7 @@ test("a model that does not fit in memory waits and reports the missing amount, 
   expect(displaced.message).toContain("in addition to second");
   expect(await world.served()).toEqual({ second: "resident" });
 
-  // The wide model would not fit even if Berth evicted all others, so Berth evicts none.
+  // The model of `org/wide` would not fit even if Berth evicted all other models, so Berth evicts none.
   await berth.write(
     "huge.yaml",
     modelSpecFile("huge", {
