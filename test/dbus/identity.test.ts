@@ -36,7 +36,7 @@ async function startBusWith(
   return harness;
 }
 
-test("the system identifies each caller once per connection", async () => {
+test("the companion identifies a caller only once per connection", async () => {
   const callers: Caller[] = [];
   await using harness = await startBusWith(callers, {});
   await using raw = await RawBusClient.connect(harness.bus);
@@ -107,7 +107,7 @@ test("a process that is younger than its connection is denied, because its id wa
     #asked = 0;
     override async startTime(pid: number): Promise<string | undefined> {
       this.#asked += 1;
-      // The third read is the daemon's read of its own start time, which it compares with the machine's clock.
+      // The companion reads the caller's start time twice, and then its own, which it compares with the clock.
       const isCaller = this.#asked < 3;
       return isCaller ? young : await super.startTime(pid);
     }

@@ -150,7 +150,7 @@ describe("errors have the names that the specification gives them", () => {
     await client.ask("call", session, "Close");
   });
 
-  it("another connection may read properties but not use the session", async () => {
+  it("a call of a session's method by another connection fails with AccessDenied, and a read of its properties succeeds", async () => {
     const session = await client.open();
     await using other = await SessionClient.start(harness.bus);
     for (const [command, ...args] of [
@@ -166,7 +166,7 @@ describe("errors have the names that the specification gives them", () => {
     expect(await harness.bus.busctlProperty(NAME, session, SESSION, "Version")).toBe(1);
   });
 
-  it("a 65th session is refused", async () => {
+  it("the 65th session of a connection fails with LimitsExceeded", async () => {
     await using greedy = await SessionClient.start(harness.bus);
     for (let session = 0; session < 64; session += 1) await greedy.open();
     await expect(greedy.open()).rejects.toThrow("org.freedesktop.DBus.Error.LimitsExceeded");

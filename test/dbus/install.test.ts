@@ -56,7 +56,7 @@ async function writeFakeSystemctl(
 }
 
 describe("berth assistant install", () => {
-  test("writes a valid systemd unit, and a service file for each name", async () => {
+  test("writes a valid systemd unit, and a D-Bus service file for each bus name of the companion", async () => {
     const { code, output } = await run([
       "install",
       "--no-start",

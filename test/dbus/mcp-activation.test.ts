@@ -70,7 +70,7 @@ async function countStarts(): Promise<number> {
 }
 
 describe("an app that the session bus can start", () => {
-  it("is started once for all callers of the first call, and keeps its name", async () => {
+  it("is started only once for ten concurrent calls, and then owns its bus name", async () => {
     await open((dir) => serviceFile(NOTES, notes(dir)));
     const calls = Array.from({ length: 10 }, () => harness.call(NOTES, "list_notes", {}, true));
     for (const call of calls) expect((await call).structured).toEqual({ notes: [] });

@@ -69,7 +69,7 @@ test("without a session bus there is no companion and no warning", async () => {
   expect(listWarnings(berth)).toEqual([]);
 });
 
-test("the companion is not started if its setting is off, whatever the bus", async () => {
+test("the companion is not started with --companion=off, even if there is a session bus", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment, ["--companion=off"]);
   await berth.until("the assistant is up", async () => {
@@ -155,7 +155,7 @@ test("an installed companion is started by the bus and outlives berth up; if the
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment);
   const ours = await waitForCompanion(berth, "up");
-  // The service file is installed while Berth runs its own companion, which then exits.
+  // When the service file is installed, Berth ends the companion that it has started, and the bus starts another one.
   await bus.install(`${NAME}.service`, formatBusService(NAME, argv), { HOME: berth.home });
   const installed = await waitForCompanion(berth, "activated", ({ pid }) => pid !== null);
   expect(installed.pid).not.toBe(ours.pid);
@@ -200,7 +200,7 @@ test.runIf(process.getuid?.() === 0)(
   "the bus of another user is not used, even if it accepts root",
   async () => {
     await using bus = await TestSessionBus.start({ user: 65_534 });
-    // The query for the bus name succeeds, so the bus accepts root, and only Berth refuses the bus.
+    // The bus answers a query from root, so the state `no_bus` shows that Berth ignores the bus of another user.
     expect(await ownerOf(bus, NAME)).toBeUndefined();
     await using berth = await openBerth(bus.environment);
     await waitForCompanion(berth, "no_bus");

@@ -21,7 +21,7 @@ const LEDGER_UNAVAILABLE = "dev.assistant.Error.LedgerUnavailable";
 
 interface FaultSetup extends AsyncDisposable {
   readonly harness: FaultHarness;
-  /** The system instance, which rejects all requests that reach it. */
+  /** The fake system instance of the assistant, which answers every request with an error. */
   readonly upstream: WebhookReceiver;
 }
 
@@ -75,7 +75,7 @@ async function assertNothingPasses(
   );
 }
 
-/** The number of the next attempt, which makes the mark of each call unique. */
+/** A counter that makes the argument `mark` of each further call unique. */
 let tries = 0;
 
 /** Asserts that the ledger and everything that depends on it recover without help. */
@@ -115,8 +115,8 @@ async function prepareCalls({ harness }: FaultSetup, name = "only") {
 }
 
 /**
- * Asserts that the ledger is whole after a restart of the daemon, which records each refused dispatch as
- * indeterminate.
+ * Restarts the daemon, which then records the result of each refused dispatch as indeterminate, and asserts that the
+ * ledger is intact.
  */
 async function assertWhole({ harness }: FaultSetup): Promise<void> {
   await harness.companion.stop();
@@ -254,7 +254,7 @@ it("a journal that cannot be written prevents the actions that it would have to 
       error: { code: "ledger_unavailable" },
     });
     expect([name, harness.app.effects().length]).toEqual([name, effects]);
-    // A call that can be neither undone nor confirmed runs between the failed answers and the repeated ones.
+    // A call that needs no confirmation and cannot be undone succeeds even while the journal cannot be written.
     expect(describeAnswer(await harness.request("look", `${name}-look`))).toBe("executed/ok");
     await tracer.detach();
 
@@ -266,7 +266,7 @@ it("a journal that cannot be written prevents the actions that it would have to 
 });
 
 it(
-  "after a single error at any write or flush, each answer agrees with the effects",
+  "after a single I/O error at any write or flush, a call is reported as executed exactly if it had its effect",
   async () => {
     await using faults = await startFaultSetup();
     const { harness } = faults;

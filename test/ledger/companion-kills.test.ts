@@ -71,7 +71,8 @@ it(
   async () => {
     await using harness = await FaultHarness.open();
     await harness.companion.start();
-    // The first call of a process also connects to the app, but makes the same system calls on files as later calls.
+    // The first call after a start differs from later ones only in the main thread, which also connects to the app. So
+    // only the main thread's system calls are added.
     const cold = (await findKillPoints(harness, "cold")).filter(
       ({ target: traced }) => traced === "main",
     );

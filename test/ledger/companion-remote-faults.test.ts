@@ -19,7 +19,7 @@ const LEDGER_UNAVAILABLE = "dev.assistant.Error.LedgerUnavailable";
 
 const open = () => RemoteCompanionHarness.open({ script: findFaultyResponse });
 
-/** Returns the part of the state that a user can change. */
+/** Returns the parts of the Remote1 state that a user can change: the providers, the consent and a pending login. */
 const summarizeState = ({ providers, consent, login }: RemoteState) => ({
   providers: providers.map(({ id, base_url, credential }) => ({ id, base_url, credential })),
   consent,
@@ -32,7 +32,7 @@ const runTurnToEnd = async (person: FrontendClient, model: string) => {
   return `${end?.status}/${String(end?.detail["code"])}`;
 };
 
-/** Asserts that nothing is sent or changed, and that callers receive the reason. */
+/** Asserts that no request is sent, that no setting changes, and that callers get the error `ledger_unavailable`. */
 async function assertNothingPasses(harness: RemoteCompanionHarness): Promise<void> {
   const before = summarizeState(await harness.frontend.getRemoteState());
   const asked =

@@ -13,7 +13,7 @@ import { SEED } from "../support/sampling.ts";
 const TRIES = Number(process.env["BERTH_TAMPERING_TRIES"] ?? 1);
 const LIMIT_MS = 120_000 + TRIES * 60_000;
 
-/** A ledger that a companion wrote in three runs. It is restored for each change. */
+/** The harness of a companion that wrote a ledger in two runs. Each test restores the ledger before it changes it. */
 let harness: FaultHarness;
 let size = 0;
 let kept = "";

@@ -52,7 +52,7 @@ async function countKeptItems(dir: string): Promise<Record<string, number>> {
 function parseSystemCalls(log: string): { name: string; nth: number }[] {
   const counts = new Map<string, number>();
   const calls = [...log.matchAll(/^(\d+) +([a-z0-9_]+)\(/gm)];
-  // The main thread is the one that uses SQLite and the key file, and reads standard input.
+  // The thread that calls pwrite64 is the main thread, which alone uses SQLite, the key file and standard input.
   const main = calls.find(([, , name]) => name === "pwrite64")?.[1];
   return calls
     .filter(([, thread]) => thread === main)
@@ -91,7 +91,7 @@ describe("SIGKILL", () => {
       const isAnswered = await harness.send(`wipe ${NOTES}`);
       await harness.end();
       await injected.detach();
-      // The test searches for remains before a new start, which would delete them.
+      // The test searches the files before the next start, which would delete the remains of the wiped memory.
       expect(findFilesWith(harness.dir, "canary-")).toEqual([]);
       const kept = await countKeptItems(harness.dir);
       expect([name, nth, kept[OTHER]]).toEqual([name, nth, values.length]);
@@ -103,7 +103,7 @@ describe("SIGKILL", () => {
         expect([name, nth, kept[NOTES], isAnswered]).toEqual([name, nth, values.length, false]);
       seen.add(`${kept[NOTES]} ${isAnswered}`);
     }
-    // Some kills happened before the transaction, and some after it.
+    // Some kills of the wipe happened before its transaction was committed, and some afterwards.
     expect([...seen]).toEqual(expect.arrayContaining([`${values.length} false`, "0 false"]));
   });
 });

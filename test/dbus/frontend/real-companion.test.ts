@@ -5,10 +5,9 @@ import { examplePath } from "../../support/example-app.ts";
 import { Screen } from "../../support/screen.ts";
 import { TestSessionBus } from "../../support/test-session-bus.ts";
 
-/**
- * A text that must not appear on the bus. The test runs the built command line, the example frontend and the real
- * companion with the stub engine.
- */
+/** These tests run the built command line, the example frontend and the real companion with the stub engine. */
+
+/** A provider's key, which must not appear on the bus. */
 const SECRET = "sk-canary-frontend-0123456789";
 const example = examplePath("terminal-frontend/frontend.mjs");
 

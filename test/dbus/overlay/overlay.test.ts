@@ -93,7 +93,7 @@ describe("a query on a real bus", () => {
     expect(other.received).toEqual([]);
   });
 
-  it("has its history in the chat lane", async () => {
+  it("with the lane `chat` sends its history to the model", async () => {
     const turns = [
       { role: "system", content: "Be short." },
       { role: "user", content: "Hi" },

@@ -12,8 +12,8 @@ import {
 import { SEED } from "../../support/sampling.ts";
 
 const dice = new Dice(SEED);
-/** The number of streams over the overlay, which is the overlay's maximum; all other streams use the port. */
-const BY_THE_BUS = 4;
+/** The number of streams that are overlay queries, which is the overlay's maximum. All others are HTTP requests. */
+const OVERLAY_STREAMS = 4;
 const STREAMS = 50;
 
 let harness: RemoteCompanionHarness;
@@ -43,8 +43,8 @@ interface ActiveStreams {
 }
 
 async function startFiftyStreams(text: string): Promise<ActiveStreams> {
-  const chats = Array.from({ length: STREAMS - BY_THE_BUS }, () => askRemote(text));
-  const turns = await Promise.all(Array.from({ length: BY_THE_BUS }, () => ask(text)));
+  const chats = Array.from({ length: STREAMS - OVERLAY_STREAMS }, () => askRemote(text));
+  const turns = await Promise.all(Array.from({ length: OVERLAY_STREAMS }, () => ask(text)));
   return { chats, turns };
 }
 

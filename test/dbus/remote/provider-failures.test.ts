@@ -57,11 +57,11 @@ afterAll(async () => {
 
 interface Outcome {
   readonly retryAfter?: string;
-  /** The HTTP status of the answer on the companion's port. */
+  /** The HTTP status of the companion's answer to a chat request. */
   readonly status: number;
-  /** The error code on the port and in the signal Finished. */
+  /** The error code in the HTTP answer and in the signal Finished. */
   readonly code: string;
-  /** The error code of ListModels. */
+  /** The error code with which the method ListModels fails for the provider. */
   readonly list: string;
   /** The number of attempts of a chat request; a list is requested only once. */
   readonly attempts: number;

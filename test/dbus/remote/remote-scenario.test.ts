@@ -102,7 +102,7 @@ const withoutRepeats = (names: readonly string[]) =>
   names.filter((name, at) => names[at - 1] !== name);
 
 describe("a question", () => {
-  it("is answered by the local model", async () => {
+  it("that names no model is answered by the local model", async () => {
     const turn = await person.waitForEnd(await person.ask("How are you?"));
     expect(turn.text).toBe("Local answer");
     expect(withoutRepeats(turn.names)).toEqual(["Started", "Token", "Finished"]);
@@ -121,7 +121,7 @@ describe("a question", () => {
     expect(turn.end?.status).toBe("completed");
   });
 
-  it("includes the history in the chat lane", async () => {
+  it("with the lane `chat` sends its history to the model", async () => {
     const history = [
       { role: "user", content: "My name is Ada." },
       { role: "assistant", content: "Hello Ada." },

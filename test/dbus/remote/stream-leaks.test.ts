@@ -21,8 +21,9 @@ import {
 import { SEED } from "../../support/sampling.ts";
 
 const random = new Dice(SEED);
-/** The number of streams in each test. AT_ONCE is the number of concurrent streams over the port and the overlay. */
+/** The number of streams in each test. */
 const STREAMS = 200;
+/** The numbers of streams that run concurrently, as HTTP requests and as overlay queries. */
 const AT_ONCE = { http: 15, overlay: 10 };
 
 let harness: RemoteCompanionHarness;
@@ -42,7 +43,7 @@ beforeAll(async () => {
 });
 afterAll(() => harness?.[Symbol.asyncDispose]());
 
-/** A stream from its caller's point of view. */
+/** A streamed answer: the response to an HTTP request, or the signals of an overlay query. */
 interface Stream {
   readonly model: string;
   /** Resolves when text has arrived, or the stream has ended. */
@@ -84,7 +85,7 @@ function toBusStream(caller: FrontendClient, asked: Promise<RecordedTurn>, of: s
   };
 }
 
-/** Returns the streams of one round: as many as may run concurrently. */
+/** Returns a source of HTTP streams and a source of overlay streams, which open the numbers of streams in AT_ONCE. */
 function createSources(caller = harness.frontend): readonly StreamSource[] {
   const http = Array.from({ length: AT_ONCE.http }, () => pickModel());
   const overlay = Array.from({ length: AT_ONCE.overlay }, () => pickModel());

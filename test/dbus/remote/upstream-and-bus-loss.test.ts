@@ -24,8 +24,8 @@ const isAlive = () => {
 const waitUntilAllExited = () =>
   expect.poll(() => harness.listChatRequests().map(({ state }) => state)).not.toContain("open");
 
-describe("the death of the system instance", () => {
-  it("ends its answers but not those of providers, and the companion uses it again after its restart", async () => {
+describe("the loss of the assistant's system instance", () => {
+  it("ends the answers of local models but not those of providers, and local models answer again after its restart", async () => {
     harness = await RemoteCompanionHarness.open({ script: findFaultyResponse });
     await writeFile(
       harness.companion.settingsFile,
@@ -59,7 +59,7 @@ describe("the death of the system instance", () => {
     expect(
       (await harness.frontend.waitForEnd(await ask(LOCAL_MODEL, "Hello"))).end?.detail["code"],
     ).toBe("no_model");
-    // In the agent lane no local model can choose tools, and the answer says so.
+    // A query of the lane `agent` is answered without tools, because no local model is available to choose them.
     const toolless = await harness.frontend.waitForEnd(await ask(REMOTE_MODEL, "Hello", "agent"));
     expect(toolless).toMatchObject({ end: { status: "completed" } });
     expect(toolless.text).toContain("You said: ");

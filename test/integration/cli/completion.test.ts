@@ -86,7 +86,7 @@ describe("completed names", () => {
     expect(reference.output).toBe("app/hello\tpending\napp/world\tpending\n:none\n");
   });
 
-  it("are empty without a server, and no message is printed", async () => {
+  it("are not offered without a server, and no message is printed", async () => {
     const environment = { BERTH_URL: "http://127.0.0.1:9" };
     const result = await runCommandLine(["__complete", "--current", "", "--", "logs"], {
       environment,

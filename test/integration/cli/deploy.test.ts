@@ -309,7 +309,7 @@ describe("berth deploy", () => {
   });
 });
 
-describe("berth builds", () => {
+describe("with a queued build", () => {
   beforeEach(() => {
     putApp(api.store, "shop", { port: 80, source: { archive: "a".repeat(64) } });
     const { id } = api.store.builds.create({
@@ -322,7 +322,7 @@ describe("berth builds", () => {
     api.builds.logs.set(id, ["one", "two"]);
   });
 
-  it("lists builds, shows a build and its log, and cancels a build", async () => {
+  it("berth builds lists builds, shows a build and its log, and cancels a build", async () => {
     const list = await run("builds", "shop");
     expect(list.output).toMatch(/^BUILD +STATE +REVISION +SOURCE +TOOK +AGE +MESSAGE\n1 +queued/);
     expect((await run("builds", "shop", "1")).output).toContain("Revision:    aaaa");
@@ -341,7 +341,7 @@ describe("berth builds", () => {
     expect((await run("builds", "nope")).code).toBe(1);
   });
 
-  it("lists builds in the description of the app, in addition to its domains", async () => {
+  it("berth describe shows the domains, the source and the last build of the app", async () => {
     putApp(api.store, "shop", {
       port: 80,
       source: { archive: "a".repeat(64) },
@@ -361,7 +361,7 @@ describe("berth builds", () => {
 const spec = (name: string) =>
   `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: { local: ../src } }\n`;
 
-describe("berth apply and diff of a folder to build", () => {
+describe("berth apply and diff of an App with a local source folder", () => {
   it("upload the folder and refer to its archive, which is the same for equal content", async () => {
     files({ "specs/shop.yaml": spec("shop"), "src/app.js": "hello" });
     const different = await run("diff", "-f", "specs/shop.yaml");
@@ -376,7 +376,7 @@ describe("berth apply and diff of a folder to build", () => {
     expect((await run("diff", "-f", "specs/shop.yaml")).code).toBe(1);
   });
 
-  it("do not upload a folder that a file of the server's specs folder names", async () => {
+  it("upload nothing if a file in the server's specs folder declares the App with that source folder", async () => {
     files({ "specs/shop.yaml": spec("shop"), "src/app.js": "hello" });
     const source = { local: join(folder, "src") };
     putApp(api.store, "shop", { port: 80, source }, "file:shop.yaml");

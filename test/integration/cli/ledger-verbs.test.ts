@@ -108,8 +108,8 @@ describe("berth ledger verify", () => {
   });
 });
 
-describe("the other verbs of berth ledger", () => {
-  it("prove an entry, and prove that a ledger continues an earlier one", async () => {
+describe("berth ledger", () => {
+  it("prove proves an entry, and checkpoint --from proves that the ledger continues an earlier one", async () => {
     const dir = await ledgerOf(6);
     const { code, output } = await run(dir, "prove", "3");
     expect(code).toBe(0);
@@ -126,7 +126,7 @@ describe("the other verbs of berth ledger", () => {
     expect(await run(dir, "prove", "3")).toMatchObject({ code: 1, output: "" });
   });
 
-  it("show the last entries, and their sealed texts with --sealed", async () => {
+  it("tail prints the last entries, and their sealed texts with --sealed", async () => {
     const dir = await ledgerOf(6);
     const { output } = await run(dir, "tail", "-n", "2");
     expect(
@@ -147,7 +147,7 @@ describe("the other verbs of berth ledger", () => {
     expect(entries[0]).toMatchObject({ sealed_text: { prompt: "prompt 0" } });
   });
 
-  it("export the ledger as tiles", async () => {
+  it("export writes the ledger as tiles, and refuses a folder that is not empty", async () => {
     const dir = await ledgerOf(3);
     const { code, output } = await run(dir, "export", "out");
     expect([code, output]).toEqual([0, "out: 4 entries in 4 files\n"]);

@@ -151,8 +151,8 @@ async function sendWithNode(upload: Upload): Promise<Outcome> {
 describe.each([
   ["Python's http.client", sendWithPython],
   ["Node's http with keep-alive", sendWithNode],
-] as const)("%s gets the response to an upload that is refused", (_client, send) => {
-  it.each(uploads)("for %s, with the status %i", async (_what, status, upload, kept) => {
+] as const)("%s that sends a refused upload", (_client, send) => {
+  it.each(uploads)("with %s gets the status %i", async (_what, status, upload, kept) => {
     const outcome = await send(upload);
     expect(outcome).toMatchObject({ status, kept, again: 200 });
     expect(JSON.parse(outcome.text)).toHaveProperty("error");

@@ -245,7 +245,7 @@ describe("a packed folder", () => {
   });
 
   test.each([false, true])(
-    "reports an abort before the first read to the reader only, gzip: %s",
+    "that was aborted before its first read rejects that read, and raises no other error, gzip: %s",
     async (gzip) => {
       await write({ a: "x" });
       const uncaught: unknown[] = [];

@@ -212,7 +212,7 @@ describe("backup and restore", () => {
     expect(restored.list("App")).toEqual([]);
   });
 
-  it("after an interrupted restore, the store does not open as an empty one until the restore is repeated", async () => {
+  it("after an interrupted restore, no store can be opened or created until the restore is repeated", async () => {
     const { store } = open();
     put(store, "web");
     const file = join(temporaryFolder("backup"), "berth.backup");

@@ -115,7 +115,7 @@ describe("a data directory that cannot be used", () => {
 });
 
 describe("a write that fails in the middle", () => {
-  it("is rolled back, and the next write is independent", async () => {
+  it("is rolled back, and the next write succeeds", async () => {
     const test = openTestStore();
     onTestFinished(() => test[Symbol.asyncDispose]());
     expect(catchBerthError(() => test.store.revisions.mark("web", 1, "stable", null)).code).toBe(

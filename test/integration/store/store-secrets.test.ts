@@ -106,7 +106,7 @@ describe("secrets in the store", () => {
     expect(store.get("Secret", "db")?.spec).toEqual({ data: {} });
   });
 
-  it("of a file can be overwritten with force, and the next change of the file takes effect again", () => {
+  it("that a spec file declares can be overwritten with force until the file changes", () => {
     const { store } = open();
     const file = (value: string) =>
       put(store, { password: value }, { manager: "file:s.yaml", mode: "replace", declares: true });
@@ -131,7 +131,7 @@ describe("secrets in the store", () => {
     expect(store.get("Secret", "db")).toBeUndefined();
   });
 
-  it("are validated with their plaintext, including values that were stored before", () => {
+  it("are validated when they change, together with the decrypted values that were stored before", () => {
     const { store } = open();
     const registry = { server: "r.example.org", username: "u", password: VALUE };
     put(store, {}, { spec: { type: "registry", data: registry } });

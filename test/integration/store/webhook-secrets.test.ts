@@ -57,7 +57,7 @@ describe("webhooks in the store", () => {
 });
 
 describe("deliveries of webhooks in the store", () => {
-  it("are pending in order, and are removed with their webhook", () => {
+  it("are pending in the order in which they were enqueued, and are removed with their webhook", () => {
     const { store } = open();
     const [a, b] = [store.webhooks.create(input), store.webhooks.create(input)];
     for (const [hook, id] of [

@@ -325,7 +325,7 @@ describe("the undo of a Berth tool", () => {
     expect(specOf("web")).toEqual(before);
     expect(harness.controlPlane.app("web")?.metadata.labels).toEqual({ team: "a" });
     expect([...engine.volumes.keys()]).toEqual(volumes);
-    // At the second undo the app exists already.
+    // A second undo succeeds without a change, because the app exists already.
     await harness.undo("delete_app", { name: "web" }, result);
   });
 
@@ -371,7 +371,7 @@ describe("undo of a call whose app was deleted and restored meanwhile", () => {
     expect(harness.controlPlane.app("web")).toBeUndefined();
   });
 
-  test("refuses to delete an equal app that another user has created", async () => {
+  test("refuses to delete an app with an equal spec that another user has created", async () => {
     const made = await harness.callExpectingSuccess("deploy_app", {
       name: "web",
       image: "web:1",
@@ -389,7 +389,7 @@ describe("undo of a call whose app was deleted and restored meanwhile", () => {
 });
 
 describe("restore_app refuses", () => {
-  test("another app, another server, or an unknown id", async () => {
+  test("an undo id of another app or another server, and an unknown undo id", async () => {
     await given("web");
     const { undo_id } = await harness.callExpectingSuccess("deploy_app", {
       name: "web",

@@ -240,7 +240,7 @@ describe("a text that was erased from the ledger", () => {
     reader.exec("BEGIN");
     expect(reader.prepare("SELECT count(*) FROM sealed").pluck().get()).toBe(1);
     await ledger.erase(seq);
-    // Appends do not wait until the other connection ends its read transaction.
+    // Appends do not wait until `reader` ends its transaction.
     await appendEntries(ledger, 3);
     expect(findFilesWith(dir, canary)).not.toEqual([]);
     reader.close();

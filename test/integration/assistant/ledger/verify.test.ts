@@ -16,14 +16,14 @@ import {
 } from "../../../support/ledger-fixtures.ts";
 
 /**
- * The folder of a ledger of several starts, with dispatches, an erased text and two full tiles. Each test gets a
- * copy.
+ * The data directory of an intact ledger that was opened twice. The ledger contains dispatches, an erased text and
+ * full tiles. Each test gets a copy.
  */
 let whole = "";
 let size = 0;
 /** The sequence number of the entry whose text was erased. */
 let erased = 0;
-/** The checkpoint and the database as they were at the end of the first start. */
+/** The checkpoint, the database and the number of entries when the ledger was closed for the first time. */
 let early = { note: "", database: Buffer.alloc(0), size: 0 };
 
 beforeAll(async () => {
@@ -64,8 +64,8 @@ function verifyAfter(work: (db: Database.Database) => void) {
   return verifyLedgerAt(dir);
 }
 
-describe("a whole ledger", () => {
-  it("verifies, also against its earlier checkpoints", () => {
+describe("an intact ledger", () => {
+  it("is verified as `whole`, also against an earlier checkpoint", () => {
     expect(size).toBeGreaterThan(1_100);
     expect(verifyLedgerAt(whole)).toMatchObject({ status: "whole", reason: "", size, erased: 1 });
     expect(verifyLedgerAt(whole, [early.note])).toMatchObject({
@@ -74,7 +74,7 @@ describe("a whole ledger", () => {
     });
   });
 
-  it("verifies after each commit while entries are appended", async () => {
+  it("is verified as `whole` after each commit while entries are appended", async () => {
     const dir = copyLedger();
     await using ledger = await openTestLedger(dir);
     const written = appendEntries(ledger, 600, 5_000);
@@ -215,10 +215,10 @@ it("a flipped bit of the only checkpoint of a young ledger is reported as tamper
   expect(verifyLedgerAt(dir).status).toBe("whole");
 });
 
-describe("the verification of a ledger names rows", () => {
+describe("the verification of a ledger fails", () => {
   const anywhere = fc.integer({ min: 1, max: 1_100 });
 
-  it("that are deleted, whether later rows move up or not", () => {
+  it("if entries are deleted, whether later entries move up or not", () => {
     fc.assert(
       fc.property(anywhere, fc.boolean(), (seq, movesUp) => {
         const verdict = verifyAfter((db) => {
@@ -233,7 +233,7 @@ describe("the verification of a ledger names rows", () => {
     );
   });
 
-  it("that are inserted", () => {
+  it("if entries are inserted", () => {
     fc.assert(
       fc.property(anywhere, (seq) => {
         const verdict = verifyAfter((db) => {
@@ -253,7 +253,7 @@ describe("the verification of a ledger names rows", () => {
     );
   });
 
-  it("that are swapped", () => {
+  it("if entries are swapped", () => {
     fc.assert(
       fc.property(anywhere, anywhere, (a, b) => {
         if (a === b) return;
@@ -268,7 +268,7 @@ describe("the verification of a ledger names rows", () => {
     );
   });
 
-  it("that are appended, truncated, or without a checkpoint", () => {
+  it("if an entry is appended, or if the last entries or checkpoints are deleted", () => {
     const another = `INSERT INTO entry SELECT ${size}, body, leaf FROM entry WHERE seq = 5`;
     expect(verifyAfter((db) => db.exec(another)).firstBad).toBe(5);
     expect(
@@ -283,7 +283,7 @@ describe("the verification of a ledger names rows", () => {
     );
   });
 
-  it("of sealed texts if they are deleted, restored or added", () => {
+  it("if sealed texts are deleted, restored or added", () => {
     const goneFrom = verifyAfter((db) => db.exec("DELETE FROM sealed WHERE seq = 7"));
     expect(goneFrom).toMatchObject({ status: "tampered", firstBad: 7 });
     for (const seq of [0, erased, size + 3]) {
@@ -292,7 +292,7 @@ describe("the verification of a ledger names rows", () => {
     }
   });
 
-  it("of open dispatches if they are wrong", () => {
+  it("if rows of the table open_dispatch are deleted or added", () => {
     expect(verifyAfter((db) => db.exec("DELETE FROM open_dispatch")).status).toBe("tampered");
     expect(verifyAfter((db) => db.exec("INSERT INTO open_dispatch VALUES (21)")).firstBad).toBe(21);
   });
@@ -361,8 +361,8 @@ describe("a history that was rewritten with all its hashes", () => {
   });
 });
 
-describe("an older copy of a ledger", () => {
-  it("of the database alone is detected through the checkpoint file", () => {
+describe("the check for an older copy of a ledger", () => {
+  it("detects an older database through the checkpoint file", () => {
     const dir = copyLedger();
     writeFileSync(join(dir, "ledger/ledger.db"), early.database);
     expect(verifyLedgerAt(dir)).toMatchObject({
@@ -372,7 +372,7 @@ describe("an older copy of a ledger", () => {
     });
   });
 
-  it("of all files is detected through a checkpoint that was kept elsewhere", () => {
+  it("detects an older copy of all files through a checkpoint that was kept elsewhere", () => {
     const dir = copyLedger();
     const now = readFileSync(join(dir, "ledger/checkpoint"), "utf8");
     writeFileSync(join(dir, "ledger/ledger.db"), early.database);
@@ -381,7 +381,7 @@ describe("an older copy of a ledger", () => {
     expect(verifyLedgerAt(dir, [now])).toMatchObject({ status: "rolled_back" });
   });
 
-  it("is not mistaken for a damaged checkpoint", () => {
+  it("reports a damaged checkpoint file as tampered, not as rolled back", () => {
     const dir = copyLedger();
     const file = join(dir, "ledger/checkpoint");
     writeFileSync(file, readFileSync(file, "utf8").replace(`\n${size}\n`, `\n${size + 1}\n`));
@@ -390,7 +390,7 @@ describe("an older copy of a ledger", () => {
     expect(verifyLedgerAt(dir).status).toBe("tampered");
   });
 
-  it("is not mistaken for a ledger of another key", () => {
+  it("reports a checkpoint that another key signed as such, not as rolled back", () => {
     const dir = copyLedger();
     const file = join(dir, "ledger/checkpoint");
     const stranger = readFileSync(file, "utf8").replace("\n— berth", "\n— perth");

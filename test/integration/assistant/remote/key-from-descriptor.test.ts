@@ -85,7 +85,7 @@ it("a key from a caller without permission is not read, and its descriptor is cl
     using descriptor = new KeyDescriptor(other.fd);
     expect(await descriptor.read(never)).toBe("sk-2");
     await expect.poll(() => opened(other.fd)).not.toBe(other.file);
-    // The number of the closed descriptor may already belong to another file.
+    // Another file gets the number of the closed descriptor, which must not be closed a second time.
     other.fd = openSync(other.file, "r");
   }
   await new Promise((resolve) => setImmediate(resolve));
@@ -141,7 +141,7 @@ function linkOf(fd: string): string | undefined {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);
   } catch {
-    // This is the descriptor with which the directory itself was listed.
+    // The entry is the descriptor that `readdirSync` used to list /proc/self/fd, and is closed by now.
     return undefined;
   }
 }

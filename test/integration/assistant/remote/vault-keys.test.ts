@@ -84,7 +84,7 @@ describe("a vault key in a file", () => {
     expect(harness.vault.protection()).toEqual(ready("file"));
   });
 
-  it("is distinguished from another key, and from a damaged credential", async () => {
+  it("locks the vault while it is not the key of the credentials, which are readable again with the right key", async () => {
     const { harness, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     writeFileSync(keyFile, Buffer.alloc(32, "other"));
@@ -238,8 +238,8 @@ describe("a systemd credential with the key of a vault", () => {
   });
 });
 
-describe("a lost key of a vault", () => {
-  it("is replaced by a new one when all credentials are cleared, and not before", async () => {
+describe("the key file of a vault", () => {
+  it("that is missing is replaced by a new one when all credentials are removed, and not before", async () => {
     const { harness, keyFile } = await stored();
     await harness.vault.put(mistral, key);
     rmSync(keyFile);
@@ -252,7 +252,7 @@ describe("a lost key of a vault", () => {
     expect(await (await harness.start()).get(openrouter)).toEqual(key);
   });
 
-  it("is used for the next credential if the key file still exists", async () => {
+  it("that still exists after all credentials were removed is used for the next credential", async () => {
     const { harness, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     await harness.vault.remove("openrouter");
@@ -261,7 +261,7 @@ describe("a lost key of a vault", () => {
     expect(await (await harness.start()).get(mistral)).toEqual(key);
   });
 
-  it("is no longer used after the last credential was removed and the key file deleted", async () => {
+  it("that was deleted after all credentials were removed is replaced by a new one", async () => {
     const { harness, keyFile } = await stored();
     await harness.vault.remove("openrouter");
     rmSync(keyFile);

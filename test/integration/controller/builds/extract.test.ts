@@ -326,7 +326,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
     ).toContain("after the end");
   });
 
-  test("if it exceeds the limit of bytes by a claimed size, its content, hard links or one file", async () => {
+  test("if a claimed size, all files together, files with hard links, or a single file exceed the limit of bytes", async () => {
     expect(await refusal([{ name: "huge", size: 10 * 2 ** 30 }])).toContain(
       '"huge": the file is larger than 1 MiB',
     );

@@ -104,7 +104,8 @@ it("after any sequence of file changes, the store matches the files", {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
       await using harness = new SpecsHarness();
-      // This file keeps the folder from being empty, because an empty folder waits for a confirmation.
+      // This file keeps the folder from being empty, because Berth deletes nothing for an empty folder without a
+      // confirmation.
       await harness.write({ "anchor.yaml": appText("anchor") });
       await harness.scan();
       const model = new Model(harness);

@@ -124,7 +124,7 @@ describe.each(faults)("calls while the ledger is %s", (mode) => {
 });
 
 describe("a confirmed call that may no longer run", () => {
-  it("is denied although the ledger is down", async () => {
+  it("is denied immediately while the ledger is down, and the denial is recorded later", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     harness.rules = { ...permissiveRules, isPaused: true };

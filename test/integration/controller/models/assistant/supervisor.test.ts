@@ -303,7 +303,7 @@ test("an assistant that was taken over is killed when it has not exited after fo
     expect(over).toBe(true);
   }, WAIT_OPTIONS);
   expect(clock.now() - since).toBeGreaterThanOrEqual(4_000);
-  // The test is the parent of the process, and receives the exit event a moment later.
+  // The test process started the assistant, and may get its exit event only after the supervisor has ended.
   await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), WAIT_OPTIONS);
   expect(isThere(pid)).toBe(false);
 });
@@ -335,7 +335,7 @@ describe("an assistant that belongs to a user or to another Berth", () => {
     expect(reasons()).toEqual(["AssistantFound", "AssistantUp"]);
   });
 
-  test.each(["silent", "nonsense"])("is waited for when it is %s", async (how) => {
+  test.each(["silent", "nonsense"])("is not replaced (control socket: %s)", async (how) => {
     mode(how);
     const pid = await daemon(byPerson());
     const supervisor = supervise();

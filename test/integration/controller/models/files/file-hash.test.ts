@@ -29,7 +29,7 @@ describe("FileHash", () => {
       const part = bytes.subarray(at, at + 8 * MIB);
       await file.write(part, 0, part.length, at);
       hash.advance(at + part.length);
-      // A call with fewer bytes than the previous call has no effect.
+      // A call of `advance` with an earlier position than the previous one must not change the hash.
       hash.advance(at);
     }
     await file.close();

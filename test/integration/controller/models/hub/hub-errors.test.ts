@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => hub[Symbol.asyncDispose]());
 
-describe("a hub that cannot answer now", () => {
+describe("a hub that gives no usable answer", () => {
   it.each<[string, Misbehaviour, string]>([
     ["is overloaded", { type: "status", status: 503 }, "answers with HTTP 503"],
     ["is broken", { type: "status", status: 500, body: "<html>" }, "answers with HTTP 500"],
@@ -78,7 +78,7 @@ describe("a hub that cannot answer now", () => {
     expect(message).toBe(`${host} refuses more requests${wait} (HTTP 429)`);
   });
 
-  it("is reported as unreachable even if it refuses only the file of a gated repository", async () => {
+  it("is reported as unreachable even if only its answer to the request for a gated file is 503", async () => {
     await hub.addRepository({
       id: "org/gated",
       files: { "m.gguf": Buffer.from("G") },
@@ -101,7 +101,7 @@ describe("a hub that cannot answer now", () => {
     );
   });
 
-  it("is reported if its list of files is larger than that of any repository", async () => {
+  it("is reported if its listing is larger than that of any repository", async () => {
     hub.faults.add({ on: "api", type: "redirect", to: `${hub.url}/files/huge.gguf` });
     await hub.addFile("/files/huge.gguf", Buffer.alloc(65 * 1024 * 1024), { length: false });
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
@@ -121,7 +121,7 @@ describe("a hub that cannot answer now", () => {
   });
 });
 
-describe("a hub that is not there", () => {
+describe("a hub to which no connection is possible", () => {
   it("is reported if it refuses the connection", async () => {
     const [port] = await freePorts(1);
     expect(await createResolverHarness(`http://127.0.0.1:${port}`).refusal({})).toMatchObject({
