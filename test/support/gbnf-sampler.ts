@@ -9,7 +9,7 @@ export type RandomNumbers = () => number;
  */
 export class GbnfSampler {
   readonly #grammar: GbnfGrammar;
-  /** The minimum number of characters of a text of each rule. */
+  /** For each rule of the grammar, the length in characters of the shortest text that matches the rule. */
   readonly #fewest: number[];
 
   constructor(grammar: GbnfGrammar) {

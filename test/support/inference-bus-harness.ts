@@ -54,7 +54,7 @@ export class InferenceBusHarness {
   }
 }
 
-/** A session, and the read end of its pipe, as a client has them. */
+/** A client's inference session: the path of its bus object, and the read end of its pipe. */
 export class TestSession {
   readonly path: string;
   /** The file descriptor that the client has received. `closeReader` closes it. */

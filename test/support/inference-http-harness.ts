@@ -28,7 +28,10 @@ export async function startInferenceHttp(
     readonly logger?: Logger;
     readonly limits?: Partial<InferenceHttpLimits>;
     readonly listeners?: ContainerListeners;
-    /** The service for remote models in addition to the scripted one, as on the companion's port. */
+    /**
+     * The service for remote models. If it is given, the server chooses between it and the scripted service by the
+     * model's name, as the companion does; otherwise all requests go to the scripted service.
+     */
     readonly remote?: InferenceService;
     readonly aliases?: ReadonlyMap<string, readonly string[]>;
   } = {},
@@ -73,7 +76,7 @@ export async function startInferenceHttp(
   };
 }
 
-/** The time limit for expect.poll, which is long enough for a busy machine. */
+/** Options of expect.poll for a result that is expected soon. The long timeout allows for a busy machine. */
 export const SHORT_WAIT = { timeout: 20_000, interval: 10 } as const;
 
 /** A connection on which a test writes bytes and reads text. */

@@ -8,7 +8,10 @@ import { OfflineLedger } from "../../src/assistant/ledger/offline-ledger.ts";
 import type { NewEntry, Receipt } from "../../src/assistant/ledger/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 
-/** Creates a state directory. It is removed after the test, or when the function that `keep` receives is called. */
+/**
+ * Creates a state directory, which is removed after the test. If `keep` is given, the directory remains, and `keep`
+ * receives the function that removes it.
+ */
 export function createStateDirectory(keep?: (remove: () => void) => void): string {
   const directory = mkdtempSync(join(tmpdir(), "berth-ledger-"));
   (keep ?? onTestFinished)(() => rmSync(directory, { recursive: true, force: true }));

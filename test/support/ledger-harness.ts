@@ -33,7 +33,7 @@ export class LedgerHarness implements AsyncDisposable {
     this.#cleanup.push(() => rmSync(this.dir, { recursive: true, force: true }));
   }
 
-  /** Mounts a file system at the folder `below` the state directory. Returns a function that unmounts it. */
+  /** Mounts a file system at `below`, a path relative to the state directory. Returns the function that unmounts it. */
   mount(below: string, args: readonly string[]): () => Promise<void> {
     const unmount = mountFileSystem(join(this.dir, below), args);
     this.#cleanup.push(() => unmount("at once"));

@@ -33,7 +33,8 @@ function listFieldsBelow(schema: Schema, prefix: string): SchemaField[] {
       .map((branch) => listFieldsBelow(branch, prefix))
       .filter((b) => b.length > 0);
     const fields = branches.flat();
-    // A field of several branches is listed once, and is required if each branch requires it.
+    // A field that several branches of `anyOf` have is listed once. It is required if all branches that have it require
+    // it; a field at the top level must also be in every branch.
     return [...new Set(fields.map((field) => field.path))].map((path) => {
       const same = fields.filter((field) => field.path === path);
       const isDeep = path.slice(prefix.length).includes(".");

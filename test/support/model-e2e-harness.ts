@@ -81,7 +81,6 @@ export class ModelE2eHarness implements AsyncDisposable {
     return { status: answer.status, body: await answer.json() };
   }
 
-  /** The folder of the models. */
   get modelsDir(): string {
     return join(this.berth.dataDir, "models");
   }
@@ -155,7 +154,7 @@ export class ModelE2eHarness implements AsyncDisposable {
     return new OpenAI({ baseURL, apiKey: "any", maxRetries: 0, timeout: 30_000 });
   }
 
-  /** Returns a short answer of the model. The same file always gives the same answer. */
+  /** Returns the model's answer to a fixed prompt. At temperature 0, the answer depends only on the model's file. */
   async say(model: string): Promise<string> {
     const openai = await this.openai();
     const answer = await openai.chat.completions.create({

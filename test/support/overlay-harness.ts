@@ -300,7 +300,7 @@ export function textEvent(words: string): AnswerEvent {
   return { type: "text", choice: 0, text: words };
 }
 
-/** A script that emits one token, and then no more until it is aborted. */
+/** A script of the scripted service that emits one token, and keeps the answer open until the request is aborted. */
 export async function* streamForever(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
   yield textEvent("so");

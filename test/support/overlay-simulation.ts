@@ -114,7 +114,7 @@ class Pauses {
   }
 }
 
-/** An overlay all of whose dependencies pause, and checks of the overlay's invariants. */
+/** An overlay whose calls of dependencies wait until a step continues them, and checks of the overlay's invariants. */
 export class OverlaySimulation {
   readonly harness = new OverlayHarness();
   readonly pauses = new Pauses();
@@ -297,7 +297,7 @@ export class OverlaySimulation {
     return this.harness.inference.running;
   }
 
-  /** Returns the state that is left after all work has ended: empty and 0 if nothing leaks. */
+  /** Returns the faults and the work left at the end. If nothing leaks, all lists are empty and all counts are 0. */
   leftovers() {
     const { harness } = this;
     return {

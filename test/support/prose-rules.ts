@@ -43,7 +43,8 @@ export interface Prose {
 }
 
 /**
- * Returns the problems of all comments and test titles in a TypeScript file, or of all paragraphs of a Markdown file.
+ * Returns the violations of the wording rules in the comments and test titles of a TypeScript file, or in the
+ * paragraphs of a Markdown file.
  */
 export function proseProblems(file: SourceFile): string[] {
   return proseOf(file).flatMap(({ path, line, text, opens }) => {

@@ -7,7 +7,10 @@ import { promisify } from "node:util";
 const folder = join(import.meta.dirname, "../../node_modules/.cache/berth-python-tools");
 const packages = ["schemathesis==4.32.5", "openapi-python-client==0.29.1", "requests"];
 
-/** Installs the tools once in a virtual environment. Returns the folder of its programs. */
+/**
+ * Installs Schemathesis and openapi-python-client into a virtual environment, unless an earlier run has installed them.
+ * Returns the folder of their programs.
+ */
 export async function installPythonTools(): Promise<string> {
   const run = promisify(execFile);
   const programs = join(folder, "bin");

@@ -202,7 +202,7 @@ export interface HttpChatResult {
 export class HttpChat {
   /** Resolves when part of the body has arrived. Never rejects. */
   readonly begun: Promise<void>;
-  /** Resolves to the result, even if the answer is incomplete. Never rejects. */
+  /** Resolves to the answer when the connection closes, even if the answer is incomplete or missing. Never rejects. */
   readonly result: Promise<HttpChatResult>;
   readonly #request;
 
@@ -243,7 +243,7 @@ export class HttpChat {
     this.#request.destroy();
   }
 
-  /** Returns the concatenated text of all events of the stream. */
+  /** Waits for the end of the streamed answer, and returns the concatenated `content` of its events. */
   async readAnswer(): Promise<string> {
     const { text } = await this.result;
     const pieces = text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g);

@@ -4,7 +4,7 @@ import { Dice } from "./random.ts";
 /** The seed of all random choices in a run of the tests; BERTH_SEED sets it to repeat a run. */
 export const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
 
-/** The time limit of a test with a matrix. A whole matrix takes long, and a sample has the usual limit. */
+/** The time limit of a test that tries a kill or fault matrix: an hour for all points, five minutes for a sample. */
 export const MATRIX_LIMIT_MS = process.env["BERTH_KILLS"] === "all" ? 60 * 60_000 : 300_000;
 
 /**

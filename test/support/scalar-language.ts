@@ -41,7 +41,7 @@ export function numberLanguage(
   return toScalarLanguage(scalarGrammar.compileNumber(all, table), table);
 }
 
-/** Creates a constraint from a pattern or a format. */
+/** Returns the constraint that `pattern` or `format`, the keyword, puts on a string; `source` is the value. */
 export function toStringPattern(keyword: string, source: string) {
   return { source, keyword, pointer: `#/${keyword}` };
 }

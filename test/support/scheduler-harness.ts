@@ -65,7 +65,10 @@ export class SchedulerHarness {
     return this.runner.calls.filter(({ kind }) => kind === "step").map(({ prompts }) => prompts);
   }
 
-  /** Disposes the scheduler. Returns the violations of the runner's contract, and the state that is left. */
+  /**
+   * Disposes the scheduler. Returns the calls that violated the contract of `Runner`, and the jobs, streams, timers and
+   * listeners that are left.
+   */
   async findLeftovers(): Promise<Record<string, unknown>> {
     // Advancing the clock lets the current runner call end.
     await this.clock.advance(30);
@@ -83,7 +86,10 @@ export class SchedulerHarness {
     };
   }
 
-  /** Throws if state is left or if a runner call violated the contract. For use in test hooks. */
+  /**
+   * Disposes the scheduler. Throws if it has left jobs, streams, timers or listeners, or has violated the contract of
+   * `Runner`.
+   */
   async assertNoLeftovers(): Promise<void> {
     assert.deepEqual(await this.findLeftovers(), noLeftovers);
   }

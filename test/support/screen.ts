@@ -33,7 +33,7 @@ export class Screen implements Disposable {
     this.#child.stdin?.write(text);
   }
 
-  /** Resolves to the text up to a match. The next call continues after that match. */
+  /** Resolves to the program's output up to the first match of `wanted`. The next call searches after that match. */
   async until(wanted: RegExp): Promise<string> {
     const deadline = AbortSignal.timeout(LIMIT_MS);
     for (;;) {

@@ -15,7 +15,7 @@ import { type Clock, delay } from "../../src/base/clock.ts";
 export interface ScriptedAnswer {
   /** The text of each token. */
   readonly tokens: readonly string[];
-  /** The index of the token at whose step this stream, and no other, fails. */
+  /** The index of the token in whose decoding step the stream of this answer fails. Other streams continue. */
   readonly failAt?: number | undefined;
 }
 
@@ -89,12 +89,12 @@ export class ScriptedRunner implements Runner {
     return this.#streams;
   }
 
-  /** The kind of the current call, also while the call waits at a gate. */
+  /** The kind of the runner call that is in progress, which includes a call that `gate` holds back. */
   get busy(): CallKind | undefined {
     return this.#busy;
   }
 
-  /** Makes calls of this kind wait until the returned function is called. */
+  /** Holds back calls of `kind` until the returned function is called. */
   gate(kind: CallKind): () => void {
     let open: (() => void) | undefined;
     const gate = new Promise<void>((resolve) => {
@@ -107,12 +107,12 @@ export class ScriptedRunner implements Runner {
     };
   }
 
-  /** Makes the next call of this kind reject. */
+  /** Makes the next runner call of `kind` reject with `error`. */
   breakNext(kind: CallKind, error: unknown): void {
     this.#breaks.set(kind, error);
   }
 
-  /** Makes every call reject, including the current one. */
+  /** Makes every runner call reject, including the call in progress. */
   crash(): void {
     this.#crash.abort(new Error("crashed by the test"));
   }
@@ -278,7 +278,7 @@ export class ScriptedRunner implements Runner {
     }
   }
 
-  /** Waits until the gate of the call is open, and then for the duration of the call. */
+  /** Waits while `gate` holds back calls of `kind`, and then for `tookMs`. Throws the error set by `breakNext`. */
   async #simulateDuration(kind: CallKind, tookMs: number, signal?: AbortSignal): Promise<void> {
     const crash = this.#crash.signal;
     crash.throwIfAborted();
@@ -363,7 +363,7 @@ export function splitWords(text: string): string[] {
   return text.match(/\s?\S+|\s/g) ?? [];
 }
 
-/** Returns the token of a text: the code point of a single character, or a new number for each longer text. */
+/** The token of each text longer than one character. The token of a single character is the character's code point. */
 const longTokens = new Map<string, Token>();
 const longPieces = new Map<Token, string>();
 const FIRST_LONG = 0x110000;

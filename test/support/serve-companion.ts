@@ -3,7 +3,7 @@ import { BusCallError } from "../../src/dbus/port.ts";
 import { FakeBus } from "./fake-bus.ts";
 import { type BusAnswer, FakeCompanion } from "./fake-companion.ts";
 
-/** Returns a session bus with a companion whose real objects `serve` exports. */
+/** Returns a fake companion whose methods are served by the assistant's own bus objects, which `serve` exports. */
 export function serveCompanion(serve: (bus: FakeBus) => void): FakeCompanion {
   const bus = new FakeBus();
   serve(bus);

@@ -20,7 +20,7 @@ export interface ServiceHarnessOptions extends Omit<ScriptedEngineOptions, "cloc
   readonly models?: readonly string[];
 }
 
-/** Creates the service over a scripted engine and a virtual clock. */
+/** Creates a `LocalInferenceService` with a scripted engine, a fake ledger and a virtual clock. */
 export async function createServiceHarness(options: ServiceHarnessOptions = {}) {
   const clock = new VirtualClock();
   const engine = new ScriptedEngine({ ...options, clock });

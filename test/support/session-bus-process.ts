@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 
 /**
- * A separate process with the argument ADDRESS, a session bus. It connects once without the passing of descriptors
- * and once with it, and prints as a line of JSON if koffi was loaded while each connection was open.
+ * A program that connects to the session bus at the address in its argument, first without the passing of file
+ * descriptors, then with it. It prints a JSON list with a boolean for each connection: true if koffi was loaded.
  */
 const [address = ""] = process.argv.slice(2);
 const isLoaded = () => readFileSync("/proc/self/maps", "utf8").includes("/koffi.node");

@@ -7,7 +7,8 @@ import type { TestSessionBus } from "./test-session-bus.ts";
 const script = fileURLToPath(new URL("./session-client.py", import.meta.url));
 
 /**
- * A separate process (session-client.py) with its own connection to the bus. It reads its pipes as any program does.
+ * A client of the inference bus in a separate Python process (session-client.py), with its own connection to the bus
+ * and its own read ends of the pipes.
  */
 export class SessionClient implements AsyncDisposable {
   readonly uniqueName: string;

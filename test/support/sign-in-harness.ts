@@ -56,7 +56,7 @@ export class SignInHarness implements AsyncDisposable {
     });
   }
 
-  /** The whole log as text. */
+  /** All log entries of the sign-ins as JSON text, which tests search for messages and secrets. */
   get log(): string {
     return JSON.stringify(this.#logged);
   }

@@ -10,7 +10,7 @@ import type { Resource } from "../../src/resources/resource.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openTestStore, type TestStore } from "./test-store.ts";
 
-/** A watched folder, a store and the code between them, with a clock that the test advances. */
+/** A folder of spec files, a store, and the `SpecFolder` that applies the files to the store when a test scans it. */
 export class SpecsHarness implements AsyncDisposable {
   readonly root = mkdtempSync(join(tmpdir(), "berth-specs-"));
   readonly folder = join(this.root, "specs");

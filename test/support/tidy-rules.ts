@@ -47,8 +47,8 @@ export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Imports that are allowed in addition to the table: the API's types of the controllers, and verbs that run the server
- * themselves.
+ * The imports that are allowed in addition to `allowedRooms`. The API may import the ports and labels of the
+ * controllers. Some verbs of the CLI may import code that they run in their own process.
  */
 const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = [
   { from: /^src\/api\//, to: /^src\/controller\/(.+\/)?(port|labels)\.ts$/ },
@@ -57,19 +57,19 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
     from: /^src\/cli\/verbs\/assistant\.ts$/,
     to: /^src\/assistant\/daemons\/(system-instance|companion-daemon|daemon-lifetime)\.ts$/,
   },
-  // `berth tools lint` checks manifests without a daemon, so the verb itself needs the linter.
+  // `berth tools lint` checks manifests without a daemon, so the verb may import the linter.
   {
     from: /^src\/cli\/verbs\/tools-lint\.ts$/,
     to: /^src\/assistant\/agent\/manifests\/lint-manifests\.ts$/,
   },
-  // `berth ledger` verifies the files of a ledger without a daemon, so the verb itself needs the verifier.
+  // `berth ledger` verifies the files of a ledger without a daemon, so the verb may import the verifier.
   { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline-ledger\.ts$/ },
 ];
 
 /**
- * The folders of `controller/` and `cli/`, and the other folders of the same room that each may import. `""` stands for
- * the files directly in the room, which every folder may import. The `entry` files of a room may import everything in
- * the room.
+ * The folders of the modules `controller/` and `cli/`, and for each folder the other folders of the same module that it
+ * may import. `""` stands for the files directly in the module, which every folder may import. The `entry` files of a
+ * module may import everything in the module.
  */
 export const innerRooms: Readonly<
   Record<
@@ -229,7 +229,7 @@ const adapters: readonly { readonly folder: string; readonly port: string }[] = 
 /** The files that construct adapters: the control plane, and the daemons of the assistant. */
 const wiring: readonly RegExp[] = [/^src\/server\//, /^src\/assistant\/daemons\//];
 
-/** The ports between modules, which may not use types of libraries. */
+/** The files with the interfaces (ports) between modules, which may not use types of libraries. */
 const ports: readonly RegExp[] = [
   /(^|\/)(service-)?port\.ts$/,
   /^src\/store\/store\.ts$/,
@@ -314,7 +314,7 @@ export function findAssistantProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-/** Checks imports inside `controller/` and `cli/` by the tables of their folders. */
+/** Checks the imports between the folders of `controller/`, and between those of `cli/`, by `innerRooms`. */
 export function innerProblems(files: readonly SourceFile[]): string[] {
   return checkImports(files, ({ from, target, at }) => {
     const [, room = "", ...rest] = from.split("/");

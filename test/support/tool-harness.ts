@@ -25,7 +25,10 @@ import { ControlPlaneHarness } from "./control-plane-harness.ts";
 import { FakeBuildControl } from "./fake-build-control.ts";
 import type { FakeImage } from "./fake-engine.ts";
 
-/** The virtual time that passes in each pause: long enough for fast tests, with little load on the cores. */
+/**
+ * The virtual time by which the clock advances after every PAUSE_MS of real time, so that reconcilers which wait for
+ * seconds delay a test only briefly.
+ */
 const STEP_MS = 500;
 const PAUSE_MS = 4;
 
@@ -173,7 +176,7 @@ export class ToolHarness implements AsyncDisposable {
     return text;
   }
 
-  /** Calls the compensation of a tool, with the arguments that the tool's map computes. */
+  /** Calls the compensation that the manifest declares for `tool`, with the arguments that its `undo.map` computes. */
   async undo(tool: string, args: JsonObject, result: JsonObject): Promise<JsonObject> {
     const compensation = this.compensation(tool, args, result);
     if (typeof compensation === "string") throw new Error(`no undo of ${tool}: ${compensation}`);

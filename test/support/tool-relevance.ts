@@ -1,17 +1,17 @@
 /** Measures how well rankings match labelled queries: the means over all queries, from 0 to 1. */
 export interface Relevance {
-  /** The nDCG@10 with a gain of 3 for the best name and of 1 for other wanted names, discounted by rank. */
+  /** The nDCG@10 with a gain of 3 for the best tool and of 1 for other relevant tools, discounted by rank. */
   readonly ndcgAt10: number;
-  /** The share of queries whose first result is the best name. */
+  /** The share of queries for which the ranking has the best tool first. */
   readonly recallAt1: number;
-  /** The share of queries whose best name is among the first five results. */
+  /** The share of queries for which the ranking has the best tool among the first five. */
   readonly recallAt5: number;
 }
 
 export interface Judged {
-  /** The wanted names, with the best one first. */
+  /** The names of the tools that are relevant to a query, by the query's label; the best tool is first. */
   readonly wanted: readonly string[];
-  /** The names in the order of the ranking. */
+  /** The names of the tools that the search has found for the query, highest rank first. */
   readonly ranked: readonly string[];
 }
 

@@ -16,7 +16,7 @@ export interface LlamaShape {
   readonly contextTokens: number;
   /** The chat template; undefined if the file contains none. */
   readonly template: string | undefined;
-  /** The average length of an answer in tokens; see `spmVocabulary`. */
+  /** The average length of the model's answers in tokens, at temperature 1; undefined if answers never end. */
   readonly endsAfter: number | undefined;
   /** If true, every output weight is NaN, as in some damaged files. */
   readonly notANumber: boolean;
@@ -25,7 +25,7 @@ export interface LlamaShape {
 /** The values of `general.file_type` in the metadata. llama.cpp reports them and does not use them. */
 const FILE_TYPES: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 7 };
 
-/** The standard deviation of the logits of a token around its bias. */
+/** The standard deviation of each token's logit over all positions. The mean of the logit is the token's bias. */
 const LOGIT_DEVIATION = 1.3;
 
 /**
@@ -45,7 +45,8 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
     2 * shape.vocabularySize * embeddingLength + layers * layerValues + embeddingLength;
   const make = new WeightMaker(shape.seed, values);
 
-  // The first value has half of the state's norm, so a bias loses little precision when it is quantised.
+  // The first value of the hidden state is large: its square is half of the state's squared norm. The weights for the
+  // biases can therefore be small, and weights in the same block lose little precision when they are quantised.
   const constant = Math.sqrt(embeddingLength / 2);
   const scatter = Math.SQRT1_2;
   const biasOf = (row: number): number => (vocabulary.tokens[row]?.bias ?? 0) / constant;

@@ -21,7 +21,7 @@ export interface TensorSource {
   readonly rows: number;
   readonly columns: number;
   readonly vector: boolean;
-  /** Returns the bytes of `count` rows, beginning with row `first`. It is called in order, once for each row. */
+  /** Returns the encoded bytes of `count` rows, beginning with row `first`. The writer requests all rows in order. */
   encodeRows(first: number, count: number): Uint8Array;
 }
 

@@ -57,7 +57,7 @@ interface Signed {
 export class Hub implements AsyncDisposable {
   readonly token = `hf_${randomBytes(16).toString("hex")}`;
   readonly faults = new Faults();
-  /** The requests of both servers, oldest first. */
+  /** The requests that the hub and the CDN have received, oldest first. */
   readonly requests: HubRequest[] = [];
   /** Determines if files outside of LFS are sent directly, or through a redirect to another path of the hub. */
   smallFiles: "direct" | "relative-redirect" = "direct";
@@ -125,7 +125,7 @@ export class Hub implements AsyncDisposable {
     for (const signed of this.#signed.values()) signed.expired = true;
   }
 
-  /** Returns the requests that one of the servers has received. */
+  /** Returns the requests that the given server, the hub or the CDN, has received, oldest first. */
   at(server: "hub" | "cdn"): HubRequest[] {
     return this.requests.filter((request) => request.server === server);
   }
@@ -135,7 +135,7 @@ export class Hub implements AsyncDisposable {
     return this.at("cdn").filter(({ headers }) => headers.authorization !== undefined);
   }
 
-  /** The bytes of files that both servers have sent. */
+  /** The total bytes of file content that the hub and the CDN have sent. */
   get bytesSent(): number {
     return this.requests.reduce((sum, { bodyBytes }) => sum + bodyBytes, 0);
   }

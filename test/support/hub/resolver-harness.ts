@@ -14,7 +14,7 @@ export interface ResolverHarness {
   readonly refusal: (request: Partial<SourceRequest>) => Promise<BerthError>;
 }
 
-/** Creates the adapter as the server does, with defaults for the requests of tests. */
+/** Creates a `ModelSourceResolver` for the hub at `endpoint`. Fields that a test omits in a request get defaults. */
 export function createResolverHarness(
   endpoint: string,
   options: { readonly token?: string; readonly limitMs?: number } = {},

@@ -91,7 +91,10 @@ export class ProviderHarness implements AsyncDisposable {
     return await readText(await this.open(asking));
   }
 
-  /** Waits until no request is open and the events of its socket have occurred. Idle connections may remain. */
+  /**
+   * Waits until no request to the provider is open, and the last events of closed sockets have occurred. Idle
+   * connections may remain.
+   */
   async untilQuiet(): Promise<void> {
     await this.provider.until(({ requests }) => requests.every(({ state }) => state !== "open"));
     // The last events of a closed socket occur before this timer fires.

@@ -70,7 +70,7 @@ async function sendStream(
   const text = turn.text ?? [];
   for (let piece = 0; piece <= text.length; piece++) {
     if (turn.afterwards?.after === piece) {
-      // The data before the cut must arrive first, so the cut waits for it.
+      // The client must receive all earlier data, so the connection is cut only after that data has been sent.
       await sent;
       if (turn.afterwards.do === "cut") response.socket?.destroy();
       return;
