@@ -235,7 +235,7 @@ describe("a deploy through the API", () => {
     expect(app().metadata.annotations).not.toHaveProperty([SOURCE_REVISION_ANNOTATION]);
   });
 
-  it("refuses an image that a file owns", async () => {
+  it("refuses to change an image that a spec file declares", async () => {
     putApp(api.store, "web", { image: "bb:1" }, "file:web.yaml");
     const response = await post("web/deploy", { image: "bb:2" });
     expect(response.statusCode).toBe(409);
@@ -365,7 +365,7 @@ describe("a rollback through the API", () => {
     });
   });
 
-  it("from a source to an image removes the pin, and a rollback to the source sets it again", async () => {
+  it("from a Git source to an image unpins the commit, and a rollback to the source pins its commit again", async () => {
     const git = { url: "https://example.org/a.git" };
     putApp(api.store, "web", { port: 80, source: { git } });
     annotate({ [SOURCE_REVISION_ANNOTATION]: "aaa" });

@@ -15,7 +15,7 @@ beforeEach(async () => {
 afterEach(() => api[Symbol.asyncDispose]());
 
 describe("listing apps", () => {
-  it("returns the six fields of the contract, further fields, and the total", async () => {
+  it("returns all fields of each app, and the number of apps", async () => {
     const { uid } = putApp(api.store, "hello");
     api.store.setStatus("App", "hello", uid, appStatus(1));
     const response = await api.request({ url: "/api/apps" });

@@ -37,8 +37,8 @@ async function documentedRoutes() {
   );
 }
 
-describe("routes and tokens", () => {
-  it("accept requests without a token only on the routes of the contract", async () => {
+describe("routes of the API", () => {
+  it("refuse requests without a token, except on the six public routes", async () => {
     const routes = await documentedRoutes();
     expect(routes.length).toBeGreaterThan(40);
     const open: string[] = [];

@@ -43,7 +43,7 @@ const openStreams = async () =>
   Number(/^berth_http_streams_open (\d+)$/m.exec(await api.metrics.metrics())?.[1]);
 
 describe("the stream of changes", () => {
-  it("sends each change and event in order, with its sequence as id", async () => {
+  it("sends each change and event in order, with its sequence number as the id", async () => {
     const reader = watch();
     await expect.poll(openStreams).toBe(1);
     const { uid } = putApp(api.store, "web");

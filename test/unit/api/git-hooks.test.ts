@@ -58,7 +58,7 @@ const gitlab = JSON.stringify({
   project: { git_http_url: url, git_ssh_url: "git@git.example.org:team/shop.git" },
 });
 
-describe("a push is accepted", () => {
+describe("a webhook call for a push is accepted", () => {
   it.each<[string, string, Record<string, string>]>([
     [
       "of GitHub",
@@ -81,7 +81,7 @@ describe("a push is accepted", () => {
     expect((await hook(body, headers)).statusCode).toBe(202);
   });
 
-  it("if it is sent as a form", async () => {
+  it("if its body is form-encoded", async () => {
     const body = new URLSearchParams({ payload: push }).toString();
     const response = await hook(body, {
       "content-type": "application/x-www-form-urlencoded",
@@ -91,7 +91,7 @@ describe("a push is accepted", () => {
     expect(response.json()).toEqual({ apps: ["shop"] });
   });
 
-  it("if its Secret has a single key, whatever the name of the key", async () => {
+  it("if the Secret that `hookSecret` names has a single key, whatever the name of the key", async () => {
     putSecret("single", { token: "one" });
     const git = { url, hookSecret: "single" };
     putApp(api.store, "one", { port: 80, source: { git } });
@@ -100,14 +100,14 @@ describe("a push is accepted", () => {
   });
 });
 
-describe("calls that do not make Berth check a source", () => {
+describe("webhook calls that do not make Berth check a source", () => {
   it("a ping returns 200 and an empty list of apps", async () => {
     const response = await hook('{"zen":"x"}', signed('{"zen":"x"}', "ping"));
     expect(response.statusCode).toBe(200);
     expect(response.json()).toEqual({ apps: [] });
   });
 
-  it("another event, and the push that deletes a branch, return 202 and an empty list of apps", async () => {
+  it("the event `issues`, and a push that deletes a branch, return 202 and an empty list of apps", async () => {
     const gone = JSON.stringify({ ref: "refs/heads/main", deleted: true });
     for (const [body, event] of [
       ["{}", "issues"],

@@ -376,7 +376,7 @@ describe("the deletion of a model through the API", () => {
     expect((await remove("held", "?force=true")).statusCode).toBe(202);
   });
 
-  it("is possible for Models only", async () => {
+  it("is refused with 409 for a model that no Model resource declares, and with 404 for an unknown model", async () => {
     api.control.assistantModels = [assistantModel("mine")];
     expect((await remove("mine")).statusCode).toBe(409);
     expect((await remove("tiny")).statusCode).toBe(409);

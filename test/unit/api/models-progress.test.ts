@@ -132,7 +132,7 @@ describe("the progress of a model", () => {
 });
 
 describe("the REST client", () => {
-  it("returns the results of requests about models", async () => {
+  it("downloads, starts, plans, lists, stops, awaits and deletes models", async () => {
     const { models } = createClient({ baseUrl: base, token: api.token("write") });
     const created = await models.download("org/small");
     expect(created).toMatchObject({ dryRun: false, accepted: true, model: { name: "small" } });

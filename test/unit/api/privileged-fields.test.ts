@@ -213,7 +213,7 @@ describe("a token of scope write cannot add a folder of the machine", () => {
   });
 });
 
-/** The mounts of two apps, of which the first one could exchange what the second one mounts. */
+/** A mount of the folder above the mount `inner`; an app with it could replace the folder that `inner` mounts. */
 const outer = () => mount(allowed);
 const inner = () => mount(join(allowed, "sub"));
 
@@ -229,7 +229,7 @@ describe("a request that writes several apps", () => {
     expect(api.store.list("App")).toEqual([]);
   });
 
-  it("writes none of a template's apps if one is refused because of its companion", async () => {
+  it("writes no app of a template if one is refused because of another app of the template", async () => {
     const spec = {
       title: "Two",
       description: "Two apps.",
@@ -520,7 +520,7 @@ describe("a path that leads through /proc", () => {
   it("cannot be mounted, even by an administrator", async () => {
     const link = join(machine, "cwd");
     symlinkSync("/proc/self/cwd", link);
-    // Berth cannot follow this link, because the process does not exist yet or belongs to another user.
+    // Berth cannot follow the link `dead`, because no process has the id in its target.
     const dead = join(machine, "dead");
     symlinkSync("/proc/999999999/root", dead);
     for (const hostPath of [

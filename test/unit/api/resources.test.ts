@@ -235,7 +235,7 @@ describe("secrets in the API", () => {
     expect((await call("PATCH", "/db", { data: { c: "4" } })).statusCode).toBe(404);
   });
 
-  it("report issues without showing a value", async () => {
+  it("are refused if a value is not a string, and the error does not show the value", async () => {
     const response = await call("POST", "", { name: "db", data: { key: ["hunter2"] } });
     expect(response.statusCode).toBe(400);
     expect(readErrorBody(response)).toContain("data.key");

@@ -27,7 +27,7 @@ describe("GET /api/health", () => {
   });
 });
 
-describe("a server whose engine another Berth with the same identity writes to", () => {
+describe("a server that shares its engine with another Berth of the same identity", () => {
   const otherWriter = { host: "one", dataDir: "/srv/one", since: "2030-01-01T00:00:00.000Z" };
 
   beforeEach(() => {
@@ -35,7 +35,7 @@ describe("a server whose engine another Berth with the same identity writes to",
     if (engine.connected) api.control.engineState = { ...engine, otherWriter };
   });
 
-  it("is degraded, and does not reveal the other Berth without a token", async () => {
+  it("has the status degraded, and hides the data directory of the other Berth from callers without a token", async () => {
     const { body } = await api.server.inject({ url: "/api/health" });
     expect(JSON.parse(body)).toMatchObject({
       status: "degraded",
@@ -45,7 +45,7 @@ describe("a server whose engine another Berth with the same identity writes to",
     expect(body).not.toContain("/srv/one");
   });
 
-  it("shows host, data directory and start of the other Berth to callers with a token", async () => {
+  it("shows host, data directory and start time of the other Berth to callers with a token", async () => {
     const info = (await api.request({ url: "/api/system/info" })).json();
     expect(info.engine).toMatchObject({
       connected: true,
@@ -54,7 +54,7 @@ describe("a server whose engine another Berth with the same identity writes to",
   });
 });
 
-describe("the API of the system", () => {
+describe("the system API of the server", () => {
   it("shows the machine, the engine and the counts of resources", async () => {
     const { uid } = putApp(api.store, "web");
     putApp(api.store, "two");
@@ -106,7 +106,7 @@ describe("the API of the system", () => {
     expect(away.engine).toMatchObject({ connected: false, message: "connection refused" });
   });
 
-  it("shows its configuration with secrets redacted", async () => {
+  it("shows the server's configuration with secrets redacted", async () => {
     expect((await api.request({ url: "/api/system/config" })).json()).toEqual({
       config: [
         { key: "listen", value: "127.0.0.1:0", source: "flag", origin: "--listen" },

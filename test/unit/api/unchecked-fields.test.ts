@@ -61,7 +61,7 @@ const planted = {
 describe("an app with fields that a token of scope write has set", () => {
   beforeEach(() => succeed("write", "POST", "/api/apps", { name: "web", ...planted }));
 
-  it("gets no mount from an administrator who has not checked these fields, and keeps running", async () => {
+  it("is given no mount by a request of an administrator that leaves these fields unconfirmed", async () => {
     const response = await send("admin", "PATCH", "/api/apps/web?force=true", mount);
     expect(response.statusCode).toBe(409);
     expect(response.headers["x-error-code"]).toBe("conflict");
@@ -75,20 +75,20 @@ describe("an app with fields that a token of scope write has set", () => {
     );
   });
 
-  it("gets no mount from a trusted file that leaves some of these fields unchanged", () => {
+  it("is given no mount by an administrator's spec file that omits some of these fields", () => {
     const { image, command } = planted;
     expect(() => applyFile("admin", { image, command, ...mount })).toThrow("spec.env.NODE_OPTIONS");
     expect(api.store.get("App", "web")?.metadata.managers["file:web.yaml"]).toBeUndefined();
   });
 
-  it("gets a mount with a write that sets all of these fields, to the same or to other values", async () => {
+  it("is given a mount by a request that also sets all of these fields, to the present or to other values", async () => {
     const { healthCheck, ...others } = planted;
     const spec = { ...others, command: ["serve"], healthCheck, ...mount };
     await succeed("admin", "PATCH", "/api/apps/web", spec);
     expect(api.store.get("App", "web")?.spec.volumes).toHaveLength(1);
   });
 
-  it("gets a mount after an administrator has removed or confirmed these fields", async () => {
+  it("is given a mount after an administrator has removed or confirmed these fields", async () => {
     const { image, env } = planted;
     const removal = { command: null, healthCheck: null };
     await succeed("admin", "PATCH", "/api/apps/web", { image, env, ...removal });
@@ -203,7 +203,7 @@ describe("an app that shares a Secret with an app that has a mount", () => {
   });
 
   it.each([{ command: ["printenv"] }, { image: "evil:1" }, { env: { X: "1" } }])(
-    "refuses changes by a token of scope write to what it runs: %o",
+    "cannot be changed to %o by a token of scope write",
     async (patch) => {
       const response = await send("write", "PATCH", "/api/apps/open", patch);
       expect(response.statusCode).toBe(403);
@@ -221,7 +221,7 @@ describe("an app that shares a Secret with an app that has a mount", () => {
 const spec = (app: object) => ({ ...webTemplate.spec, app });
 
 describe("a template that a token of scope write has created", () => {
-  it("gives an administrator no app that uses a Secret of an app with a mount", async () => {
+  it("creates no app that uses a Secret of an app with a mount, even for an administrator", async () => {
     await succeed("admin", "POST", "/api/secrets", { name: "db", data: { value: "s" } });
     const db = { name: "db", image: "bb:1", env: { PASSWORD: { secret: "db" } }, ...mount };
     await succeed("admin", "POST", "/api/apps", db);
