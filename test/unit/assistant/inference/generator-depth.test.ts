@@ -40,12 +40,12 @@ async function measureDepth(service: InferenceService, request: GenerateRequest)
   }
 }
 
-test("a token of a local model passes three async generators above the engine", async () => {
+test("a token of a local model passes three async generators between the engine and the caller", async () => {
   await using harness = await createServiceHarness();
   expect(await measureDepth(harness.service, plainRequest)).toBe(3);
 });
 
-test("a token of a provider's model passes five async generators", async () => {
+test("a token of a provider's model passes five async generators on its way to the caller", async () => {
   await using local = await createServiceHarness();
   const { http, service } = createEgressHarness();
   http.scripts = [answerWith("one", "two")];

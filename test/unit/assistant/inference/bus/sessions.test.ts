@@ -225,7 +225,7 @@ describe("the reader of a session's pipe", () => {
     await expect(session.generate()).rejects.toEqual(code("not_found"));
   });
 
-  it("is noticed within a second if it closes its end before the first text", async () => {
+  it("that closes its end before the first text cancels the message within a second", async () => {
     const harness = new InferenceBusHarness();
     harness.service.script = async function* (_, signal) {
       yield accepted;
@@ -253,7 +253,7 @@ describe("the reader of a session's pipe", () => {
 describe("the method Cancel of a session", () => {
   it("ends the message at once, between two code points, even if the pipe is full", async () => {
     const harness = new InferenceBusHarness();
-    // A character of the piece has 3 bytes; the sizes of pages and pipes are not multiples of 3.
+    // Each character has 3 bytes. A pipe is full in the middle of a character, because its size is no multiple of 3.
     const piece = "世".repeat(2_001);
     harness.service.script = function* () {
       yield accepted;
@@ -370,7 +370,7 @@ describe("the end of a session", () => {
         session.closeReader();
       }
     }
-    // The programs that create the FIFOs may still run and hold a few pipes of their own.
+    // The processes that create FIFOs may still run; their pipes to this process are closed when they exit.
     await until(() => openDescriptors() <= before);
     expect(harness.objects.sessionCount).toBe(0);
   }, 300_000);

@@ -17,24 +17,24 @@ async function put(body: object) {
   return { status: answer.statusCode, text: answer.body, opened };
 }
 
-test("the container listeners of a request are opened, and listed in the response", async () => {
+test("PUT /listeners opens the container listeners in its body, and lists them in the response", async () => {
   const { status, opened, text } = await put({ listeners: [listener] });
   expect(status).toBe(200);
   expect(opened).toEqual([[listener]]);
   expect(JSON.parse(text)).toEqual({ listeners: [listener] });
 });
 
-test("an empty list closes all container listeners", async () => {
+test("PUT /listeners with an empty list closes all container listeners", async () => {
   expect((await put({ listeners: [] })).opened).toEqual([[]]);
 });
 
 test.each([
   ["no list", {}],
   ["no networks", { listeners: [{ ...listener, subnets: [] }] }],
-  ["a port that is none", { listeners: [{ ...listener, port: 0 }] }],
+  ["an invalid port", { listeners: [{ ...listener, port: 0 }] }],
   ["a host with a port", { listeners: [{ ...listener, host: "models:1" }] }],
-  ["too many", { listeners: Array.from({ length: 9 }, () => listener) }],
-])("the list of container listeners %s is refused", async (_, body) => {
+  ["too many listeners", { listeners: Array.from({ length: 9 }, () => listener) }],
+])("PUT /listeners is refused: %s", async (_, body) => {
   const { status, opened } = await put(body);
   expect(status).toBe(400);
   expect(opened).toEqual([]);

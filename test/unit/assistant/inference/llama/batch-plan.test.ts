@@ -11,12 +11,12 @@ function widths(costs: BatchCosts, streams: number): readonly number[] {
   return plan.widths(streams);
 }
 
-describe("the batches of a decoding step", () => {
-  it("are one batch before any batch is measured", () => {
+describe("the plan of batches for a decoding step", () => {
+  it("has one batch for all streams until the costs of batches are measured", () => {
     expect(new BatchPlan().widths(5)).toEqual([5]);
   });
 
-  it("are one batch if that costs less than one batch per token", () => {
+  it("has one batch if that costs less than one batch per token", () => {
     const costs: BatchCosts = [
       [1, 10],
       [2, 11],
@@ -26,7 +26,7 @@ describe("the batches of a decoding step", () => {
     for (const streams of [1, 2, 3, 5, 8, 12]) expect(widths(costs, streams)).toEqual([streams]);
   });
 
-  it("have the lowest total cost if small batches cost more than single tokens", () => {
+  it("has the lowest total cost if small batches cost more than single tokens", () => {
     // The costs were measured for 222 million parameters in 8 bits, in milliseconds on one core.
     const costs: BatchCosts = [
       [1, 10.4],
@@ -40,7 +40,7 @@ describe("the batches of a decoding step", () => {
     expect(widths(costs, 9)).toEqual([9]);
   });
 
-  it("are measured by width, and the result is called steady if the rounds agree", async () => {
+  it("uses costs measured per number of streams, which are steady if two rounds of measurement agree", async () => {
     const { signal } = new AbortController();
     const even = await measureBatches({ sequences: 6, measure: async (width) => width, signal });
     expect(even).toEqual({

@@ -7,7 +7,10 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const never = new AbortController().signal;
 
-/** Creates both ends of a core lease, with a channel that counts messages. */
+/**
+ * Creates the two ends of a lease of CPU cores, in a model's process and in its parent, and a channel between them.
+ * `sent` has the types of the messages to the parent.
+ */
 function modelProcess(arbiter: CoreArbiter) {
   const sent: FromChild["type"][] = [];
   const lent = new CoreLeaseParent(arbiter.createCores(), (message) =>
@@ -30,7 +33,7 @@ function modelProcess(arbiter: CoreArbiter) {
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("cores leased to a model's process", () => {
-  it("need one message while no other model requests the cores", async () => {
+  it("are requested with a single message, and then kept while no other model requests them", async () => {
     const { leased, sent } = modelProcess(new CoreArbiter({ clock: new VirtualClock() }));
     for (let step = 0; step < 100; step++) {
       await leased.hold("interactive", never);

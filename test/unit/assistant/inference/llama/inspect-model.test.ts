@@ -101,7 +101,7 @@ describe("a file that cannot be used as a model", () => {
     );
   });
 
-  it("is not reported if the inspection is aborted, which rejects with the signal's reason", async () => {
+  it("is not reported by an inspection that is aborted; the inspection rejects with the abort reason", async () => {
     const path = await getModelFile("tiny");
     const reason = new Error("enough");
     await expect(inspectModel({ id: "m", path }, AbortSignal.abort(reason))).rejects.toBe(reason);

@@ -96,7 +96,7 @@ describe("the cores that models share", () => {
     await waiting;
   });
 
-  test("have a holder that is notified when other models begin and stop waiting", async () => {
+  test("have a holder that is notified when another model begins to wait for the cores, and when it stops waiting", async () => {
     const { arbiter: shared } = arbiter();
     const [one, other] = [shared.createCores(), shared.createCores()];
     const heard: boolean[] = [];

@@ -25,7 +25,7 @@ function next(others: readonly Named[], need: MemoryNeed, isLate = false): strin
 describe("unpinned models, when a new model needs memory", () => {
   const large = { wanted: 10, least: 1 };
 
-  test("are evicted until the memory that the new model prefers is free, least recently used first", () => {
+  test("are evicted, least recently used first, until the memory for the wanted context and sequences is free", () => {
     expect(next([model("a", 1, { lastUsed: 2 }), model("b", 1, { lastUsed: 1 })], large)).toBe("b");
     expect(next([model("a", 1)], { wanted: 9, least: 1 })).toBe("none");
     expect(next([], large)).toBe("none");
@@ -43,7 +43,7 @@ describe("unpinned models, when a new model needs memory", () => {
 });
 
 describe("pinned models, when a new model needs memory", () => {
-  test("are kept if the new model fits with its minimum", () => {
+  test("are kept if the free memory is enough for the smallest context of the new model", () => {
     expect(next([model("p", 8, pinned)], { wanted: 10, least: 2 })).toBe("none");
     expect(next([model("p", 8, { ...pinned, ...busy })], { wanted: 10, least: 2 })).toBe("none");
   });
@@ -82,7 +82,7 @@ describe("pinned models, when a new model needs memory", () => {
   });
 });
 
-test("in any situation, a pinned model is evicted only for the new model's minimum, and only if that is enough", () => {
+test("in any situation, a pinned model is evicted only if a new model cannot fit otherwise, and fits then", () => {
   const occupants = fc.array(
     fc
       .record({

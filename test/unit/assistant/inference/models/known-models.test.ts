@@ -99,7 +99,7 @@ test("the modification time of a model changes when its file is replaced", async
   expect((await models.find("a")).modifiedMs).toBe(2_000_000);
 });
 
-test("the size of a split model includes all parts, and the settings of a registration do not change those of the daemon", async () => {
+test("a split model has the size of all its parts, and a registered model has its own number of sequences", async () => {
   await writeFile(join(folder, "big-00001-of-00002.gguf"), "12345");
   await writeFile(join(folder, "big-00002-of-00002.gguf"), "678");
   const models = known();

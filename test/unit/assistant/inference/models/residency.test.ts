@@ -359,7 +359,7 @@ describe("explicit loads and unloads", () => {
     expect(engine.loads).toHaveLength(2);
   });
 
-  test("no load starts after the disposal has begun", async () => {
+  test("no model is loaded after the disposal of the residency has begun", async () => {
     const { engine, residency: models } = await createResidency(
       { id: "a", isPinned: true },
       { id: "b", isPinned: true },
@@ -373,7 +373,7 @@ describe("explicit loads and unloads", () => {
     expect((await models.states()).map(({ state }) => state)).toEqual(["unloaded", "unloaded"]);
   });
 
-  test("the disposal ends loads and unloads all models", async () => {
+  test("the disposal of the residency makes pending and later requests for a model fail with shutting_down", async () => {
     const { acquire, engine, residency: models } = await createResidency("a", "b");
     await acquire("a");
     engine.holdLoads();

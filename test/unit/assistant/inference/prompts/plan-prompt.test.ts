@@ -66,7 +66,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)(
     const { one, two } = written[name];
     const { template } = getFamily(name);
 
-    test("a required call allows one or several calls, and no other text", () => {
+    test("the tool choice `required` restricts the answer to one or several tool calls, without other text", () => {
       const plan = planned(required, template);
       const accepts = acceptorOf(plan);
       expect(accepts(one)).toBe(true);
@@ -96,7 +96,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)(
       ).toBe(true);
     });
 
-    test("an optional call allows any text or calls", () => {
+    test("the tool choice `auto` allows any text, and tool calls with valid arguments", () => {
       const accepts = acceptorOf(planned(auto, template));
       for (const text of [
         "",
@@ -182,7 +182,7 @@ describe("an answer with tools and a schema", () => {
   });
 });
 
-describe("a model whose template has no tools", () => {
+describe("a model whose template has no tools that Berth can use", () => {
   const turns: readonly ChatMessage[] = [
     question,
     {
@@ -231,7 +231,7 @@ describe("a model whose template has no tools", () => {
     });
   });
 
-  test("gets its tools in the system message too if its format of tool calls is unknown", () => {
+  test("gets no tools through the template if the template writes tool calls in an unknown format", () => {
     const { template } = getFamily("chatMl");
     const other = template.replaceAll('<tool_call>\\n{"name": "', "<tool_call>\\n<function=");
     expect(other).not.toBe(template);

@@ -8,12 +8,12 @@ export interface TemplateFamily {
 
 /** Chat templates like those of common model families, with the peculiarities of each. */
 export const families: Readonly<Record<string, TemplateFamily>> = {
-  /** Supports tools, and refuses only a system message that is not the first message. */
+  /** The template supports tools, and refuses only a system message that is not the first message. */
   chatMl: {
     template: chatTemplate,
     vocabulary: vocabulary("<s>", "</s>", ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]),
   },
-  /** Begins answers with reasoning, and removes the reasoning from earlier answers. */
+  /** The template begins answers with reasoning, and removes the reasoning from earlier answers. */
   qwen: {
     template: `{%- if tools %}<|im_start|>system
 {%- if messages[0].role == 'system' %}{{ '\\n' + messages[0].content + '\\n' }}{%- endif %}
@@ -50,7 +50,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
 {% endif %}{%- endif %}`,
     vocabulary: vocabulary("", "<|im_end|>", ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]),
   },
-  /** Trims text, renders the date, and writes one tool call at a time as plain JSON. */
+  /** The template trims text, renders the date, and writes one tool call at a time as plain JSON. */
   llama3: {
     template: `{{- bos_token }}
 {%- if messages[0]['role'] == 'system' %}
@@ -85,7 +85,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "<|python_tag|>",
     ]),
   },
-  /** Requires alternating roles and call ids of nine characters, and puts tools before the last question. */
+  /** The template requires alternating roles and call ids of nine characters. Tools are before the last question. */
   mistral: {
     template: `{{ bos_token }}
 {%- if messages[0].role == 'system' %}{%- set rules = messages[0].content %}{%- set turns = messages[1:] %}
@@ -128,7 +128,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "[/TOOL_RESULTS]",
     ]),
   },
-  /** Puts a marker before each tool call, and the tool's name outside the JSON. */
+  /** The template puts a marker before each tool call, and the tool's name outside the JSON. */
   devstral: {
     template: `{{ bos_token }}{% for message in messages %}
 {%- if message.role == 'system' %}{{- '[SYSTEM_PROMPT]' + message.content + '[/SYSTEM_PROMPT]' }}
@@ -156,7 +156,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "[/TOOL_RESULTS]",
     ]),
   },
-  /** Has no system role and no tools, and calls the assistant "model". */
+  /** The template has no system role and no tools, and calls the assistant "model". */
   gemma: {
     template: `{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '
 ' + message['content'] | trim + '<end_of_turn>
@@ -170,7 +170,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "<end_of_turn>",
     ]),
   },
-  /** Builds the names of its control tokens from the names of the roles. */
+  /** The template builds the names of its control tokens from the names of the roles. */
   phi: {
     template: `{% for message in messages %}{{ '<|' + message['role'] + '|>\\n' + message['content'] + '<|end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% else %}{{ eos_token }}{% endif %}`,
     vocabulary: vocabulary("<s>", "<|endoftext|>", [
@@ -182,7 +182,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "<|placeholder1|>",
     ]),
   },
-  /** Writes the opening tag of the reasoning into the prompt. */
+  /** The template ends the prompt with the opening tag of the reasoning. */
   r1: {
     template: `{{ bos_token }}{% for message in messages %}{% if message.role == 'system' %}{{ message.content }}{% elif message.role == 'user' %}{{ '<｜User｜>' + message.content }}{% elif message.role == 'assistant' %}{{ '<｜Assistant｜>' + message.content.split('</think>')[-1] + '<｜end▁of▁sentence｜>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<｜Assistant｜><think>\\n' }}{% endif %}`,
     vocabulary: vocabulary("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", [

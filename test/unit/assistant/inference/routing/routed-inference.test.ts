@@ -258,7 +258,7 @@ describe("an alias with several models", () => {
     expect([remote.running, local.requests.length]).toEqual([0, 0]);
   });
 
-  test("cancels the answering model when the reader stops", async () => {
+  test("cancels the request to the answering model when the caller stops reading", async () => {
     const { remote, routed } = harness({ best: ["remote:a:b"] });
     for await (const event of routed.generate(asks("best"), never)) {
       if (event.type === "text") break;

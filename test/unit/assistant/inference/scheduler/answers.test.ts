@@ -39,7 +39,7 @@ describe("an answer of the scheduler", () => {
     expect(harness.runner.calls).toEqual([]);
   });
 
-  it("is refused with both token counts if the prompt fills the context", async () => {
+  it("is refused if the prompt fills the context; the error has the token counts of the prompt and the context", async () => {
     harness = new SchedulerHarness({ contextTokens: 10 });
     const reader = harness.ask("0123456789");
     await harness.untilOver(reader);
@@ -123,7 +123,7 @@ describe("an answer of the scheduler", () => {
     expect(harness.runner.calls).toEqual([]);
   });
 
-  it("fails alone if its stream fails, and its sequence is truncated before another answer uses the sequence", async () => {
+  it("fails alone if its stream fails, and its KV-cache sequence is truncated before another answer uses it", async () => {
     harness = new SchedulerHarness({
       sequences: 2,
       script: (prompt) => ({

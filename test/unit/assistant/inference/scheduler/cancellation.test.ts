@@ -46,7 +46,7 @@ describe("the cancellation of a job", () => {
     expect(harness.runner.calls).toEqual([]);
   });
 
-  it("removes a job that waits for a sequence from the queue", async () => {
+  it("removes the job from the queue while the job waits for a KV-cache sequence", async () => {
     begin({ sequences: 1 });
     const first = harness.ask("first", { maxTokens: 10 });
     const reader = harness.ask("second", {}, abortion);
@@ -58,7 +58,7 @@ describe("the cancellation of a job", () => {
     await harness.untilOver(first);
   });
 
-  it("frees the sequence after the current piece of the prompt", async () => {
+  it("frees the KV-cache sequence of the job after the current piece of its prompt is evaluated", async () => {
     begin({ prefillTokensMax: 4 });
     const reader = harness.ask("x".repeat(100), {}, abortion);
     await harness.until(() => harness.runner.calls.length === 3, "it is being read");
@@ -68,7 +68,7 @@ describe("the cancellation of a job", () => {
     expect(harness.runner.calls).toHaveLength(3);
   });
 
-  it("frees the sequence after the current step of the answer", async () => {
+  it("frees the KV-cache sequence of the job after the current decoding step", async () => {
     begin();
     const reader = harness.ask("x", {}, abortion);
     await harness.until(() => reader.text.length > 0, "it answers");
@@ -81,7 +81,7 @@ describe("the cancellation of a job", () => {
     expect(harness.steps).toHaveLength(steps);
   });
 
-  it("frees the sequence when the client leaves its loop", async () => {
+  it("frees the KV-cache sequence of the job when the client stops iterating over its events", async () => {
     begin();
     const signal = new AbortController().signal;
     let text = "";
@@ -98,7 +98,7 @@ describe("the cancellation of a job", () => {
     expect(harness.steps).toHaveLength(steps);
   });
 
-  it("frees the sequence of a job that is paused for interactive work", async () => {
+  it("frees the KV-cache sequence of a job that is paused for interactive work", async () => {
     begin();
     const reader = harness.askInBackground("bg", {}, abortion);
     await harness.until(() => reader.text.length > 0, "it answers");
@@ -110,7 +110,7 @@ describe("the cancellation of a job", () => {
     expect(harness.steps.at(-1)).toEqual(["i"]);
   });
 
-  it("removes an evicted job from the queue", async () => {
+  it("removes a background job from the queue in which it waits after it lost its KV-cache sequence", async () => {
     begin({ sequences: 1 });
     const reader = harness.askInBackground("bg", {}, abortion);
     await harness.until(() => reader.text.length > 0, "it answers");
@@ -122,7 +122,7 @@ describe("the cancellation of a job", () => {
     await harness.untilOver(other, reader);
   });
 
-  it("frees the sequence of a job whose client does not read", async () => {
+  it("frees the KV-cache sequence of a job whose client does not read", async () => {
     begin({
       contextTokens: 1_000,
       script: () => ({ tokens: Array.from({ length: 900 }, () => "a") }),
@@ -141,7 +141,7 @@ describe("the cancellation of a job", () => {
     await harness.until(() => harness.scheduler.load.active === 0, "its sequence is free", 10);
   });
 
-  it("leaves a consistent state during an eviction or an assignment of a sequence", async () => {
+  it("leaves a consistent state while a KV-cache sequence is taken from a job or assigned to one", async () => {
     for (const kind of ["suspend", "truncate", "prefill"] as const) {
       begin({ sequences: 1 });
       const evicted = harness.askInBackground("bg", {}, abortion);

@@ -4,7 +4,7 @@ import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-har
 
 const endless = () => ({ tokens: Array.from({ length: 200 }, () => "word ") });
 
-describe("embeddings of the scheduler", () => {
+describe("embeddings that the scheduler computes", () => {
   let harness = new SchedulerHarness();
   const { signal } = new AbortController();
   afterEach(async () => {
@@ -112,7 +112,7 @@ describe("embeddings of the scheduler", () => {
     expect(late.error).toBe(reason);
   });
 
-  it("do not stop an answer: only one piece runs between two steps", async () => {
+  it("do not stop an answer: at most one batch of texts is embedded between two decoding steps", async () => {
     harness = new SchedulerHarness({ embedMs: 5, script: endless });
     const reader = harness.ask("x", { maxTokens: 50 });
     await harness.until(() => reader.text.length > 0, "it answers");
@@ -142,7 +142,7 @@ describe("embeddings of the scheduler", () => {
     expect(result.value?.tokens).toHaveLength(400);
   });
 
-  it("of an interactive request pause background answers", async () => {
+  it("for an interactive request pause background answers", async () => {
     harness = new SchedulerHarness({ embedMs: 5, script: endless });
     const reader = harness.askInBackground("x", { maxTokens: 50 });
     await harness.until(() => reader.text.length > 0, "it answers");

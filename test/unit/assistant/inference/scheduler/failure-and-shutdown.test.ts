@@ -90,7 +90,7 @@ describe("when the model is unloaded", () => {
       expect(error).toMatchObject({ code: "shutting_down" });
     expect(harness.runner.busy).toBe("step");
     await harness.clock.advance(10);
-    // The runner's call `encode` waits at the gate of the test, but no stream is open any more.
+    // The test still holds back the call `encode`, but the scheduler has closed all streams.
     expect(harness.runner.openStreams).toBe(0);
     expect(harness.runner.problems).toEqual([]);
     await silent.cancel();

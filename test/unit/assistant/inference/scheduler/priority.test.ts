@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** Returns `count` tokens, each with the last letter of the prompt, so that a test can tell the jobs apart. */
+/** Returns an answer of `count` tokens. Each begins with the last letter of the prompt, which identifies the job. */
 function letters(prompt: string, count: number): { tokens: string[] } {
   return { tokens: Array.from({ length: count }, (_, at) => `${prompt.slice(-1)}${at} `) };
 }
@@ -24,7 +24,7 @@ describe("the scheduler", () => {
     harness = new SchedulerHarness({ script: (prompt) => letters(prompt, 20) });
     const readers = ["a", "b", "c", "d"].map((name) => harness.ask(name));
     await harness.untilOver(...readers);
-    // The last step of each stream returns the end of the answer.
+    // Each stream takes 20 steps for its tokens, and one more step that returns the end of the answer.
     expect(harness.steps).toHaveLength(21);
     expect(harness.steps.every((members) => members.length === 4)).toBe(true);
     expect(readers.map(({ text }) => text)).toEqual(
@@ -72,7 +72,7 @@ describe("the scheduler", () => {
     expect(background.text).toBe(whole("a", 20));
   });
 
-  it("evicts the youngest background job for an interactive one, and the evicted answer stays complete", async () => {
+  it("evicts the youngest background job for an interactive one, and later completes the answer of the evicted job", async () => {
     harness = new SchedulerHarness({
       sequences: 2,
       script: (prompt) =>
@@ -94,7 +94,7 @@ describe("the scheduler", () => {
     expect(suspended.map(({ prompts }) => prompts)).toEqual([["young"]]);
   });
 
-  it("evicts a job while its prompt is evaluated, and the answer of that job stays complete", async () => {
+  it("evicts a job while its prompt is evaluated, and later completes the answer of that job", async () => {
     harness = new SchedulerHarness({
       sequences: 1,
       prefillTokensMax: 4,
@@ -126,7 +126,7 @@ describe("the scheduler", () => {
       "old",
       "young",
     ]);
-    // The cached tokens show that no other job used the sequence in between.
+    // The cached tokens show that no other job used the KV-cache sequence between `first` and `first again`.
     expect(second.started?.cachedTokens).toBe("first".length);
   });
 
@@ -152,7 +152,7 @@ describe("the scheduler", () => {
     await harness.until(() => harness.scheduler.load.active === 0, "all are over");
   });
 
-  it("evaluates at most one piece of a prompt between two steps of an answer", async () => {
+  it("evaluates at most one piece of a prompt between two decoding steps", async () => {
     harness = new SchedulerHarness({
       prefillTokensMax: 4,
       script: (prompt) => letters(prompt, 30),

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { GenerationReader } from "../../../../support/generation-reader.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** The text of one token. A stalled reader leaves four such tokens unread in addition to its queue. */
+/** The text that makes the tokens of a paused reader long: four unread ones exceed the limit of unread characters. */
 const SLOW_TEXT = ".".repeat(20_000);
 const SHARED = "This is what all of the prompts begin with. ";
 
@@ -80,7 +80,7 @@ function getExpected(plan: JobPlan, number: number) {
   return { text: answer, end: "stop" };
 }
 
-/** Returns the length of the longest prefix of the stop text with which the text ends. */
+/** Returns the length of the longest incomplete prefix of `stop` that is at the end of `text`. */
 function getPartialStopLength(text: string, stop: string): number {
   let length = stop.length - 1;
   while (!text.endsWith(stop.slice(0, length))) length -= 1;
@@ -280,8 +280,8 @@ describe("the scheduler under random load", () => {
       const clients = Array.from({ length: plan.clients }, () => harness.ask("first"));
       let requestCount = 0;
       const done = () => background.every(({ isOver: over }) => over);
-      // An interactive job that runs before the background job can delay it by one answer. After each call for
-      // background work that has waited long, 31 calls serve other jobs.
+      // An interactive job that runs before the background job can delay it by one answer. After each runner call for a
+      // background job that has waited long, the next 31 runner calls serve other jobs.
       const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
       const limitMs = plan.background.reduce((sum, { prompt, answer }) => {
         const shares = Math.ceil(answer / 32) + 1;

@@ -14,7 +14,7 @@ describe("the KV-cache sequence for a prompt", () => {
     return reader.started?.cachedTokens;
   }
 
-  /** Returns the sequence that the last step of the runner used. */
+  /** Returns the KV-cache sequence of the last decoding step. */
   function sequence(): number | undefined {
     return harness.runner.calls.findLast(({ kind }) => kind === "step")?.sequences[0];
   }
@@ -32,7 +32,7 @@ describe("the KV-cache sequence for a prompt", () => {
     expect(sequence()).toBe(1);
   });
 
-  it("is reused up to the last token of the prompt if it contains the whole prompt", async () => {
+  it("is reused for all tokens of the prompt but the last if it already contains the whole prompt", async () => {
     harness = new SchedulerHarness();
     expect(await cached("the same")).toBe(0);
     expect(await cached("the same")).toBe("the same".length - 1);

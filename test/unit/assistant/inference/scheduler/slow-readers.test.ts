@@ -35,7 +35,7 @@ describe("a client that does not read its events", () => {
     expect(slow.text).toBe(answer.join(""));
   });
 
-  it("takes part in every step again once it reads again", async () => {
+  it("gets a token from every decoding step again once it reads again", async () => {
     const long = Array.from({ length: 1_500 }, () => "a ");
     harness = new SchedulerHarness({
       sequences: 1,
@@ -52,7 +52,7 @@ describe("a client that does not read its events", () => {
     expect(harness.runner.calls.filter(({ kind }) => kind === "suspend")).toEqual([]);
   });
 
-  it("pauses its answer after a number of unread characters too", async () => {
+  it("pauses its answer also if a few unread events have too many characters", async () => {
     harness = new SchedulerHarness({
       script: () => ({ tokens: answer.map(() => "x".repeat(10_000)) }),
     });
@@ -65,7 +65,7 @@ describe("a client that does not read its events", () => {
     expect(slow.text).toHaveLength(200_000);
   });
 
-  it("loses its sequence at once to an interactive job if it has background priority", async () => {
+  it("loses the KV-cache sequence of a background job at once to an interactive job", async () => {
     begin(1);
     const slow = harness.askInBackground("slow");
     const goOn = slow.pause();
@@ -73,7 +73,7 @@ describe("a client that does not read its events", () => {
     await harness.clock.settle();
     const other = harness.ask("other");
     await harness.until(() => other.isOver, "the other is over", 100);
-    // The slow job does not queue for a sequence before its client reads.
+    // The slow job queues for a KV-cache sequence only when its client reads again, so it does not delay this job.
     const background = harness.askInBackground("background");
     await harness.until(() => background.isOver, "another one is over", 100);
     goOn();
@@ -81,7 +81,7 @@ describe("a client that does not read its events", () => {
     expect(slow.text).toBe(answer.join(""));
   });
 
-  it("loses its sequence to any job after some time, even if it has interactive priority", async () => {
+  it("loses the KV-cache sequence of an interactive job to any other job after STALLED_READER_MAX_MS", async () => {
     begin(1);
     const slow = harness.ask("slow");
     const goOn = slow.pause();

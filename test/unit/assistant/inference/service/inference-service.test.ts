@@ -125,7 +125,7 @@ describe("an answer of the inference service", () => {
     });
   });
 
-  test("is accepted after five seconds even if the model takes longer to load", async () => {
+  test("begins with the event `accepted` after five seconds, even if the model takes longer to load", async () => {
     await using harness = await createServiceHarness({ ...says("a"), loadMs: 30_000 });
     const events = harness.service.generate(plainRequest, never)[Symbol.asyncIterator]();
     const first = events.next();

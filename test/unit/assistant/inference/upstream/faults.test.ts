@@ -93,8 +93,8 @@ async function failure(
   throw new Error("it did not fail");
 }
 
-describe("an address at which no system instance runs", () => {
-  test("causes no_model if the connection is refused, and the error names the command that starts the system instance", async () => {
+describe("an address at which no system instance of the assistant runs, but perhaps another program", () => {
+  test("causes the error no_model if the connection is refused; its message has the command that starts the instance", async () => {
     const [port] = await freePorts(1);
     const upstream = upstreamAt(`http://127.0.0.1:${port}`);
     const { events, error } = await failure(upstream);
@@ -140,7 +140,7 @@ describe("an address at which no system instance runs", () => {
     },
   );
 
-  test("causes an error for invalid lists of models and embeddings", async () => {
+  test("causes an error if it answers with an invalid list of models or invalid embeddings", async () => {
     const notUnderstood = { message: expect.stringContaining("cannot be read") };
     const request = { ...plainRequest, texts: ["a", "b"] };
     for (const body of [
@@ -159,14 +159,14 @@ describe("an address at which no system instance runs", () => {
   });
 });
 
-describe("failures during a request to the system instance", () => {
+describe("failures during a request to the assistant's system instance", () => {
   test("a connection that is cut before the answer is not retried", async () => {
     answer = ({ socket }) => socket.destroy();
     expect((await failure(here())).error).toMatchObject({ code: "engine_failed" });
     expect(requests).toBe(1);
   });
 
-  test("a stream that is cut midway fails after its events so far", async () => {
+  test("a stream that is cut midway fails after the events that have arrived", async () => {
     answer = (_, response) => {
       streamed(response, word, word);
       setImmediate(() => response.destroy());
@@ -214,7 +214,7 @@ describe("failures during a request to the system instance", () => {
     expect(sockets.size).toBe(3);
   });
 
-  test("the request to a silent server ends after a minute in which the caller waits", async () => {
+  test("a request fails if the server sends nothing for a minute while the caller waits for an event", async () => {
     const clock = new VirtualClock();
     let gone = false;
     answer = (_, response) => {
@@ -234,7 +234,7 @@ describe("failures during a request to the system instance", () => {
     await expect.poll(() => gone, SHORT_WAIT).toBe(true);
   });
 
-  test("the request to a server that never answers ends", async () => {
+  test("a request fails after a minute if the server never answers", async () => {
     const clock = new VirtualClock();
     answer = () => {};
     const failing = failure(here({ clock }));

@@ -111,7 +111,7 @@ const plain: GenerateRequest = {
   parallelToolCalls: false,
 };
 
-describe("a request to the system instance arrives unchanged", () => {
+describe("a request to the assistant's system instance arrives unchanged", () => {
   const requests: Readonly<Record<string, GenerateRequest>> = {
     "a chat with a minimum of fields": chat,
     "a chat with all fields": whole,
@@ -154,10 +154,10 @@ async function toldBy(events: readonly AnswerEvent[], request = chat): Promise<A
   return collect(upstream.generate(request, signal));
 }
 
-describe("events of the system instance arrive unchanged", () => {
+describe("events of the assistant's system instance arrive unchanged", () => {
   const mine = { ...accepted, ledgerSeq: 0 };
 
-  test("for text, with the logprobs of each piece", async () => {
+  test("if they have text with the logprobs of each piece", async () => {
     const request = { ...chat, n: 2, sampling: { logprobs: 2 } };
     const events = [...says(request, ["Hello", " ", "\u{1F600}"])].map((event) =>
       // JSON cannot represent -Infinity, so the HTTP API sends -9999 instead.
@@ -166,13 +166,13 @@ describe("events of the system instance arrive unchanged", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("for the logprobs of a plain completion", async () => {
+  test("if they have the logprobs of a plain completion", async () => {
     const request = { ...plain, sampling: { logprobs: 1 } };
     const events = [...says(request, ["Hello", " there"], "length")];
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("for prompts that start at different times, and for interleaved choices", async () => {
+  test("if prompts start at different times and choices are interleaved", async () => {
     const request: GenerateRequest = {
       ...plain,
       prompts: [
@@ -193,7 +193,7 @@ describe("events of the system instance arrive unchanged", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("for reasoning and tool calls", async () => {
+  test("if they have reasoning and tool calls", async () => {
     const events: AnswerEvent[] = [
       accepted,
       started(),
@@ -221,12 +221,12 @@ describe("events of the system instance arrive unchanged", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("for an empty answer", async () => {
+  test("if the answer is empty", async () => {
     const end = { type: "end", choice: 0, reason: "stop", completionTokens: 0 } as const;
     expect(await toldBy([accepted, started(), end], plain)).toEqual([mine, started(), end]);
   });
 
-  test("one at a time, as the system instance sends them", async () => {
+  test("one at a time, as soon as the system instance sends each", async () => {
     const more = new Gate();
     system.service.script = async function* () {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
@@ -243,7 +243,7 @@ describe("events of the system instance arrive unchanged", () => {
   });
 });
 
-describe("errors of the system instance arrive unchanged", () => {
+describe("errors of the assistant's system instance arrive unchanged", () => {
   const cases: readonly (readonly [GenerateRequest, AssistantError])[] = [
     [chat, new AssistantError("unsupported_schema", "no", { param: "guide.schema" })],
     [whole, new AssistantError("unsupported_schema", "no", { param: "tools[1].parameters" })],
@@ -258,7 +258,7 @@ describe("errors of the system instance arrive unchanged", () => {
     [chat, new AssistantError("no_model", "none")],
   ];
 
-  test.each(cases)("in case %# before the answer: $1.code", async (request, error) => {
+  test.each(cases)("if a request gets no answer: $1.code (%#)", async (request, error) => {
     system.service.script = () => {
       throw error;
     };
@@ -272,7 +272,7 @@ describe("errors of the system instance arrive unchanged", () => {
     });
   });
 
-  test("midway in an answer, after the events so far", async () => {
+  test("if an answer fails midway, after the events that have arrived", async () => {
     system.service.script = function* () {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       throw new AssistantError("invalid_output", "it does not fit");
@@ -287,7 +287,7 @@ describe("errors of the system instance arrive unchanged", () => {
     expect(thrown).toMatchObject({ code: "invalid_output", message: "it does not fit" });
   });
 
-  test("for an embedding, with the position of the text", async () => {
+  test("if an embedding fails, with the position of the text", async () => {
     system.service.embedder = () =>
       Promise.reject(
         new AssistantError("context_length_exceeded", "too long", { param: "texts[1]" }),
@@ -300,8 +300,8 @@ describe("errors of the system instance arrive unchanged", () => {
   });
 });
 
-describe("the connection to the system instance", () => {
-  test("an abort ends the pending read at once, and the work at the server", async () => {
+describe("the connection to the assistant's system instance", () => {
+  test("an abort ends the pending read at once, and stops the work of the server", async () => {
     system.service.script = async function* (_, there) {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       await forever(there);
@@ -316,7 +316,7 @@ describe("the connection to the system instance", () => {
     expect(system.service.aborted).toBe(1);
   });
 
-  test("a caller that leaves its loop ends the work at the server", async () => {
+  test("a caller that stops iterating over the events stops the work of the server", async () => {
     system.service.script = async function* (_, there) {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       await forever(there);
@@ -361,7 +361,7 @@ describe("the connection to the system instance", () => {
   });
 });
 
-describe("the other methods of the inference service over HTTP", () => {
+describe("embeddings, models and health of the system instance, over HTTP", () => {
   test("embeddings arrive bit for bit equal, with the number of tokens of each text", async () => {
     const request = {
       model: "embedder",

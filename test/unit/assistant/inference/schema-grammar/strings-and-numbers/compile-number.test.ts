@@ -51,8 +51,8 @@ const bounds: fc.Arbitrary<Bounds> = fc
     return { integer: all.integer, ...Object.fromEntries(kept) };
   });
 
-describe("number languages with any bounds", () => {
-  test("generate only valid numbers, and accept no invalid number", () => {
+describe("the grammar for numbers with any bounds", () => {
+  test("generates only valid numbers, and accepts no invalid number", () => {
     let produced = 0;
     const check = (all: Bounds, values: number[], seed: number) => {
       const isValid = judge(all);
@@ -80,7 +80,7 @@ describe("number languages with any bounds", () => {
     expect(produced).toBeGreaterThan(200);
   }, 60_000);
 
-  test("accept valid numbers with few digits as JavaScript prints them", () => {
+  test("accepts valid numbers with few digits as JavaScript prints them", () => {
     let accepted = 0;
     const check = (all: Bounds, values: number[]) => {
       const isValid = judge(all);
@@ -178,7 +178,7 @@ describe("the constraints of a number", () => {
     expect(() => numberLanguage(constraints)).toThrowError(message);
   });
 
-  test("decide the result of allowsNumber", () => {
+  test("are checked by allowsNumber for a given number", () => {
     expect(allows({ multipleOf: 0.01 }, 0.07)).toBe(true);
     expect(allows({ multipleOf: 0.01 }, 0.075)).toBe(false);
     expect(allows({ multipleOf: 3 }, 1e21)).toBe(false);

@@ -144,7 +144,7 @@ describe("the automaton of any pattern", () => {
     },
   );
 
-  test("is undefined, and not refused, if no string meets the constraints", () => {
+  test("is undefined, without an error, if no string meets the constraints", () => {
     expect(pattern("a^")).toBeUndefined();
     expect(pattern("^(?=a)b")).toBeUndefined();
     expect(
