@@ -84,7 +84,7 @@ function isWeaker(one: PolicyDecision, other: PolicyDecision): boolean {
 }
 
 describe("a provenance chain", () => {
-  it("is never weakened by an additional label, at any position", () => {
+  it("never leads to a weaker decision with an additional label, at any position", () => {
     fc.assert(
       fc.property(
         tiers,
@@ -101,7 +101,7 @@ describe("a provenance chain", () => {
     );
   });
 
-  it("is never weakened by the app that the bus has identified, even if the given chain is empty", () => {
+  it("never leads to a weaker decision with the label of the app that the bus has identified, even if it was empty", () => {
     fc.assert(
       fc.property(
         tiers,
@@ -122,7 +122,7 @@ describe("a provenance chain", () => {
     expect(extendChain(undefined, undefined)).toEqual([]);
     expect(extendChain(["user"], "org.example.a")).toEqual(["user", "app:org.example.a"]);
     expect(extendChain(["app:org.example.a", "user"], "org.example.a")).toHaveLength(2);
-    // A chain with `org.example.ab` does not contain the app `org.example.a`.
+    // The label of `org.example.ab` is not taken for that of `org.example.a`, with which it begins.
     expect(extendChain(["app:org.example.ab"], "org.example.a")).toEqual([
       "app:org.example.ab",
       "app:org.example.a",

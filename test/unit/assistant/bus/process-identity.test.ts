@@ -67,12 +67,12 @@ describe("the identity of a process", () => {
     expect(await identifyProcessApp(files, 42, "snap.a.b (enforce)")).toEqual(app);
   });
 
-  test("of a sandbox without an app name is still that of a sandbox", async () => {
+  test("has the kind flatpak even if the file .flatpak-info contains no app name", async () => {
     await writeFile(path.join(dir(), "root", ".flatpak-info"), "[Runtime]\nname=org.x.Platform\n");
     expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
   });
 
-  test("whose file .flatpak-info is a link is that of a sandbox, and the link is not followed", async () => {
+  test("has the kind flatpak even if .flatpak-info is a symbolic link, which is not followed", async () => {
     await writeFile(path.join(root, "forged"), "[Application]\nname=org.other.App\n");
     await symlink(path.join(root, "forged"), path.join(dir(), "root", ".flatpak-info"));
     const app = { id: "org.evil.App", kind: "flatpak" };
@@ -81,7 +81,7 @@ describe("the identity of a process", () => {
     expect(await identifyProcessApp(files, 42, "")).toEqual({ id: "flatpak", kind: "flatpak" });
   });
 
-  test("whose file .flatpak-info is a folder is that of a sandbox without an app name", async () => {
+  test("has the kind flatpak even if .flatpak-info is a folder", async () => {
     await mkdir(path.join(dir(), "root", ".flatpak-info"));
     expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
   });

@@ -73,7 +73,7 @@ describe("the frontend's window", () => {
     expect(harness.ui.calls).toEqual([]);
   });
 
-  test("does not affect queries if it cannot be shown, or if the frontend itself asks a query", async () => {
+  test("does not stop a query if it cannot be shown, or if the frontend itself sent the query", async () => {
     const harness = createOverlayHarness();
     harness.ui.owner = defaultCaller.connection;
     const own = await harness.ask({ modelHint: REMOTE_MODEL });

@@ -30,7 +30,7 @@ describe("the capacity for queries", () => {
     expect(harness.inference.running).toBe(4);
   });
 
-  test("reserves a place for a connection without a query, and runs the query of that connection next", async () => {
+  test("accepts the first query of another connection even if one connection uses all places, and runs it next", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
     for (let at = 0; at < 20; at += 1) harness.overlay.ask(askRequest(), defaultCaller);
@@ -165,7 +165,7 @@ describe("Cancel of the overlay", () => {
   });
 });
 
-test("GetStatus reports the current numbers and states", async () => {
+test("GetStatus reports queries, engine, model, ledger, index, frontend, consent, providers and uptime", async () => {
   const harness = createOverlayHarness();
   harness.consent.set("files", true);
   await harness.clock.advance(1_500);

@@ -14,7 +14,7 @@ import {
 import { accepted, says, started } from "../../../support/scripted-service.ts";
 
 describe("a turn of a query", () => {
-  test("in the lane `chat` sends the history and the prompt to the model, and streams the answer", async () => {
+  test("of the lane `chat` (the lane without tools) sends the history and the prompt to the model, and streams the answer", async () => {
     const harness = createOverlayHarness();
     const history = [
       { role: "user", content: "Hi" },
@@ -63,7 +63,7 @@ describe("a turn of a query", () => {
     expect(harness.events).toEqual([]);
   });
 
-  test("in the lane `agent` gives the model the search results and tool results as quotations", async () => {
+  test("of the lane `agent` gives the model the search results and tool results as quotations", async () => {
     const harness = createOverlayHarness();
     harness.hits = async () => [
       searchHit(),
@@ -197,7 +197,7 @@ describe("a turn of a query", () => {
     expect(pieces.every((piece) => Buffer.from(piece).toString() === piece)).toBe(true);
   });
 
-  test("reports the reason of a failure, and only logs unexpected errors", async () => {
+  test("reports the reason of a failure; an unexpected error is logged, and reported only as internal", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = function* () {
       yield accepted;
@@ -223,7 +223,7 @@ describe("a turn of a query", () => {
     expect(harness.eventSequence(await harness.ask())).toBe("started failed/internal");
   });
 
-  test("is denied if its tool call was denied", async () => {
+  test("ends with the status denied if its tool call was denied", async () => {
     const harness = createOverlayHarness();
     harness.pass = () => Promise.reject(new DeniedError("caller_not_allowed", "not this app"));
     const id = await harness.ask({ lane: "agent" });

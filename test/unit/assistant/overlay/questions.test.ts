@@ -143,7 +143,7 @@ describe("the question for consent", () => {
     });
   });
 
-  test("is valid for one provider at one address, and no data is sent to another address", async () => {
+  test("covers one provider at one address: no data is sent if the provider has another address by then", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask(remote);
     harness.providers.set("cloud", "https://evil.example");

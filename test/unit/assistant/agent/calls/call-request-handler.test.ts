@@ -195,7 +195,7 @@ describe("a call that the agent refuses", () => {
   });
 });
 
-describe("a call of an app that misbehaves", () => {
+describe("a call to an app that misbehaves", () => {
   it.each([
     ["tool_error", { kind: "error", message: "broken" }],
     ["transport_closed", { kind: "die" }],
@@ -216,7 +216,7 @@ describe("a call of an app that misbehaves", () => {
     ]);
   });
 
-  it("is refused only when the app is called, not at an earlier step", async () => {
+  it("waits for confirmation even if the app has exited, and fails when it is dispatched", async () => {
     const harness = await AgentHarness.open();
     await harness.app.die();
     const callId = await harness.park();

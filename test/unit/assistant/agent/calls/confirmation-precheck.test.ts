@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { AgentHarness, notesTools } from "../../../../support/agent-harness.ts";
 
-/** A prompt would be useless if the agent already knows that the call is impossible. */
-describe("the check of a call before the user is asked", () => {
-  it("prevents the prompt if the app is not running and cannot be started", async () => {
+/** It would be useless to ask the user for confirmation of a call that the agent knows to be impossible. */
+describe("the check of a call before the user is asked for confirmation", () => {
+  it("prevents the question if the app is not running and cannot be started", async () => {
     const harness = await AgentHarness.open();
     harness.registry.set([
       { appId: "org.example.Gone", name: "Gone", isActivatable: false, tools: notesTools },
@@ -25,9 +25,9 @@ describe("the check of a call before the user is asked", () => {
     ]);
   });
 
-  it("prevents the prompt if the connected app has another definition of the tool", async () => {
+  it("prevents the question if the connected app has another definition of the tool than its manifest", async () => {
     const harness = await AgentHarness.open();
-    // The first call opens the connection to the app, from which the check gets the definition later.
+    // The first call opens the connection to the app. Through it, the check learns the app's definition of the tool.
     expect((await harness.request("list", {})).disposition).toBe("executed");
     const create = harness.app.tools.find(({ name }) => name === "create");
     if (!create) throw new Error("the notes app has no such tool");
@@ -42,7 +42,7 @@ describe("the check of a call before the user is asked", () => {
     expect(harness.received).toBe(1);
   });
 
-  it("allows the prompt if the definition is unknown, and does not connect to the app", async () => {
+  it("allows the question if the app is not connected, and does not connect to it", async () => {
     const harness = await AgentHarness.open();
     expect((await harness.request("create", { title: "a" })).disposition).toBe("confirm-chip");
     expect(harness.apps.isConnected(harness.app.address.appId)).toBe(false);

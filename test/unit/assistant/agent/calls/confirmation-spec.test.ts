@@ -7,8 +7,8 @@ import {
   sandboxedCaller,
 } from "../../../../support/agent-harness.ts";
 
-describe("the rows of a confirmation spec", () => {
-  it("are in the order of the schema, followed by undeclared arguments", () => {
+describe("the spec of a confirmation", () => {
+  it("has a row for each argument, in the order of the schema, and then for undeclared arguments", () => {
     const schema = {
       properties: { b: { title: "Second" }, a: { title: "" }, "c/d": true, none: {} },
     };
@@ -23,7 +23,7 @@ describe("the rows of a confirmation spec", () => {
     ]);
   });
 
-  it("are part of a spec that contains everything the user needs for the decision", async () => {
+  it("describes the app, the tool, the arguments, the tier, the provenance chain, the undo and the caller", async () => {
     const harness = await AgentHarness.open();
     const caller = sandboxedCaller("org.example.chat");
     const answer = await harness.request("create", ' {"title": "x", "body": "y"}', {

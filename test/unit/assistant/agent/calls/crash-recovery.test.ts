@@ -109,7 +109,7 @@ describe.each(Object.entries(scenarios))(
   },
 );
 
-/** Describes the invariants that the next daemon violates. */
+/** Starts a daemon from the snapshot of a crash, and returns descriptions of the invariants that it violates. */
 async function findViolations(snapshot: CrashSnapshot): Promise<string[]> {
   const faults: string[] = [];
   const check = (holds: boolean, fault: string) => {
@@ -149,11 +149,11 @@ function listCallIds(snapshot: CrashSnapshot): ReadonlySet<number> {
   return new Set([...snapshot.known, ...written.filter((call) => typeof call === "number")]);
 }
 
-/** Returns the code of the last ledger entry that ends the call, in the form of the journal. */
+/** Returns the code that the journal must have for a call, by the last entry in the ledger that ends the call. */
 function lastEnd(entryNames: readonly string[], status: CallStatus): string {
   const ends = entryNames.filter((step) => /^call\.(result|declined|expired)/.test(step));
   const last = ends.at(-1);
-  // A call without an entry that ends it has never begun.
+  // A recovered daemon writes an end for each call that it knows; without one, it does not know the call.
   if (last === undefined) return status === "failed" ? "unknown_call" : "none";
   return last === "call.declined" ? "declined" : (last.split(":")[1] ?? "");
 }

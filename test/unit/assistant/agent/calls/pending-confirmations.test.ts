@@ -120,7 +120,7 @@ describe("a call that waits for confirmation", () => {
     expect(harness.app.received).toEqual([]);
   });
 
-  it("does not expire while it runs", async () => {
+  it("does not expire after the user has confirmed it, however long it runs", async () => {
     const harness = await AgentHarness.open();
     const gate = new AbortController();
     const release = new Promise<void>((resolve) => {

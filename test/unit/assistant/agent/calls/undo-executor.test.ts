@@ -119,7 +119,7 @@ describe("undo of a call", () => {
     });
   });
 
-  it("ignores a call whose undo was skipped", async () => {
+  it("reverts the call before it if the user has skipped the undo of the latest call", async () => {
     const harness = await AgentHarness.open();
     const first = await create(harness, "a");
     const second = await create(harness, "b");

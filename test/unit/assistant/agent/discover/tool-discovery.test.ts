@@ -159,16 +159,16 @@ describe("the relevance of tool discovery", () => {
     expect(relevanceOf([{ wanted, ranked: [] }]).ndcgAt10).toBe(0);
   });
 
-  it("is measured with enough tools and queries", () => {
+  it("is measured with at least 60 tools and 120 queries", () => {
     expect(corpusApps().flatMap((app) => app.tools).length).toBeGreaterThanOrEqual(60);
     expect(corpusQueries().length).toBeGreaterThanOrEqual(120);
   });
 
-  it("does not fall below its minimum", async () => {
+  it("has at least the minimum nDCG@10 and recall@1, for lexical and for hybrid search", async () => {
     const lexical = await measureDiscovery();
     const hybrid = await measureDiscovery(new TrigramEmbedder());
-    // The minimums were set when lexical search had nDCG@10 0.788 (all) and 0.784 (held out) and recall@1 0.711, and
-    // hybrid search nDCG@10 0.778.
+    // Each minimum is a little lower than the value that was measured when it was set: for lexical search nDCG@10 0.788
+    // (all queries) and 0.784 (held-out queries) and recall@1 0.711, for hybrid search nDCG@10 0.778.
     expect(lexical.all.ndcgAt10).toBeGreaterThan(0.77);
     expect(lexical.heldOut.ndcgAt10).toBeGreaterThan(0.76);
     expect(lexical.all.recallAt1).toBeGreaterThan(0.69);

@@ -243,7 +243,7 @@ describe("the undo declaration of a tool", () => {
     expect(errorsOf(create(undo))).toEqual([fault]);
   });
 
-  it("may refer to nested fields by dots, through references and branches", () => {
+  it("may name nested fields with dots, also inside of `$ref` and `anyOf`", () => {
     const properties = {
       note: { $ref: "#/$defs/note" },
     };
@@ -266,7 +266,7 @@ describe("the undo declaration of a tool", () => {
     });
   });
 
-  it("is rejected if the types can never match", () => {
+  it("is rejected if a mapped field can never have the type of the argument that it is mapped to", () => {
     const undo = { tool: "remove", map: { id: "$input.count" } };
     expect(errorsOf(create(undo, { count: { type: "integer" } }))).toEqual([
       '/tools/0/undo/map/id: "$input.count" has another type than "id" of "remove"',

@@ -131,7 +131,7 @@ describe("limits on the memory of apps", () => {
     expect(ledger.entries.length).toBe(1);
   });
 
-  it("an app has at most 16 MiB including keys, and a full memory still accepts smaller values", async () => {
+  it("an app has at most 16 MiB including keys, and can replace a value by a smaller one when it has reached the limit", async () => {
     const { memory, ledger } = new MemoryHarness();
     const value = "x".repeat(65_526);
     for (let number = 0; number < 256; number += 1)

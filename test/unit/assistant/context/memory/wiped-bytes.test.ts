@@ -72,7 +72,7 @@ describe("the wipe of an app's memory", () => {
     expect(findFilesWith(harness.dir, CANARY)).toEqual([]);
     expect(findFilesWith(harness.dir, secret)).toEqual([]);
     expect(harness.countItems()).toBe(1);
-    // SQLite keeps the rows that the reader sees, but they can no longer be decrypted.
+    // SQLite keeps the wiped rows for the other program's transaction, but the rows can no longer be decrypted.
     expect(reader.prepare("SELECT count(*) FROM item").pluck().get()).toBe(items.length + 1);
     expect(findResidue(harness, splitSealed(sealed))).not.toEqual([]);
     await harness.clock.advance(60_000);

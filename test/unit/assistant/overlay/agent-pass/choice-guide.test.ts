@@ -88,7 +88,7 @@ describe("the guide that restricts the model's choice of a tool", () => {
     expect(accepts({ tool: "none", args: {} })).toBe(false);
   });
 
-  it("keeps the references of each tool's schema inside that schema, in both drafts", async () => {
+  it("keeps the references of each tool's schema inside that schema, in JSON Schema 2020-12 and draft-07", async () => {
     const modern = withSchema("modern", {
       $schema: "https://json-schema.org/draft/2020-12/schema",
       type: "object",

@@ -26,8 +26,8 @@ function entryNames(harness: AgentPassHarness): readonly string[] {
 }
 
 /**
- * Lets the pass ask its question, runs `act` while the question is open, and then never answers it. `takenBack` counts
- * how often the pass withdrew the question.
+ * Lets the agent pass ask the user to confirm a call, runs `act` meanwhile, and never answers the question. `takenBack`
+ * counts how often the agent pass withdrew its question.
  */
 function runUntilWithdrawn(
   harness: AgentPassHarness,
@@ -159,7 +159,7 @@ describe("the caller that approves", () => {
     expect((await harness.run()).calls).toMatchObject([{ status: "executed" }]);
   });
 
-  it("is never the sandboxed app that requested the call and is named in the chain", async () => {
+  it("is never the sandboxed app that requested the call, which the provenance chain of the call names", async () => {
     const harness = await AgentPassHarness.open([["list", {}]]);
     const caller = sandboxedCaller("org.example.chat");
     harness.answer = async () => caller;
@@ -183,8 +183,8 @@ describe("the caller that approves", () => {
   });
 });
 
-describe("a turn that ends while the user is asked", () => {
-  it("withdraws the call", async () => {
+describe("a turn that is aborted", () => {
+  it("withdraws the call that the user is asked to confirm", async () => {
     const harness = await AgentPassHarness.open([create]);
     const leaving = new AbortController();
     const question = runUntilWithdrawn(harness, () => leaving.abort(new Error("left")));
@@ -197,7 +197,7 @@ describe("a turn that ends while the user is asked", () => {
     expect(harness.agentHarness.app.received).toEqual([]);
   });
 
-  it("withdraws a call that has just begun to wait", async () => {
+  it("withdraws a call that waits for confirmation before the user has been asked", async () => {
     const harness = await AgentPassHarness.open([create]);
     const leaving = new AbortController();
     harness.agentHarness.ledger.onAppend = ({ name }) => {

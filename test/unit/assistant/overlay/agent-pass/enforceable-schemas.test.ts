@@ -18,7 +18,7 @@ function candidate(index: number): ToolCandidate {
 
 const eight = Array.from({ length: 8 }, (_, index) => candidate(index));
 
-/** An engine that refuses guides with an unsupported schema, and guides with too many schemas. */
+/** A fake engine. It refuses a set of tools if the schema of one is unsupported, or if there are too many schemas. */
 class Engine {
   asked = 0;
   readonly #odd: ReadonlySet<number>;

@@ -23,7 +23,7 @@ describe("the text of a tool result for the model", () => {
     expect(formatResult(ok({ result: null }), 1_000)).toBe("null");
   });
 
-  it("consists otherwise of its text blocks, and of the type of every other block", () => {
+  it("has the text of text blocks and only the type of other blocks, if the result is not structured", () => {
     const content = [
       { type: "text", text: "one\r\ntwo\tthree" },
       { type: "image", data: "aGk=", mimeType: "image/png" },
@@ -95,7 +95,7 @@ describe("text from apps and users in the prompt", () => {
 });
 
 describe("the description of a tool's arguments", () => {
-  it("has names, types, optional marks and descriptions", () => {
+  it("has the name, type and description of each argument, and marks optional arguments", () => {
     const schema = {
       type: "object",
       properties: {

@@ -8,7 +8,7 @@ import { NOTES, permissiveRules } from "../../../../support/agent-harness.ts";
 import { AgentPassHarness, noToolAnswer } from "../../../../support/agent-pass-harness.ts";
 import { accepted, forever, says } from "../../../../support/scripted-service.ts";
 
-describe("the agent pass", () => {
+describe("the agent pass, in which a local model chooses tool calls", () => {
   it("uses no model if no tool matches the request", async () => {
     const harness = await AgentPassHarness.open([["list", {}]], { discover: async () => [] });
     expect(await harness.run()).toEqual({ isAvailable: true, calls: [], results: [] });
@@ -155,7 +155,7 @@ describe("the agent pass", () => {
     expect((await harness.run()).calls.map(({ tool }) => tool)).toEqual(["list"]);
   });
 
-  it("shows at most eight tools", async () => {
+  it("offers the model at most eight tools", async () => {
     const harness = await AgentPassHarness.open();
     const tools = Array.from({ length: 12 }, (_, index) => ({
       name: `tool${index}`,
@@ -174,7 +174,7 @@ describe("the agent pass", () => {
   });
 });
 
-/** Returns a model that lists notes `after` times, and then fails with the given error code. */
+/** Returns the script of a model that chooses the tool `list` `after` times, and then fails with the code `code`. */
 function failingModel(code: AssistantErrorCode, after = 0) {
   let asked = 0;
   return (request: GenerateRequest) => {
@@ -184,9 +184,9 @@ function failingModel(code: AssistantErrorCode, after = 0) {
   };
 }
 
-describe("errors of the local model", () => {
+describe("an error of the local model", () => {
   it.each(["no_model", "model_unusable", "insufficient_memory", "unreachable"] as const)(
-    "of the code %s mean that no model is available",
+    "with the code %s makes the agent pass report that no model is available",
     async (code) => {
       const harness = await AgentPassHarness.open();
       harness.inference.script = failingModel(code);
@@ -194,7 +194,7 @@ describe("errors of the local model", () => {
     },
   );
 
-  it("keep the results of earlier calls", async () => {
+  it("leaves the results of earlier calls in the outcome of the agent pass", async () => {
     const harness = await AgentPassHarness.open();
     harness.inference.script = failingModel("no_model", 1);
     const outcome = await harness.run();
@@ -203,7 +203,7 @@ describe("errors of the local model", () => {
   });
 
   it.each(["ledger_unavailable", "queue_full", "timeout", "engine_failed"] as const)(
-    "of the code %s end the turn",
+    "with the code %s ends the turn",
     async (code) => {
       const harness = await AgentPassHarness.open();
       harness.inference.script = failingModel(code);
@@ -211,7 +211,7 @@ describe("errors of the local model", () => {
     },
   );
 
-  it("for a prompt that is too long make the pass shorten it, and then continue without tools", async () => {
+  it("about a too long prompt makes the agent pass shorten the prompt, and give up if that does not help", async () => {
     const harness = await AgentPassHarness.open();
     let refused = 0;
     harness.inference.script = (request) => {
@@ -241,7 +241,7 @@ describe("the agent pass of an aborted turn", () => {
     harness.inference.script = async function* (_, signal) {
       yield accepted;
       leaving.abort(new Error("left"));
-      // An aborted engine may end its events without an error; the pass must still fail with the abort reason.
+      // An aborted engine may end its events without an error; the agent pass must still fail with the abort reason.
       await forever(signal).catch(() => {});
     };
     await expect(harness.run({}, leaving.signal)).rejects.toThrow("left");

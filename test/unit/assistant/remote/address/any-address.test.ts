@@ -122,7 +122,7 @@ it("a tunnel or translation address is classified as the public IPv4 address tha
   );
 });
 
-it("a name with any forbidden address, or with addresses of different classes, is refused", async () => {
+it("a host name is refused if any of its addresses is forbidden, or if they differ in class (public, private, loopback)", async () => {
   const six = fc.ipV6().filter((ip) => classifyIp(ip).kind !== undefined);
   const list = fc.array(fc.oneof(four.map(dotted), six), { minLength: 1, maxLength: 5 });
   await fc.assert(

@@ -10,7 +10,7 @@ function resolvingTo(...answers: readonly (readonly string[])[]): ProviderAddres
   return new ProviderAddresses({ ownPorts: noPorts, resolve: async () => left.shift() ?? [] });
 }
 
-it("the check of an address reads Berth's own ports each time", async () => {
+it("an address of a provider is refused if its port is one of Berth's own ports at the time of the check", async () => {
   const ports = new Set<number>();
   const addresses = new ProviderAddresses({ ownPorts: () => ports });
   const check = () => addresses.check("http://127.0.0.1:9000", waiting);
@@ -78,7 +78,7 @@ it.each(["no address", "1.2.3", "0x7f.0.0.1", "127.1", "::1::", ""])(
   },
 );
 
-it("addresses are returned only if their class is the one that the name had when the provider was added", async () => {
+it("a host name is refused if its class (public, private, loopback) has changed since the provider was added", async () => {
   const host = { host: "moving.example", port: 443 };
   const addresses = resolvingTo(["8.8.8.8", "1.1.1.1"], ["127.0.0.1"], ["8.8.8.8", "10.0.0.1"]);
 

@@ -309,7 +309,7 @@ describe("a credential that changes between two attempts", () => {
     expect(String(error)).not.toContain("9876");
   });
 
-  test("is read again for the second attempt of an answer with a schema", async () => {
+  test("is read again when Berth requests an answer a second time because the first one was not JSON", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("no JSON")];
     harness.http.onOpen = () => (harness.directory.key = undefined);
@@ -376,7 +376,7 @@ describe("clearing the key of a provider", () => {
     harness.directory.revocations.end("acme", cleared);
     expect((await running).error).toBe(cleared);
     expect(harness.http.calls).toHaveLength(1);
-    // Clearing the key has also reset the status of the provider.
+    // No status is recorded for the request that the clearing of the key has ended.
     expect(harness.directory.statuses).toEqual(
       http.scripts[0] === unreachable ? ["unreachable"] : [],
     );
@@ -475,7 +475,7 @@ describe("revoking consent", () => {
     expect(harness.http.calls).toEqual([]);
   });
 
-  test("is the reported error even if the connection fails first", async () => {
+  test("is reported as consent_required even if the connection fails first", async () => {
     const harness = createEgressHarness();
     const body = async function* () {
       yield Buffer.from(delta({ content: "a" }));

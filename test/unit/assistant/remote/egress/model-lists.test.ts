@@ -177,7 +177,7 @@ describe("the list of models of one provider, on request", () => {
     expect(harness.log.filter((line) => line.startsWith("http"))).toHaveLength(2);
   });
 
-  test("is requested each time, and updates the common list", async () => {
+  test("is requested each time, and replaces the models of this provider in the list of all models", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [list("a"), list("b")];
     await harness.service.listModels("acme", signal);

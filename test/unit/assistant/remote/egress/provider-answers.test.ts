@@ -35,7 +35,7 @@ const document = (message: unknown, more: Record<string, unknown> = {}) =>
 const half = (escape: string) =>
   `data: {"choices":[{"index":0,"delta":{"content":"${escape}"}}]}\n\n`;
 
-describe("an answer in the form of a provider", () => {
+describe("an answer in a provider's variant of OpenAI's format", () => {
   const wanted = { text: "a", reason: "stop", tokens: 4 };
   const cases: Readonly<Record<string, readonly [AttemptScript, Partial<typeof wanted>?]>> = {
     "the convention's form": [streamed(a, stop, counted, done)],

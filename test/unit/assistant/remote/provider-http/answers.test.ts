@@ -256,7 +256,7 @@ describe.each([
       await shortWhile();
     }
 
-    // The system's buffers hold fewer than 2,000 pieces; unlimited reading would reach 4,000.
+    // The socket buffers hold fewer than 2,000 of the 4,000 pieces; without back-pressure all would have been sent.
     expect(sent).toBeLessThan(2_000);
     left.abort(new Error("enough"));
     await expect(readText(answer)).rejects.toThrow("enough");
