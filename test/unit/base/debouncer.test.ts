@@ -11,7 +11,7 @@ function timer() {
 }
 
 describe("Debouncer", () => {
-  it("calls its function once, 50 ms after the last hint", async () => {
+  it("calls its function once, 50 ms after the last trigger()", async () => {
     const { clock, calls, hints } = timer();
     hints.trigger();
     await clock.advance(30);
@@ -22,7 +22,7 @@ describe("Debouncer", () => {
     expect(calls).toEqual([80]);
   });
 
-  it("waits at most 500 ms while hints keep arriving", async () => {
+  it("calls its function after 500 ms at the latest while trigger() is called again and again", async () => {
     const { clock, calls, hints } = timer();
     for (let at = 0; at < 1200; at += 20) {
       hints.trigger();
@@ -31,7 +31,7 @@ describe("Debouncer", () => {
     expect(calls).toEqual([500, 1000]);
   });
 
-  it("drops pending hints when it is stopped", async () => {
+  it("does not call its function for a trigger() before cancel()", async () => {
     const { clock, calls, hints } = timer();
     hints.trigger();
     hints.cancel();

@@ -80,7 +80,7 @@ describe("writing to the socket of a bus", () => {
     expect(socket.sent.map(({ text }) => text)).toEqual(["a", "c", "d", "e", "f"]);
   });
 
-  test("no data is read before start(), and data that could not be sent is sent later", () => {
+  test("a write before start() that the socket does not accept is sent later, and nothing is read meanwhile", () => {
     const socket = new ScriptedSocket();
     const transport = new FdTransport(socket, 99);
     expect(socket.watched).toEqual({ readable: false, writable: false });
@@ -92,7 +92,7 @@ describe("writing to the socket of a bus", () => {
     expect([socket.receiveCalls, socket.watched.writable]).toEqual([0, false]);
   });
 
-  test("a temporary lack of memory is retried without an event and without losing a descriptor", async () => {
+  test("a write that fails for a temporary lack of resources is repeated after a delay, and loses no descriptor", async () => {
     const { socket, events, write } = startTransport();
     socket.sends.push(-ENOBUFS, -109, 5);
     write("hello", [7]);
@@ -157,6 +157,16 @@ describe("writing to the socket of a bus", () => {
     write("fails");
     await vi.waitFor(() => expect(events.at(-1)).toBe("closed: sendmsg EPIPE"), WAIT_OPTIONS);
   });
+
+  test("destroy() within the callback `done` of a write prevents later writes", async () => {
+    const { socket, transport, events, write } = startTransport();
+    socket.sends.push(-EAGAIN);
+    transport.write(Buffer.from("a"), [], () => transport.destroy());
+    write("b", [5]);
+    socket.event();
+    await vi.waitFor(() => expect(events).toEqual(["done b", "closed"]), WAIT_OPTIONS);
+    expect(socket.sent).toEqual([{ text: "a", fds: [] }]);
+  });
 });
 
 describe("reading from the socket of a bus", () => {
@@ -219,16 +229,6 @@ describe("reading from the socket of a bus", () => {
     socket.event();
     await vi.waitFor(() => expect(events).toEqual([[3], ["closed", undefined]]), WAIT_OPTIONS);
   });
-
-  test("destroy() within the callback `done` stops writing", async () => {
-    const { socket, transport, events, write } = startTransport();
-    socket.sends.push(-EAGAIN);
-    transport.write(Buffer.from("a"), [], () => transport.destroy());
-    write("b", [5]);
-    socket.event();
-    await vi.waitFor(() => expect(events).toEqual(["done b", "closed"]), WAIT_OPTIONS);
-    expect(socket.sent).toEqual([{ text: "a", fds: [] }]);
-  });
 });
 
 const load = (socket: ScriptedSocket) => () => Promise.resolve(socket);
@@ -281,7 +281,7 @@ test("without the package koffi, the error suggests what to do", async () => {
   });
 });
 
-test("with the package koffi, the system calls are available", async () => {
+test("with the package koffi, Berth can call the socket functions of the system", async () => {
   const calls = await loadSocketCalls();
   const fd = calls.open();
   expect(fd).toBeGreaterThan(2);

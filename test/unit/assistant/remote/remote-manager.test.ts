@@ -245,7 +245,7 @@ describe("requests in progress at a provider", () => {
     await harness.remote.setKey("home", "sk-2", userCaller);
     expect(here).toEqual([]);
     await harness.remote.clearKey("home", userCaller);
-    // A request that runs without a key is not ended when the missing key is cleared.
+    // The second clearKey finds no key. It does not end a request, because requests may now run without a key.
     await harness.remote.clearKey("home", userCaller);
     expect(here).toEqual(["unauthorized"]);
     await harness.remote.removeProvider("home", userCaller);
@@ -330,8 +330,8 @@ describe("the user's consent", () => {
   });
 });
 
-describe("the sessions of signed-in providers", () => {
-  test("are stored after a sign-in; a logout deletes them and revokes them at the provider", async () => {
+describe("the sessions that sign-ins at providers create", () => {
+  test("are stored; a logout deletes them and revokes them at the provider", async () => {
     await using harness = new RemoteHarness();
     await expect(harness.remote.beginLogin("openrouter", userCaller)).resolves.toContain(
       "openrouter",
@@ -368,7 +368,7 @@ describe("the sessions of signed-in providers", () => {
     expect(harness.vault.kept.size).toBe(0);
   });
 
-  test("are logged out without deleting a key that the user has entered", async () => {
+  test("are ended by a logout, which does not delete a key that the user has entered", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.setKey("openrouter", "sk-mine", userCaller);
     await harness.remote.logout("openrouter", userCaller);

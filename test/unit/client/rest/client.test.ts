@@ -66,7 +66,7 @@ describe("the REST client", () => {
     expect((await written(client.apps.delete("web"))).app.status).toBe("deleting");
   });
 
-  it("has a method for each other operation", async () => {
+  it("has a method for each operation on the server, and on resources other than apps", async () => {
     expect(await client.health()).toMatchObject({ status: "ok" });
     expect((await client.system.info()).version).toBe("1.2.3");
     expect((await client.system.config()).config).toHaveLength(2);

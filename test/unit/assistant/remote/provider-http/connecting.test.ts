@@ -103,7 +103,7 @@ it("an error reports that the connection to a provider has ended before the answ
   expect(harness.provider.requests).toHaveLength(1);
 });
 
-it("no connection is made if the name resolves to another class of address", async () => {
+it("no connection is made if the address class (public, private, loopback) of the host name has changed since the provider was added", async () => {
   let means = ["127.0.0.1"];
   await using harness = await ProviderHarness.start({
     host: "moving.example",
@@ -113,7 +113,7 @@ it("no connection is made if the name resolves to another class of address", asy
   const error = await catchAssistantError(harness.open({ addressClass: "public" }));
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("is now an address of this machine");
-  // A name is refused if only one of its addresses is in another class.
+  // One address of another class is enough for the refusal, even if the name also has an address of the right class.
   means = ["8.8.8.8", "127.0.0.1"];
   expect((await catchAssistantError(harness.open({ addressClass: "public" }))).message).toContain(
     "both",
@@ -137,7 +137,7 @@ it("the connection goes to the address that was checked, not to the result of an
   expect(asked).toBe(1);
 });
 
-it("the name is resolved for each new connection, and an address of another class is refused", async () => {
+it("the provider's host name is resolved again for each new connection, which is refused if the class of the address has changed", async () => {
   let means = ["127.0.0.1"];
   await using harness = await ProviderHarness.start({
     host: "moving.example",

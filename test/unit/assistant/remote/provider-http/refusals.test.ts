@@ -99,7 +99,7 @@ describe("the provider's message in a refusal", () => {
   });
 });
 
-describe("the provider's key, when the provider answers with an error", () => {
+describe("the key for a provider", () => {
   const base64 = Buffer.from(KEY).toString("base64");
   it.each([
     ["the key unchanged", KEY],
@@ -112,7 +112,7 @@ describe("the provider's key, when the provider answers with an error", () => {
     ["in Base64", base64],
     ["in a URL", `https://x/?k=${encodeURIComponent(KEY)}`],
     ["the key where the message is cut off", "z".repeat(290) + KEY],
-  ])("is removed from the message: %s", async (_, echo) => {
+  ])("is removed from the message of an error that the provider sends: %s", async (_, echo) => {
     const bodies = [
       JSON.stringify({ error: { message: `wrong key: ${echo} given` } }),
       `wrong key: ${echo} given`,
@@ -130,7 +130,7 @@ describe("the provider's key, when the provider answers with an error", () => {
     }
   });
 
-  it("is removed from the message of a redirect", async () => {
+  it("is removed from the error for a redirect", async () => {
     const to = `https://${KEY.slice(0, 20)}.example/${KEY}`;
     harness.provider.next({ type: "status", status: 307, headers: { location: to } });
 
@@ -157,7 +157,7 @@ describe("the provider's key, when the provider answers with an error", () => {
     expect(partsIn(error.message + String(error.stack))).toEqual([]);
   });
 
-  it("is removed wherever parts of it occur", () => {
+  it("is removed from a text even if only eight characters of the key in a row occur in it", () => {
     const key = fc.string({ unit: "grapheme-ascii", minLength: 1, maxLength: 60 });
     const echo = fc.tuple(key, fc.array(fc.oneof(fc.string(), fc.tuple(fc.nat(60), fc.nat(60)))));
     fc.assert(
@@ -174,14 +174,14 @@ describe("the provider's key, when the provider answers with an error", () => {
     );
   });
 
-  it("is the only text that is removed", () => {
+  it("is the only text that is removed from a message", () => {
     expect(redactKey("the model sk-other is unknown", KEY)).toBe("the model sk-other is unknown");
     expect(redactKey(`a ${KEY} b`, KEY)).toBe("a [key] b");
     expect(redactKey("anything", undefined)).toBe("anything");
   });
 
   it.each(["line\nbreak", "sp ace", "ümlaut", "", "nul\u0000"])(
-    "is rejected without a request if it is %j",
+    "causes an error without a request to the provider if the key is %j",
     async (bearer) => {
       const before = harness.provider.requests.length;
 

@@ -125,7 +125,7 @@ describe("an id token of a hostile provider", () => {
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("must not be missing", async () => {
+  it("is required: the sign-in fails if the token response has no id token", async () => {
     provider.tokens = without("id_token");
     expect(await ends()).toBe("exchange_failed");
   });

@@ -25,9 +25,9 @@ const steps = fc.array(
   fc.record({
     act: fc.constantFrom<(typeof acts)[number]>(...acts, "begin", "begin", "return"),
     provider: fc.constantFrom<BuiltInProvider>("openrouter", "huggingface"),
-    /** The URL that the step uses, counted from the newest of those that sign-ins have returned. */
+    /** The sign-in URL that the step uses: 0 is the URL that a sign-in returned last, 1 the one before it. */
     which: fc.nat(2),
-    /** The number of turns of the event loop before the next step. */
+    /** The number of turns of the event loop between the start of this step and the start of the next one. */
     turns: fc.nat(6),
     /** True if the next step waits until this step has ended. */
     waits: fc.boolean(),
@@ -64,7 +64,7 @@ it("each started sign-in completes exactly once, in any order of events", async 
       };
 
       for (const step of script) {
-        // A step may reject: a sign-in that was superseded, or whose listener is closed, counts as ended.
+        // begin() rejects if a later step supersedes its sign-in, and a callback rejects if the listener is closed.
         const running = run(step).catch(() => {});
         underway.push(running);
         if (step.waits) await running;

@@ -168,8 +168,8 @@ describe("the listener for the callback of a sign-in", () => {
   });
 });
 
-describe("the end of a sign-in at OpenRouter", () => {
-  it("happens after five minutes at the latest", async () => {
+describe("a started sign-in at OpenRouter", () => {
+  it("ends after five minutes at the latest", async () => {
     const clock = new VirtualClock();
     await using harness = newWorld(clock);
     const url = await harness.signIns.begin("openrouter");
@@ -182,7 +182,7 @@ describe("the end of a sign-in at OpenRouter", () => {
     await expect(sendRawRequest(back)).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("happens when a newer sign-in is started", async () => {
+  it("ends when a newer sign-in is started", async () => {
     await using harness = newWorld();
     const old = await server.authorize(await harness.signIns.begin("openrouter"));
     const back = await server.authorize(await harness.signIns.begin("openrouter"));
@@ -192,7 +192,7 @@ describe("the end of a sign-in at OpenRouter", () => {
     expect(harness.details).toEqual(["superseded", "ok"]);
   });
 
-  it("happens only once when it is cancelled", async () => {
+  it("ends only once, even if it is cancelled twice", async () => {
     await using harness = newWorld();
     await harness.signIns.begin("openrouter");
     harness.signIns.cancel("openrouter");
@@ -202,7 +202,7 @@ describe("the end of a sign-in at OpenRouter", () => {
     expect(harness.details).toEqual(["cancelled"]);
   });
 
-  it("is reported as an error of BeginLogin if there was no URL yet", async () => {
+  it("that is superseded before it has a URL ends with an error of BeginLogin", async () => {
     await using harness = newWorld();
     const first = harness.signIns.begin("openrouter");
     const second = harness.signIns.begin("openrouter");
@@ -211,7 +211,7 @@ describe("the end of a sign-in at OpenRouter", () => {
     expect(harness.ends).toEqual([]);
   });
 
-  it("waits until a session that is being stored has been stored", async () => {
+  it("succeeds if it is cancelled while its session is being stored", async () => {
     await using harness = newWorld();
     harness.beforeKeeping = async () => {
       harness.signIns.cancel("openrouter");
@@ -222,7 +222,7 @@ describe("the end of a sign-in at OpenRouter", () => {
     expect(harness.kept).toHaveLength(1);
   });
 
-  it("happens when the companion shuts down", async () => {
+  it("is cancelled when the companion shuts down, and no other sign-in can start", async () => {
     const harness = newWorld();
     await harness.signIns.begin("openrouter");
     await harness[Symbol.asyncDispose]();
@@ -246,7 +246,7 @@ it("200 failed sign-ins leave no resource open", async () => {
   expect(openDescriptors()).toBeLessThan(before + 10);
 });
 
-/** Returns the first bytes of the answer to the given requests. */
+/** Sends `text` unchanged to the listener, and returns the status line of the response. */
 function raw(to: { readonly hostname: string; readonly port: string }, text: string) {
   return new Promise<string>((resolve, reject) => {
     const socket = connect(Number(to.port), to.hostname, () => socket.write(text));
