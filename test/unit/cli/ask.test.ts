@@ -16,7 +16,7 @@ const house = searchHit({ title: "House\u001b[2J", uri: "file:///home/me/house.m
 const cli = new OverlayCli();
 const { run, terminal } = cli;
 
-/** Serves a peer that asks a question which only a companion of another version asks. */
+/** Runs the command line against a companion of another version, which asks the question `spec`. */
 function serveForeignQuestion(spec: object): void {
   const peer = new FakeCompanion({
     Ask: () => {
@@ -51,7 +51,7 @@ describe("berth ask", () => {
   });
 
   it.each([-1, 1.5, 2 ** 32, "2", null])(
-    "answers a question with the invalid number %j as one without a number",
+    "declines a question whose number %j is invalid, and sends no number back",
     async (question) => {
       serveForeignQuestion({ kind: "consent", question });
       expect((await run(["ask", "Well?"])).code).toBe(5);
@@ -93,7 +93,7 @@ describe("berth ask", () => {
     expect((await run(["ask", "When?"])).errors).toBe("Without: tools\n");
   });
 
-  it("sends the model that the user selected, and standard input", async () => {
+  it("sends the id of the selected model, and appends standard input to the question", async () => {
     cli.overlay.consent.set("prompt", true);
     await run(["ask", "-m", REMOTE_MODEL, "Is this right?"], { input: "a diff\n" });
     expect([cli.overlay.lastQuestion, cli.lastModel]).toEqual([

@@ -123,7 +123,7 @@ describe("one message of berth chat", () => {
     expect(output).toBe("]0;owned[2Ja\tb\n31mc日本\n");
   });
 
-  it("ends with Ctrl-C, which also stops the model", async () => {
+  it("is cancelled by Ctrl-C, and the model stops generating its answer", async () => {
     world.service.script = async function* (_request, signal) {
       yield accepted;
       yield text("Once");

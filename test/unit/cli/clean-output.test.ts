@@ -21,7 +21,7 @@ describe("text on its way to a terminal", () => {
     expect(cleanText(given, false)).toBe(shown);
   });
 
-  it("keeps colours of the command line, line breaks, tabs and letters of other languages", () => {
+  it("keeps line breaks, tabs and letters of other languages, and keeps colours only if they are enabled", () => {
     const text = `${red("failed")}\n\tשלום می‌خواهم 👩‍💻 é\n`;
     expect(cleanText(text, true)).toBe(text);
     expect(cleanText(`\r\u001b[K${red("a")}`, true)).toBe(`\r\u001b[K${red("a")}`);
@@ -36,7 +36,7 @@ describe("text on its way to a terminal", () => {
     expect(toYaml({ plain: "c d" })).toBe("plain: c d\n");
   });
 
-  it("keeps all colours of a log, and ends them with the line", () => {
+  it("keeps the colours of a log line, and resets them at the end of the line", () => {
     expect(cleanLogLine("\u001b[38;5;9mhi\u001b[2J\u001b]52;c;eA==\u0007")).toBe(
       "\u001b[38;5;9mhi\\u001b[2J\\u001b]52;c;eA==\\u0007\u001b[0m",
     );

@@ -216,7 +216,7 @@ describe("berth call without a terminal", () => {
     expect(agent.app.received).toHaveLength(1);
   });
 
-  it("can decline a waiting call with `berth confirm`", async () => {
+  it("leaves a call waiting, which `berth confirm --decline` then declines", async () => {
     await run(["call", NOTES, "create", "title=Milk"]);
     expect(await run(["confirm", "1", "--decline"])).toEqual({
       code: 0,

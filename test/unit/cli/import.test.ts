@@ -210,7 +210,7 @@ it("berth import writes an app that is less safe than the file requests only wit
   expect(readFileSync(join(folder, "specs/a.yaml"), "utf8")).toContain("services.a.read_only");
 });
 
-it("berth import ends with a list of the public services, or with the flag that makes the likely service public", async () => {
+it("berth import lists the public services at the end of its report, or suggests --public for a service that is probably a web server", async () => {
   const { output } = await run("wordpress.yaml -o specs");
   expect(output).toContain(
     "Public:\n  wordpress: http://wordpress.<base domain>, because its port is published on every address of the machine (wordpress.yaml:8)\n",

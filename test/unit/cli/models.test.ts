@@ -465,7 +465,7 @@ describe("berth models show", () => {
   });
 });
 
-/** Returns the shell completions of the last word "s" after the given words. */
+/** Returns the shell completions that Tab offers for the letter "s", which the user has typed after `words`. */
 async function complete(words: readonly string[]): Promise<string> {
   const line = ["__complete", "--current", "s", "--", ...words];
   return (await runCommandLine(line, { environment })).output;

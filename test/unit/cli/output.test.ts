@@ -87,7 +87,7 @@ describe("tables of the command line", () => {
     expect(tiny).toBe(`${"n".repeat(11)}…   ${"t".repeat(11)}…`);
   });
 
-  it("leave out columns in their order if shrinking is not enough, and keep the others", () => {
+  it("leave out columns in ascending dropOrder if shrinking is not enough, and keep columns without a dropOrder", () => {
     const many: Column<Row>[] = [
       { header: "NAME", value: (row) => row.name },
       { header: "SECOND", value: () => "2", dropOrder: 2 },

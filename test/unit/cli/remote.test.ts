@@ -268,7 +268,7 @@ describe("consent in berth remote", () => {
     },
   );
 
-  it("rejects an unknown scope", async () => {
+  it("with an unknown scope is a usage error", async () => {
     expect((await run(["consent", "photos", "on"])).code).toBe(2);
   });
 });

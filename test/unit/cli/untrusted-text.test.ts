@@ -29,7 +29,7 @@ describe("untrusted text", () => {
     );
   });
 
-  it("begins no line of a block, and never exceeds the width of the terminal", () => {
+  it("is printed with a prefix before every line, and no line is wider than the terminal", () => {
     fc.assert(
       fc.property(texts, fc.integer({ min: 24, max: 60 }), (text, width) => {
         for (const line of sanitizeBlock(text, "  | ", width).split("\n")) {

@@ -205,7 +205,7 @@ describe("berth apply, diff and validate", () => {
     expect((await run("validate -q -f good.yaml")).output).toBe("");
   });
 
-  it("explain that the manifest contains a printed status", async () => {
+  it("refuse a manifest with the status that `berth get -o yaml` prints, and suggest --export", async () => {
     file("a.yaml", manifest("a"));
     await done("apply -f a.yaml");
     file("pasted.yaml", await done("get app a -o yaml"));
@@ -603,7 +603,7 @@ describe("verbs that show or save state or manage tokens", () => {
     });
     for (const verb of ["describe hello", "get apps", "events", "events hello"]) {
       const lines = (await done(verb, { columns })).split("\n");
-      // The fields above the tables wrap like other text.
+      // `berth describe` prints fields before its tables. The terminal may wrap these fields, but not a table.
       const first = Math.max(
         0,
         lines.findIndex((line) => line.includes("Conditions:")),
@@ -719,7 +719,7 @@ describe("verbs that show or save state or manage tokens", () => {
     expect(output).toContain("third");
   });
 
-  it("show the specs folder with file:line:column, and waiting deletions", async () => {
+  it("show the errors of spec files with file:line:column, and the deletions that wait for a confirmation", async () => {
     api.control.specsReport = {
       folder: "/srv/specs",
       state: "watching",

@@ -69,7 +69,7 @@ test("Immich: variables of an env file, relative folders, and a health check wit
       { hostPath: "/etc/localtime", path: "/etc/localtime", readOnly: true },
     ],
   });
-  // Compose's default interval and timeout are longer than those of Berth.
+  // Compose's default interval and timeout of 30 s are longer than Berth's, so the spec has to set both.
   expect(specs["redis"]?.healthCheck).toEqual({
     command: ["/bin/sh", "-c", "redis-cli ping || exit 1"],
     interval: "30s",
@@ -120,7 +120,7 @@ test("Traefik labels become domains, path, stripped prefix and port", () => {
   });
 });
 
-test("Plausible: names that are not DNS labels, references to them, and required variables are converted", () => {
+test("Compose file of Plausible: names that are not DNS labels, references to them, and required variables are converted", () => {
   const without = importFixture("plausible.yaml");
   expect(Object.keys(collectSpecs(without))).toEqual(["plausible-db", "plausible-events-db"]);
   expect(without.findings.filter(({ level }) => level === "failed")).toMatchObject([
@@ -240,7 +240,7 @@ test("references to Secrets replace the secret values, which appear nowhere in t
   expect(JSON.stringify(result)).not.toContain("examplepass");
 });
 
-test("a prefix renames every app, and the report names host names in variables", () => {
+test("with a name prefix, every app is renamed, and a finding reports each variable that still contains an old host name", () => {
   const result = importFixture("wordpress.yaml", { namePrefix: "blog-" });
   expect(collectSpecs(result)["blog-wordpress"]?.dependsOn).toEqual(["blog-db"]);
   expect(result.findings).toContainEqual(
@@ -505,7 +505,7 @@ test("with `partial`, an app does not wait for a service that could not be conve
   );
 });
 
-test("with a prefix, the report lists old names in images and in files that are mounted or built", () => {
+test("with a name prefix, findings report the old host names in mounted files and in build contexts, and warn about images", () => {
   const text = `services:
   proxy: { image: "nginx:1", volumes: ["./nginx.conf:/etc/nginx/nginx.conf:ro"] }
   web: { build: . }

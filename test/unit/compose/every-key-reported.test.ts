@@ -142,7 +142,7 @@ const samples: Readonly<Record<string, unknown>> = {
   "x-own": { a: 1 },
 };
 
-/** Generates any value. No number is 1, because a replica count of 1 is the default and needs no finding. */
+/** Generates a value for any key, but never 1: a replica count of 1 changes nothing, and needs no report. */
 const anyValue = fc.oneof(
   fc.constantFrom("text", "yes", "a:b", "2", "/x", "$$", "-"),
   fc.integer({ min: 2, max: 9 }),
@@ -189,7 +189,7 @@ test("every key of a service is converted or reported, in any combination", () =
   );
 });
 
-test.each(Object.entries(samples))("the key %s alone is converted or reported", (key, value) => {
+test.each(Object.entries(samples))("the key %s is converted or reported", (key, value) => {
   const { findings } = importBody({ image: "example/app:1", [key]: value });
   const found = findings.filter((finding) => finding.key.startsWith(`services.app.${key}`));
   const before = collectSpecs(importBody({ image: "example/app:1" }));

@@ -211,7 +211,7 @@ describe("invalid settings", () => {
     },
   );
 
-  it("include a domain of the API without an ingress, and without HTTPS", () => {
+  it("include a domain of the API if the ingress or HTTPS is off", () => {
     const flags = { api_domain: "berth.example.org" };
     expect(load({ flags }).apiDomain).toBe("berth.example.org");
     for (const [key, value] of [
@@ -253,7 +253,7 @@ describe("invalid settings", () => {
     );
   });
 
-  it("do not include an empty file", () => {
+  it("do not include a configuration file that contains only comments", () => {
     writeFileSync(join(root, "c.yaml"), "# nothing yet\n");
     expect(load({ flags: { config: "c.yaml" } }).logLevel).toBe("info");
   });
@@ -368,7 +368,7 @@ describe("the settings of models", () => {
   });
 });
 
-it("the configuration keeps secrets out of values, child processes and files", () => {
+it("the configuration masks secrets in its printed values, passes none to child processes, and refuses them in files", () => {
   const environment = {
     HF_TOKEN: "hf_abc",
     BERTH_PASSWORD: "open sesame",
