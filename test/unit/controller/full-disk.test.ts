@@ -50,7 +50,7 @@ describe("without space on the disk of the data directory", () => {
     expect(harness.app("web")?.status?.restarts).toBe(1);
   });
 
-  test("a version of which no address is leased yet is restarted, too", async () => {
+  test("a version without a leased address is restarted, and gets an address when there is space", async () => {
     harness.store.addresses.release("web");
     harness.isDiskFull = true;
     killContainer();

@@ -124,7 +124,7 @@ describe("a change of the models of an App", () => {
     expect(made(["b", "a"]).revision).not.toBe(made(["a", "b"]).revision);
   });
 
-  it("replaces no container if the spec sets all of the variables, but allows another try of a failed version", () => {
+  it("replaces no container if the spec itself sets all variables for models, but lets Berth retry a failed version", () => {
     const env = { OPENAI_BASE_URL: "u", OPENAI_API_KEY: "k", OPENAI_MODEL: "m", BERTH_MODELS: "m" };
     const [before, after] = [made(["a"], env), made(["b"], env)];
     expect(after.hash).toBe(before.hash);
@@ -260,7 +260,7 @@ const resolved = (spec: AppSpec, modelDoor?: ContainerListenerStatus) =>
   });
 
 describe("a resolved spec of an App with models", () => {
-  it("contains the reason for waiting and the desired version", () => {
+  it("contains the desired version, and the reason why the version is not started yet", () => {
     const { blocked, desired: app, refused } = resolved({ image: "web:1", models: ["chat"] });
     expect(refused).toBeNull();
     expect(blocked?.reason).toBe("ModelNotFound");

@@ -35,7 +35,7 @@ async function rollOut(harness: ControlPlaneHarness, spec: AppSpec): Promise<voi
 const targetsOf = (harness: ControlPlaneHarness, app = "web") =>
   (harness.routes?.routes.get(app)?.targets ?? []).toSorted();
 
-/** Returns the other addresses of the pairs. */
+/** Returns, for each target, the other one of the two addresses of its replica, with the same port. */
 const pairsOf = (targets: readonly string[]) =>
   targets
     .map((target) => {
@@ -54,7 +54,7 @@ test("the versions of an app use the two addresses of each replica in turn", asy
   expect(new Set([...first, ...pairsOf(first)]).size).toBe(4);
 });
 
-test("a version that is stopped before the next one starts uses the other address, too", async () => {
+test("with the strategy recreate, a new version uses the other one of the two addresses of its replica", async () => {
   const spec = { ...web, replicas: 1, rollout: { strategy: "recreate" } } as const;
   await using harness = await serving(spec);
   const first = targetsOf(harness);
@@ -62,7 +62,7 @@ test("a version that is stopped before the next one starts uses the other addres
   expect(targetsOf(harness)).toEqual(pairsOf(first));
 });
 
-test("a third version gets an address of the engine, and its successor one of the pair again", async () => {
+test("if two versions use both addresses of a replica, a third version gets an address from the engine, and the next version one of the two again", async () => {
   await using harness = await serving({ ...web, replicas: 1 });
   const first = targetsOf(harness);
   harness.apply("web", { ...web, replicas: 1, image: "sick:1" });
@@ -101,7 +101,7 @@ test("the successor of a container that was removed, changed or disconnected by 
   }
 });
 
-test("replicas that are added use the same place in their pairs as the others", async () => {
+test("each added replica uses the first or the second of its two addresses, like the existing replicas of the version", async () => {
   await using harness = await serving({ ...web, replicas: 1 });
   await rollOut(harness, { ...web, replicas: 1, image: "web:2" });
   await rollOut(harness, { ...web, replicas: 3, image: "web:2" });
@@ -157,7 +157,7 @@ test("the addresses of a deleted app are free for another app", async () => {
   expect(targetsOf(harness, "heir")).toEqual(first);
 });
 
-test("an app runs at another address while a container of another program has its own one", async () => {
+test("an app runs at an address from the engine while a container of another program uses the app's reserved address", async () => {
   await using harness = await serving({ ...web, replicas: 1 });
   const first = targetsOf(harness);
   const stranger = harness.engine.create({
@@ -180,7 +180,7 @@ test("an app runs at another address while a container of another program has it
   expect(targetsOf(harness)).toEqual(first);
 });
 
-test("apps that no ingress reaches at their addresses have no reserved ones", async () => {
+test("apps to which the ingress forwards no requests have no reserved addresses", async () => {
   await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
   harness.apply("worker", { image: "web:1" });
   harness.apply("database", { image: "web:1", port: 5432, domain: "none" });
@@ -191,7 +191,7 @@ test("apps that no ingress reaches at their addresses have no reserved ones", as
   }
 });
 
-test("a chosen address is no difference to the spec, and a dry run leases none", async () => {
+test("a container with a reserved address does not differ from its spec, and a dry run leases no address", async () => {
   await using harness = await serving();
   const plan = await harness.controlPlane.planApp("web", web, new AbortController().signal);
   expect(plan.operations).toEqual([]);

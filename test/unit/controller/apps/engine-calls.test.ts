@@ -34,7 +34,7 @@ async function boot(options: ConstructorParameters<typeof ControlPlaneHarness>[0
 }
 
 test.each(["fake", "off"] as const)(
-  "a new app is listed before its creation, after its start, and when it is healthy (ingress %s)",
+  "for a new app, Berth lists the containers before the creation, after the start, and when the app is healthy (ingress %s)",
   async (ingress) => {
     await using harness = await boot({ ingress });
     const create = () => harness.apply("web", web);
@@ -71,7 +71,7 @@ test("an app that does not become healthy says so after a second", async () => {
   expect(harness.app("web")?.status?.containers).toMatchObject([{ healthy: false }]);
 });
 
-test("a new version is listed before its creation, after its start, and when it is healthy", async () => {
+test("for a new version, Berth lists the containers before the creation, after the start, and when the version is healthy", async () => {
   await using harness = await boot();
   const deploy = () => harness.apply("other", { ...web, image: "web:2" });
   const served = () =>
@@ -89,7 +89,7 @@ test("a new version is listed before its creation, after its start, and when it 
   });
 });
 
-test("a change of a container that no run has observed is observed, also if it arrives during a run", async () => {
+test("a container that exits after a reconcile has listed the containers is restarted by the next reconcile", async () => {
   await using harness = await boot();
   const [container] = harness.listContainers("other");
   const id = container?.id ?? "";

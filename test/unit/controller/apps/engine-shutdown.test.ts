@@ -19,7 +19,7 @@ test("while an engine shuts down, nothing is started, and containers that end do
   harness.runtime.resetCalls();
 
   harness.engine.shutDown();
-  // A minute is longer than all restarts of a restart budget take.
+  // In a minute, Berth would use up the restart budget if the containers that the shutdown ends counted as crashed.
   await harness.clock.advance(60_000);
   expect(started(harness)).toBe(0);
   for (const name of ["usual", "never-again"]) {
@@ -69,8 +69,8 @@ test("after a restart of the engine, an app that keeps crashing gets one more st
   harness.engine.restart();
   await harness.waitForPhase("web", "failed");
   expect(harness.condition("web", "Stalled")?.reason).toBe("CrashLoop");
-  // The first of the two starts continues after the engine's restart and does not count; the second uses the one
-  // restart that was left in the budget.
+  // The first start replaces the run that the engine's restart ended, and does not count. The second start uses up the
+  // last restart of the budget.
   expect(started(harness)).toBe(2);
 });
 
@@ -115,7 +115,7 @@ describe("an app without a restart budget", () => {
   test("runs again even if the restarted engine answers a call that was sent before the restart", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
-    // The socket of systemd queues calls while the engine restarts.
+    // systemd holds the engine's socket open, so the restarted engine answers calls that were sent before its restart.
     harness.runtime.faults.beforeCall = async ({ name }) => {
       if (name === "ping")
         await new Promise<void>((resolve) => harness.clock.setTimer(4_000, resolve));
@@ -143,7 +143,7 @@ describe("an app without a restart budget", () => {
     expect(failures).toBe(1);
   });
 
-  test("runs again when it was suspended during the restart and is resumed later", async () => {
+  test("runs again when the user resumes it, if it was suspended while the engine restarted", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
     harness.apply("web", { ...once, suspend: true });

@@ -153,7 +153,7 @@ test("a foreign container is not replaced while the image of the revision is mis
   expect(harness.condition("web", "Drifted")).toBeUndefined();
 });
 
-test("a suspended app keeps a foreign container", async () => {
+test("while an app is suspended, Berth does not replace a container that another program has made for the app", async () => {
   await using harness = await start();
   harness.apply("web", { ...web, suspend: true });
   await harness.clock.advance(1_000);

@@ -40,7 +40,7 @@ describe("an App that mounts a folder of the machine through a link", () => {
     await harness.waitUntilReady("web", 600_000);
   });
 
-  test("keeps its running version when a newer one may not be started", async () => {
+  test("keeps its running version if the link now leads to a forbidden folder, which prevents the start of a new version", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", spec());
     await harness.waitUntilReady("web");

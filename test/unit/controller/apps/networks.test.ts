@@ -40,7 +40,7 @@ test("a container joins the network that another app created after a prune", asy
   expect(harness.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a container that ended while no other container ran starts on a new network of the same name", async () => {
+test("if a prune removes the network of an exited container, the container starts again on a new network with that name", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");

@@ -104,7 +104,7 @@ test("a stop that the engine refuses is repeated at growing intervals, and the e
   harness.apply("web", imageApp("web:2"));
   await harness.waitUntilReady("web");
   await passNoisyHour(harness);
-  // The delays are 1, 2, 4, 8, 16 and 32 seconds, and then one minute each.
+  // Berth waits 1, 2, 4, 8, 16 and 32 seconds between the first attempts to stop the container, and then one minute.
   expect(stops).toBeGreaterThan(10);
   expect(stops).toBeLessThanOrEqual(6 + 60);
   isRefused = false;

@@ -39,7 +39,7 @@ function bootWithoutRegistry(options: { ingress: "fake" | "off" }, code = "regis
   return { harness, state };
 }
 
-test("an app whose registry cannot be reached is failed after the deadline, sends a notice, and is still retried", async () => {
+test("an app whose registry cannot be reached is failed after the progress deadline, sends a notice, and is still retried", async () => {
   const { harness, state } = bootWithoutRegistry({ ingress: "fake" });
   await using _ = harness;
   harness.apply("web", imageApp);
@@ -65,7 +65,7 @@ test("an app whose registry cannot be reached is failed after the deadline, send
   expect(harness.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("a longer deadline delays the failure, which is reported when the deadline ends", async () => {
+test("a longer progress deadline delays the failure, which is reported when the deadline ends", async () => {
   const { harness } = bootWithoutRegistry({ ingress: "fake" });
   await using _ = harness;
   harness.apply("web", { ...imageApp, rollout: { progressDeadline: "10m" } });
@@ -93,7 +93,7 @@ test("an update whose registry cannot be reached is stalled, and the serving ver
   await harness.waitUntilReady("web");
 });
 
-test("a git server that cannot be reached is a failure after the deadline too", async () => {
+test("an app whose git server cannot be reached is failed after the progress deadline, until the user stops the app", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   const reason = "GitUnreachable";
   harness.builds.resolution = { type: "failed", reason, message: "no answer", terminal: false };

@@ -15,7 +15,7 @@ function setSecret(harness: ControlPlaneHarness, name: string, data: Record<stri
 const imagesOf = (harness: ControlPlaneHarness) =>
   harness.listContainers("web").map((container) => container.spec.image);
 
-/** Makes web:1 a good version, and waits until the App is reverted to it because `spec` has failed. */
+/** Makes web:1 a stable version, and waits until the App is reverted to it because `spec` has failed. */
 async function reverted(
   harness: ControlPlaneHarness,
   spec: AppSpec,
@@ -34,7 +34,7 @@ async function reverted(
   expect(harness.condition("web", "Available")?.status).toBe("True");
 }
 
-test("a good version whose restart fails is not replaced by an older version", async () => {
+test("a stable version whose restart fails is not replaced by an older version", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
@@ -49,7 +49,7 @@ test("a good version whose restart fails is not replaced by an older version", a
   expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "CrashLoop" });
 });
 
-test("a revert chooses the version that was good last, not the version with the highest number", async () => {
+test("a revert chooses the version that was stable last, not the version with the highest number", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": {}, "bad:1": bad },
   }).boot();

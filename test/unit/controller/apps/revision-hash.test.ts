@@ -7,7 +7,7 @@ import { MODELS_PORT } from "../../../../src/controller/models/container-listene
 import { resolveAppDefaults } from "../../../../src/resources/app-defaults.ts";
 import { AppSpec } from "../../../../src/resources/app-spec.ts";
 
-/** Computes the hash as earlier versions of Berth stored it, without the fields that the function removes. */
+/** Computes the revision hash as earlier versions of Berth did: only from the fields that affect containers. */
 function hashOfEarlierVersions(spec: AppSpec, image: string | null): string {
   const {
     replicas: _replicas,

@@ -262,7 +262,8 @@ test("after a restart of the machine, no app gets requests of another app", asyn
   const wrong: string[] = [];
   await harness.kill();
   harness.engine.restart();
-  // The restarted engine assigns the same addresses again, in the order in which containers start.
+  // The restarted engine assigns its addresses again in the order in which containers start, so an app may get an
+  // address that another app had before.
   harness.engine.reuseAddresses();
   harness.boot({
     afterCall: (call) => {

@@ -83,7 +83,7 @@ describe("after the switch to a new version", () => {
     expect(harness.condition("web", "Progressing")?.reason).toBe("Complete");
   });
 
-  test("rollout.observe sets the length of the window, and 0s turns it off", async () => {
+  test("rollout.observe sets the length of the observation window, and 0s turns the window off", async () => {
     await using harness = await serving({ ...web, rollout: { observe: "1m" } });
     harness.apply("web", { ...web, image: "web:2", rollout: { observe: "1m" } });
     await harness.clock.advance(55_000);
@@ -94,7 +94,7 @@ describe("after the switch to a new version", () => {
     await harness.waitUntilReady("web", 1_000);
   });
 
-  test("Berth waits for a window that is longer than the progress deadline, without reconciling in a loop", async () => {
+  test("the observation window may be longer than the progress deadline, and Berth does not reconcile in a loop meanwhile", async () => {
     const rollout = { observe: "1m", progressDeadline: "5s" };
     await using harness = await serving({ ...web, rollout });
     harness.apply("web", { ...web, image: "web:2", rollout });
@@ -164,7 +164,7 @@ describe("after the switch to a new version", () => {
     expect(harness.condition("web", "Ready")?.message).toContain("connection refused");
   });
 
-  test("a version whose last probe failed when the window ends is not Ready yet", async () => {
+  test("a version whose last probe failed when the observation window ends is not Ready yet", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2", healthCheck: { retries: 5 } });
     await untilServed(harness, "web:2");
@@ -174,7 +174,7 @@ describe("after the switch to a new version", () => {
     expect(readyReason(harness)).toBe("Reverted");
   });
 
-  test("a failure in the window of a later version switches back to the version before it, not to an older stable one", async () => {
+  test("if a later version fails in its observation window, requests go back to the version before it, not to an older stable one", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await harness.waitUntilReady("web");
@@ -183,7 +183,7 @@ describe("after the switch to a new version", () => {
     expect(harness.listServedImages("web")).toEqual(["web:2"]);
   });
 
-  test("the previous version is restarted if it exits before the window ends", async () => {
+  test("the previous version is restarted if it exits before the observation window ends", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
@@ -230,7 +230,7 @@ describe("after the switch to a new version", () => {
     expect(revisionStates(harness)).toEqual(["attempted", "stable"]);
   });
 
-  test("if a version exits after a newer one has replaced it in the window, requests go to the version before both", async () => {
+  test("if a version exits in its observation window while a newer version starts, requests go back to the version before both", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "brief:1" });
     await untilServed(harness, "brief:1");
@@ -247,7 +247,7 @@ describe("after the switch to a new version", () => {
     expect(runningImages(harness)).toEqual(["slow:1"]);
   });
 
-  test("an app that is stopped in the window starts with the new version", async () => {
+  test("an app that the user stops in the observation window starts again with the new version", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
@@ -259,7 +259,7 @@ describe("after the switch to a new version", () => {
   });
 });
 
-describe("a kill of Berth in the observation window", () => {
+describe("a kill of Berth in the observation window of a version", () => {
   test("changes neither the length of the window nor the previous version to which requests can return", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
@@ -361,7 +361,7 @@ describe("there is no observation window", () => {
     expect(harness.isReady("web")).toBe(true);
   });
 
-  test("for a restart in a window: the running window continues with the same previous version", async () => {
+  test("for a restart during an observation window, which continues with its previous version", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
@@ -380,8 +380,8 @@ describe("there is no observation window", () => {
 
 const ingressModes = ["fake", "off"] as const;
 
-describe.each(ingressModes)("with recreate (ingress %s)", (ingress) => {
-  test("a new version is Ready after its window", async () => {
+describe.each(ingressModes)("with the strategy recreate (ingress %s)", (ingress) => {
+  test("a new version is Ready after its observation window", async () => {
     await using harness = await serving(recreated, ingress);
     harness.apply("web", { ...recreated, image: "web:2" });
     await harness.clock.until(() => readyReason(harness) === "Observing", 5_000, "it is observed");
@@ -391,7 +391,7 @@ describe.each(ingressModes)("with recreate (ingress %s)", (ingress) => {
     expect(runningImages(harness)).toEqual(["web:2"]);
   });
 
-  test("a failure in the window recreates the old version", async () => {
+  test("a new version that fails in its observation window is replaced by the old version", async () => {
     await using harness = await serving(recreated, ingress);
     harness.apply("web", { ...recreated, image: "brief:1" });
     await untilReverted(harness);
@@ -408,7 +408,7 @@ describe.each(ingressModes)("with recreate (ingress %s)", (ingress) => {
     expect(runningImages(harness)).toEqual(["web:1"]);
   });
 
-  test("a kill of Berth between the two versions does not end the window", async () => {
+  test("a kill of Berth before the new version is healthy prevents neither the observation window nor the revert", async () => {
     await using harness = await serving(recreated, ingress);
     harness.apply("web", { ...recreated, image: "slow:1" });
     await harness.clock.until(() => runningImages(harness).join() === "slow:1", 5_000, "it runs");
@@ -431,7 +431,7 @@ describe.each(ingressModes)("with recreate (ingress %s)", (ingress) => {
   });
 });
 
-describe("the previous version drains after the window", () => {
+describe("the previous version after the observation window", () => {
   const spec: AppSpec = { ...web, rollout: { drain: "30s" } };
 
   async function drained(connections: number | undefined): Promise<ControlPlaneHarness> {
@@ -442,7 +442,7 @@ describe("the previous version drains after the window", () => {
     return harness;
   }
 
-  test("no longer than its open requests need", async () => {
+  test("drains no longer than its open requests need", async () => {
     await using harness = await drained(1);
     await harness.clock.advance(20_000);
     expect(runningImages(harness)).toEqual(["web:1", "web:2"]);
@@ -451,13 +451,13 @@ describe("the previous version drains after the window", () => {
     expect(runningImages(harness)).toEqual(["web:2"]);
   });
 
-  test("and is stopped at once if it has no open requests", async () => {
+  test("is stopped at once if it has no open requests", async () => {
     await using harness = await drained(0);
     await harness.clock.advance(100);
     expect(runningImages(harness)).toEqual(["web:2"]);
   });
 
-  test("for at most rollout.drain after the end of the window", async () => {
+  test("drains for at most rollout.drain", async () => {
     await using harness = await drained(1);
     await harness.clock.advance(29_000);
     expect(runningImages(harness)).toEqual(["web:1", "web:2"]);
@@ -465,7 +465,7 @@ describe("the previous version drains after the window", () => {
     expect(runningImages(harness)).toEqual(["web:2"]);
   });
 
-  test("for all of rollout.drain if the engine does not report its connections", async () => {
+  test("drains for all of rollout.drain if the engine does not report its connections", async () => {
     await using harness = await drained(undefined);
     await harness.clock.advance(29_000);
     expect(runningImages(harness)).toEqual(["web:1", "web:2"]);
@@ -484,7 +484,7 @@ describe("before the switch to a new version", () => {
     expect(harness.listServedImages("web")).toEqual(["web:2"]);
   });
 
-  test("a failed probe starts minReadySeconds again", async () => {
+  test("a failed probe makes the period of minReadySeconds begin again", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2", rollout: { minReadySeconds: 10 } });
     await harness.clock.advance(8_000);

@@ -49,7 +49,7 @@ test("an outage of two hours causes few restarts, and the app is back within fiv
   expect(harness.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("a restart of Berth during the outage changes neither the delay nor the result", async () => {
+test("a restart of Berth during an outage does not shorten the delays between restarts of the app, which recovers afterwards", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await stable(harness);
   await outage(harness, 30 * 60_000);
@@ -61,7 +61,7 @@ test("a restart of Berth during the outage changes neither the delay nor the res
   await harness.waitUntilReady("web", 5 * 60_000 + 5_000);
 });
 
-test("a restart that the user requests during an outage restarts the same version, which Berth does not give up", async () => {
+test("Berth does not give up a stable version that the user restarts during an outage", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await stable(harness);
   setBehaviour(harness, dies);
@@ -87,7 +87,7 @@ test("the outage of a dependency does not use up the restart budget of the app t
   await harness.waitUntilReady("web", 6 * 60_000);
 });
 
-test("a host port that another program uses does not use up the budget, and the app starts when the port is free", async () => {
+test("a host port that is in use does not use up the restart budget, and the app starts when the port is free", async () => {
   await using harness = new ControlPlaneHarness({ images: { "web:1": {} } });
   harness.boot();
   const ports = [{ container: 80, host: 8080 }];

@@ -46,7 +46,7 @@ describe("an App with models", () => {
     expect(harness.listContainers("web")).toEqual([]);
 
     harness.applyModel("chat", { source, running: true });
-    // No resync happens meanwhile: the model that becomes Ready queues the App.
+    // No resync happens within these 5 s, so the change of the Model to Ready must have queued the App.
     await harness.waitUntilReady("web", 5_000);
     expect(harness.listContainers("web")[0]?.spec).toMatchObject({
       env: [

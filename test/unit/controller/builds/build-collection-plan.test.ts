@@ -21,7 +21,7 @@ describe("images", () => {
     expect(going({ images, keep: 1, protectedContent: guarded })).toEqual(["web:3", "web:4"]);
   });
 
-  test("over the budget, the oldest images are removed first, even if a newer image is larger", () => {
+  test("over the disk budget, the oldest images are removed first, even if a newer image is larger", () => {
     const images = [
       image("web", 1, 10),
       image("db", 2, 10),
@@ -33,14 +33,14 @@ describe("images", () => {
     expect(going({ images, bytesMax: 110 })).toEqual([]);
   });
 
-  test("protected images count towards the budget", () => {
+  test("protected images count towards the disk budget", () => {
     const images = [image("web", 1, 90), image("web", 2, 10), image("web", 3, 5)];
     const guarded = { images: new Set([tag("web", 1)]), archives: new Set<string>() };
     expect(going({ images, protectedContent: guarded, bytesMax: 96 })).toEqual(["web:2"]);
     expect(going({ images, protectedContent: guarded, bytesMax: 0 })).toEqual(["web:2", "web:3"]);
   });
 
-  test("archives count towards the budget", () => {
+  test("the oldest image is removed if the images and the stored archives together exceed the disk budget", () => {
     const images = [image("web", 1, 10), image("web", 2, 10)];
     const archives = [{ digest: "a", bytes: 85, storedAtMs: NOW }];
     expect(going({ images, archives, bytesMax: 100 })).toEqual(["web:1"]);

@@ -18,8 +18,8 @@ beforeEach(() => {
 
 afterEach(() => bench[Symbol.asyncDispose]());
 
-describe("an app's source that is replaced and then restored", () => {
-  test("is resolved again if the app ran an image in between", async () => {
+describe("an app's source", () => {
+  test("is resolved again if it is restored after the app has run an image", async () => {
     const before = await bench.waitUntilResolved(bench.apply("web"));
     bench.apply("web", { image: "web:1" });
     bench.git.refs.set("main", createCommitId("b"));
@@ -27,7 +27,7 @@ describe("an app's source that is replaced and then restored", () => {
     expect([before.revision, after.revision]).toEqual([createCommitId("a"), createCommitId("b")]);
   });
 
-  test("is resolved again if the source in between could not be resolved", async () => {
+  test("is resolved again if it is restored after another source could not be resolved", async () => {
     await bench.waitUntilResolved(bench.apply("web"));
     const lost = bench.apply("web", other);
     await vi.waitFor(
@@ -40,7 +40,7 @@ describe("an app's source that is replaced and then restored", () => {
     });
   });
 
-  test("is resolved again if Berth was killed before it removed the old pin", async () => {
+  test("is resolved again if it is restored after a kill of Berth that kept the old pin", async () => {
     await bench.waitUntilResolved(bench.apply("web"));
     const pin = bench.store.sourcePins.get("web");
     bench.apply("web", { image: "web:1" });
@@ -53,7 +53,7 @@ describe("an app's source that is replaced and then restored", () => {
     });
   });
 
-  test("is not pinned by a resolution that was running before the change", async () => {
+  test("is not pinned by a resolution that began before the source was replaced", async () => {
     const app = bench.apply("web");
     bench.service.source(app);
     bench.apply("web", other);
@@ -64,7 +64,7 @@ describe("an app's source that is replaced and then restored", () => {
     });
   });
 
-  test("keeps its commit if only another field of the app changes", async () => {
+  test("keeps its commit if only its polling interval and other fields of the app change", async () => {
     const git = { url: REPOSITORY, ref: "main" };
     await bench.waitUntilResolved(bench.apply("web"));
     bench.git.refs.set("main", createCommitId("b"));
@@ -73,7 +73,7 @@ describe("an app's source that is replaced and then restored", () => {
     await bench.clock.advance(0);
   });
 
-  test("does not show an earlier failure", async () => {
+  test("is built again after it was replaced and restored, although its first build failed", async () => {
     bench.builder.script = { fails: { step: 2 } };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);

@@ -15,7 +15,7 @@ import { appResource } from "../../../support/app-resource.ts";
 
 const git = { url: "https://git.example.org/team/app", ref: "main" };
 
-describe("the key of a pinned commit", () => {
+describe("the key that identifies a pin of a source to a commit", () => {
   test.each<[string, Partial<GitSource>]>([
     ["url", { url: "https://git.example.org/team/other" }],
     ["ref", { ref: "next" }],
@@ -25,12 +25,12 @@ describe("the key of a pinned commit", () => {
     expect(keyOf({ ...git, ...change })).not.toBe(keyOf(git));
   });
 
-  test("does not depend on the credential, the interval or other annotations", () => {
+  test("does not depend on the credential, the polling interval or the retry annotation", () => {
     expect(keyOf({ ...git, credential: "key", interval: "1m" })).toBe(keyOf(git));
     expect(keyOf(git, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" })).toBe(keyOf(git));
   });
 
-  test("changes when a user deploys again", () => {
+  test("changes with each deploy that the user requests", () => {
     const first = keyOf(git, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
     expect(first).not.toBe(keyOf(git));
     expect(first).not.toBe(keyOf(git, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:01Z" }));

@@ -153,7 +153,7 @@ describe("a resolution that fails", () => {
   });
 });
 
-describe("the polling interval of a source", () => {
+describe("the polling of a source", () => {
   test("updates the pinned commit when the branch has moved, and records an event", async () => {
     const app = await resolved("web", git({ interval: "1m" }));
     woken = [];
@@ -205,7 +205,7 @@ describe("the polling interval of a source", () => {
     expect(woken).toEqual(["web", "web"]);
   });
 
-  test("that passed while Berth was not running triggers a resolution at once", async () => {
+  test("resolves the source at once if the polling interval passed while Berth was not running", async () => {
     const app = await resolved("web", git({ interval: "1m" }));
     remote.set("web", SECOND);
     await tasks[Symbol.asyncDispose]();

@@ -19,7 +19,7 @@ class FakeCompanionBus implements CompanionBus {
   endsAtOnce = false;
   /** The errors of the next starts, oldest first. */
   readonly startErrors: string[] = [];
-  /** The number of observations that the bus does not answer. */
+  /** The number of the next observe() calls that fail because the bus does not answer. */
   silentObservations = 0;
   readonly #onChange: () => void;
 
@@ -139,14 +139,14 @@ function theChild(): FakeChild {
   return children.at(-1) ?? expect.fail("no child was started");
 }
 
-/** Makes the child own its bus names and report that it is ready. */
+/** Makes the companion process own its bus names and report that it is ready. */
 async function comesUp(): Promise<void> {
   theBus().setObservation({ owner: { pid: theChild().pid, url: null } });
   theChild().ready();
   await clock.settle();
 }
 
-/** Ends the child, and makes the bus notice it. */
+/** Ends the companion process, and makes the bus report that its names have no owner. */
 async function dies(reason = "it was ended by SIGKILL"): Promise<void> {
   theChild().dies(reason);
   await clock.settle();
@@ -155,7 +155,7 @@ async function dies(reason = "it was ended by SIGKILL"): Promise<void> {
 }
 
 describe("if no process owns the bus names and no companion is installed", () => {
-  test("a child process is started when the URL of the assistant is known", async () => {
+  test("Berth starts a companion process when the URL of the assistant is known", async () => {
     await begin(null);
     expect(supervisor.report()).toMatchObject({
       state: "starting",
@@ -177,7 +177,7 @@ describe("if no process owns the bus names and no companion is installed", () =>
     expect(theChild().isTold).toBe(true);
   });
 
-  test("a killed child is restarted after a second, and later with growing delays", async () => {
+  test("a killed companion process is restarted after a second, and later with growing delays", async () => {
     await begin();
     await comesUp();
     await dies();
@@ -202,7 +202,7 @@ describe("if no process owns the bus names and no companion is installed", () =>
     expect(supervisor.report().message).toContain("in 1 s");
   });
 
-  test("a child that cannot start is reported once, and finally retried every five minutes", async () => {
+  test("a companion process that cannot start is reported once, and finally retried every five minutes", async () => {
     await begin();
     const reason = "port 7778 of 127.0.0.1 is taken by another program";
     for (let round = 0; round < 12; round++) {
@@ -220,7 +220,7 @@ describe("if no process owns the bus names and no companion is installed", () =>
     expect(warnings).toHaveLength(3);
   });
 
-  test("the child is restarted when the URL of the assistant changes, but not while the assistant is unreachable", async () => {
+  test("the companion process is restarted when the URL of the assistant changes, but not while the assistant is unreachable", async () => {
     await begin();
     await comesUp();
     supervisor.setUpstream(null);
@@ -237,7 +237,7 @@ describe("if no process owns the bus names and no companion is installed", () =>
     expect(warnings).toEqual([]);
   });
 
-  test("the child is ended when a companion gets installed", async () => {
+  test("Berth ends its companion process when a companion gets installed, which the bus then starts", async () => {
     await begin();
     await comesUp();
     theBus().setObservation({ isInstalled: true });
@@ -317,7 +317,7 @@ describe("if a companion is installed", () => {
 });
 
 describe("if another process owns the bus names", () => {
-  test("the other process is not touched; a child is started when that process ends", async () => {
+  test("the other process is not touched; Berth starts a companion process when the other one ends", async () => {
     prepare = (made) => made.setObservation({ owner: { pid: 5, url: "http://127.0.0.1:7778" } });
     await begin();
     expect(supervisor.report()).toMatchObject({
@@ -333,7 +333,7 @@ describe("if another process owns the bus names", () => {
     expect(children).toHaveLength(1);
   });
 
-  test("a child that lost the race for the bus names does not count as a failure", async () => {
+  test("a companion process that loses the race for the bus names does not count as a failure", async () => {
     await begin();
     theBus().setObservation({ owner: { pid: 5, url: null } });
     theChild().dies("another program has the name");
@@ -342,7 +342,7 @@ describe("if another process owns the bus names", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("another process may get the bus names while a child is starting", async () => {
+  test("a process that gets the bus names during a restart of the companion is reported; Berth starts the companion when that process ends", async () => {
     await begin();
     await dies();
     theBus().setObservation({ owner: { pid: 5, url: null } });
