@@ -23,98 +23,93 @@ test("the catalog contains templates of the common kinds of apps", () => {
   );
 });
 
-describe.each(catalog.map((template) => [template.metadata.name, template] as const))(
-  "the template %s",
-  (_, template) => {
-    const { spec } = template;
+const named = catalog.map((template) => [template.metadata.name, template] as const);
 
-    test("the template renders valid manifests with its default values", () => {
-      const { manifests } = renderTemplate(spec, { name: "mine", parameters: required(template) });
-      expect(manifests.map((manifest) => validateManifest(manifest))).toEqual(manifests);
-      expect(manifests.at(-1)).toMatchObject({ kind: "App", metadata: { name: "mine" } });
-    });
+describe.each(named)("the template %s", (_, template) => {
+  const { spec } = template;
 
-    test("the template renders valid manifests with every parameter given", () => {
-      const parameters = Object.fromEntries(
-        (spec.parameters ?? []).map((p) => [
-          p.name,
-          p.default ?? samples[p.name] ?? required(template)[p.name] ?? "sample-value-0123456789",
-        ]),
-      );
-      expect(renderTemplate(spec, { name: "mine", parameters }).manifests.length).toBeGreaterThan(
-        0,
-      );
-    });
+  test("renders valid manifests with its default values", () => {
+    const { manifests } = renderTemplate(spec, { name: "mine", parameters: required(template) });
+    expect(manifests.map((manifest) => validateManifest(manifest))).toEqual(manifests);
+    expect(manifests.at(-1)).toMatchObject({ kind: "App", metadata: { name: "mine" } });
+  });
 
-    test("the template puts every secret into a Secret, and none into an App", () => {
-      const secrets = (spec.parameters ?? []).filter((parameter) => parameter.secret);
-      const marks = Object.fromEntries(
-        secrets.map((p, at) => [p.name, `Mark${at}of0secret0value`]),
-      );
-      const { manifests } = renderTemplate(spec, {
-        name: "mine",
-        parameters: { ...required(template), ...marks },
-      });
-      const apps = JSON.stringify(manifests.filter((manifest) => isOfKind(manifest, "App")));
-      const kept = manifests.filter((manifest) => isOfKind(manifest, "Secret"));
-      for (const mark of Object.values(marks)) expect(apps).not.toContain(mark);
-      for (const mark of Object.values(marks)) expect(JSON.stringify(kept)).toContain(mark);
-      expect(kept).toHaveLength(secrets.length);
-    });
+  test("renders manifests if all of its parameters have a value", () => {
+    const parameters = Object.fromEntries(
+      (spec.parameters ?? []).map((p) => [
+        p.name,
+        p.default ?? samples[p.name] ?? required(template)[p.name] ?? "sample-value-0123456789",
+      ]),
+    );
+    expect(renderTemplate(spec, { name: "mine", parameters }).manifests.length).toBeGreaterThan(0);
+  });
 
-    test("the template uses and describes every parameter", () => {
-      const used = new Set(listPlaceholders([spec.app, spec.companions]));
-      const parameters = spec.parameters ?? [];
-      expect(parameters.filter((p) => !used.has(p.name))).toEqual([]);
-      expect(parameters.filter((p) => (p.description ?? "") === "")).toEqual([]);
+  test("stores every secret parameter in a Secret, and never in an App", () => {
+    const secrets = (spec.parameters ?? []).filter((parameter) => parameter.secret);
+    const marks = Object.fromEntries(secrets.map((p, at) => [p.name, `Mark${at}of0secret0value`]));
+    const { manifests } = renderTemplate(spec, {
+      name: "mine",
+      parameters: { ...required(template), ...marks },
     });
+    const apps = JSON.stringify(manifests.filter((manifest) => isOfKind(manifest, "App")));
+    const kept = manifests.filter((manifest) => isOfKind(manifest, "Secret"));
+    for (const mark of Object.values(marks)) expect(apps).not.toContain(mark);
+    for (const mark of Object.values(marks)) expect(JSON.stringify(kept)).toContain(mark);
+    expect(kept).toHaveLength(secrets.length);
+  });
 
-    test("the template has defaults and generated values that match the patterns of their parameters", () => {
-      const misfits = (spec.parameters ?? []).filter((parameter) => {
-        const pattern = new RegExp(parameter.pattern ?? "", "u");
-        const made = parameter.generate && "aZ0".padEnd(parameter.generate, "x");
-        const value = made ?? parameter.default;
-        return value !== undefined && !pattern.test(String(value));
-      });
-      expect(misfits).toEqual([]);
-    });
+  test("uses and describes every parameter", () => {
+    const used = new Set(listPlaceholders([spec.app, spec.companions]));
+    const parameters = spec.parameters ?? [];
+    expect(parameters.filter((p) => !used.has(p.name))).toEqual([]);
+    expect(parameters.filter((p) => (p.description ?? "") === "")).toEqual([]);
+  });
 
-    test("the template treats passwords as secrets", () => {
-      const open = (spec.parameters ?? [])
-        .filter(({ name }) => /password|secret|token|key$/i.test(name) && name !== "accessKey")
-        .filter((parameter) => parameter.secret !== true);
-      expect(open).toEqual([]);
+  test("has defaults and generated values that match the patterns of their parameters", () => {
+    const misfits = (spec.parameters ?? []).filter((parameter) => {
+      const pattern = new RegExp(parameter.pattern ?? "", "u");
+      const made = parameter.generate && "aZ0".padEnd(parameter.generate, "x");
+      const value = made ?? parameter.default;
+      return value !== undefined && !pattern.test(String(value));
     });
+    expect(misfits).toEqual([]);
+  });
 
-    test("the template uses images of fixed versions from the default registry", () => {
-      for (const app of listApps(template)) {
-        expect(app.image).toMatch(/^([a-z0-9-]+\/)?[a-z0-9-]+:[\w.-]+$/);
-        expect(app.image).not.toMatch(/:latest$/);
-      }
-    });
+  test("marks every parameter for a password, token or key as secret", () => {
+    const open = (spec.parameters ?? [])
+      .filter(({ name }) => /password|secret|token|key$/i.test(name) && name !== "accessKey")
+      .filter((parameter) => parameter.secret !== true);
+    expect(open).toEqual([]);
+  });
 
-    test("the template gives every app a port that can be probed", () => {
-      expect(listApps(template).filter((app) => app.port === undefined)).toEqual([]);
-    });
+  test("uses images of fixed versions from the default registry", () => {
+    for (const app of listApps(template)) {
+      expect(app.image).toMatch(/^([a-z0-9-]+\/)?[a-z0-9-]+:[\w.-]+$/);
+      expect(app.image).not.toMatch(/:latest$/);
+    }
+  });
 
-    test("the template never runs two versions of an app with writable data concurrently", () => {
-      const rolling = listApps(template)
-        .filter((app) => (app.volumes ?? []).some((volume) => volume.readOnly !== true))
-        .filter((app) => app.rollout?.strategy !== "recreate");
-      // Only the template nginx may use a rolling update with a writable volume, because two nginx servers can share
-      // the folder.
-      expect(rolling.map((app) => app.image)).toEqual(
-        template.metadata.name === "nginx" ? ["nginx:1.29"] : [],
-      );
-    });
+  test("sets a port, which Berth can probe, for each of its apps", () => {
+    expect(listApps(template).filter((app) => app.port === undefined)).toEqual([]);
+  });
 
-    test("the template has the website, category and description that a listing shows", () => {
-      expect(spec.website).toMatch(/^https:\/\//);
-      expect(spec.category).toMatch(/^[a-z]+$/);
-      expect(spec.description).toMatch(/\.$/);
-    });
-  },
-);
+  test("uses the strategy recreate for each app with writable data, so that no two versions share the data", () => {
+    const rolling = listApps(template)
+      .filter((app) => (app.volumes ?? []).some((volume) => volume.readOnly !== true))
+      .filter((app) => app.rollout?.strategy !== "recreate");
+    // Only the template nginx may use a rolling update with a writable volume, because two nginx servers can share
+    // the folder.
+    expect(rolling.map((app) => app.image)).toEqual(
+      template.metadata.name === "nginx" ? ["nginx:1.29"] : [],
+    );
+  });
+
+  test("has the website, category and description that a listing shows", () => {
+    expect(spec.website).toMatch(/^https:\/\//);
+    expect(spec.category).toMatch(/^[a-z]+$/);
+    expect(spec.description).toMatch(/\.$/);
+  });
+});
 
 describe("the catalog of models", () => {
   test("contains small and large chat models, and some embedding models", () => {

@@ -11,7 +11,7 @@ import { FolderRouteTable } from "../../../../src/controller/ingress/folder-rout
 import { ingressPaths } from "../../../../src/controller/ingress/ingress-paths.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
-test("a Caddy with other settings that answers only after the first request is replaced", async () => {
+test("a running Caddy with other settings is replaced, even if it did not answer the first request for its configuration", async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-loader-"));
   const paths = await ingressPaths(dataDir);
   const clock = new VirtualClock();

@@ -182,7 +182,7 @@ describe("a network of the machine", () => {
   });
 });
 
-/** Proposes direct routes for Apps that all have a target, except the App "new". */
+/** Proposes direct routes for `sites`. Each App has one known target, except the App "new", which has none. */
 function propose(...sites: Site[]) {
   return proposeDirectRoutes(sites, (app) => Promise.resolve(app === "new" ? [] : [[`${app}:80`]]));
 }
@@ -209,7 +209,7 @@ describe("direct routes", () => {
     expect(hosts).toEqual(['["shop.localhost"]', '["shop.example.org","shop.localhost"]']);
   });
 
-  it("get a new folder of markers when the targets change", async () => {
+  it("have a generation, which names the folder of their markers and changes with the routes", async () => {
     const sets = [await propose(site("a")), await propose(site("b")), await propose(site("a"))];
     const generations = sets.map(({ generation }) => generation);
     expect(new Set(generations).size).toBe(2);

@@ -26,7 +26,7 @@ beforeEach(async () => {
   await table.setHosts(new Map(hosts.map((host) => [host, "web"])), "replace");
 });
 
-it("markers of direct routes exist only for the targets that the route table currently has for the App", async () => {
+it("the marker file of a direct route exists only while the route table has the targets of this route for the App", async () => {
   await table.addDirectRoutes(set);
   expect(listMarkers()).toEqual([]);
   await write("a:1");
@@ -43,7 +43,7 @@ it("markers of direct routes exist only for the targets that the route table cur
   expect(listMarkers()).toEqual([]);
 });
 
-it("markers of direct routes exist only for hosts of the App", async () => {
+it("the marker file of a direct route exists only for hosts that the route table assigns to the route's App", async () => {
   await write("a:1");
   await table.addDirectRoutes(set);
   await table.setHosts(new Map([["web.test", "web"]]), "add");
@@ -60,30 +60,30 @@ it("an App may have the name hosts", async () => {
   expect(listMarkers()).toEqual(["a/h.localhost"]);
 });
 
-it("markers of an earlier run are removed before the table is used", async () => {
+it("prepare() removes the marker files of direct routes that an earlier Berth process has left", async () => {
   await table.addDirectRoutes(set);
   await write("a:1");
   table = new FolderRouteTable({ folder, clock: new VirtualClock() });
   await table.prepare();
   expect(listMarkers()).toEqual([]);
-  // The table does not know the hosts of the App yet, so it creates no marker for them.
+  // The new route table does not know any host of the App yet, so it creates no marker files of direct routes.
   await table.addDirectRoutes(set);
   expect(listMarkers()).toEqual([]);
 });
 
-it("a marker that cannot be created does not prevent the switch to other targets", async () => {
+it("if a marker file of a direct route cannot be created, the App still switches to its new targets in the route table", async () => {
   await table.addDirectRoutes(set);
   rmSync(join(folder, "direct", set.generation), { recursive: true });
   await write("a:1");
   expect((await table.read("web"))?.targets).toEqual(["a:1"]);
 });
 
-it("if a marker cannot be removed, the switch to other targets fails, and the next check of the App removes the marker", async () => {
+it("if a marker file of a direct route cannot be removed, the switch to new targets fails, and retainTargets() removes the file later", async () => {
   await table.addDirectRoutes(set);
   await write("a:1");
   const path = join(folder, "direct", set.generation, "a", "web.test");
   rmSync(path);
-  // A folder at the marker's path makes its removal fail, as a failing disk would.
+  // A folder with content, at the path of the marker file, makes the removal of that file fail.
   mkdirSync(path);
   writeFileSync(join(path, "in-the-way"), "");
   await expect(write("b:1", "b:2")).rejects.toThrow("the route table cannot be changed");

@@ -31,8 +31,8 @@ const entries = (app: string) =>
 const write = (version: string, ...targets: string[]) => table.write("web", { version, targets });
 
 /**
- * Looks an App up in the same order as the Caddy configuration: the linked target, entries of one level, entries of
- * five levels.
+ * Finds the targets of an App as Caddy does: first by the link to a single target, then in entries that are one file,
+ * then in entries whose file is nested five levels deep.
  */
 function findAsCaddy(app: string): readonly string[] | undefined {
   const root = join(folder, "apps", app);
@@ -99,7 +99,7 @@ describe("entries of the route table", () => {
     expect(readdirSync(join(folder, "new"))).toEqual([]);
   });
 
-  it("are not reported if they were created before a crash and Caddy does not use them", async () => {
+  it("are not returned by read() if a crash left them before Caddy could use them", async () => {
     await write("v1", "a:1");
     mkdirSync(join(folder, "apps", "web", "000000000001~v2~0~one"));
     writeFileSync(join(folder, "apps", "web", "000000000001~v2~0~one", "b:1"), "");
@@ -122,7 +122,7 @@ describe("hosts in the route table", () => {
     expect(entries("web")).toEqual([]);
   });
 
-  it("move to another App, and are removed if a complete list omits them", async () => {
+  it("move to the App that setHosts() assigns, and are removed if setHosts() replaces all hosts without them", async () => {
     await table.setHosts(
       new Map([
         ["a.test", "one"],

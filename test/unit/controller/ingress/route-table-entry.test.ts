@@ -12,11 +12,11 @@ import {
 const byte = fc.integer({ min: 0, max: 255 });
 const port = fc.integer({ min: 1, max: 65_535 });
 const replicas = fc.oneof(
-  // Addresses on the network of an instance, all with the same port.
+  // These targets are addresses on an instance's network, all with the same port.
   fc
     .tuple(fc.uniqueArray(fc.tuple(byte, byte), { maxLength: 50, selector: String }), port)
     .map(([ends, at]) => ends.map(([a, b]) => `172.18.${a}.${b}:${at}`)),
-  // Addresses of published ports on loopback.
+  // These targets are ports of the loopback interface that containers publish.
   fc
     .uniqueArray(port, { maxLength: 50 })
     .map((ports) => ports.map((number) => `127.0.0.1:${number}`)),
@@ -37,7 +37,7 @@ const entries = fc.record({
 
 /** Returns the addresses of Caddy's upstreams for an entry. */
 function dials(names: readonly string[]): string[] {
-  // An entry with two names has a single target, whose address is the second name.
+  // A path of two names belongs to an entry with a single target: the second name is the address of the target.
   if (names.length === 2) return names.slice(1);
   const match = new RegExp(names.length > 1 ? longPattern : shortPattern).exec(
     `/hosts/x.localhost/${names.join("/")}`,

@@ -91,7 +91,7 @@ describe("the lease of an instance on its engine", () => {
     expect(await mayWrite(second)).toBe("engine_leased");
   });
 
-  it("gives the lease at once to a process on the same data directory", async () => {
+  it("goes at once to a new process on the same data directory", async () => {
     const machines = new Machines();
     const first = machines.start("one");
     expect(await mayWrite(first)).toBe("yes");
@@ -101,7 +101,7 @@ describe("the lease of an instance on its engine", () => {
     expect(machines.terms()).toHaveLength(1);
   });
 
-  it("gives the lease to another process only 60 s after the last renewal", async () => {
+  it("goes to a process on another data directory only 60 s after the last renewal", async () => {
     const machines = new Machines();
     const first = machines.start("one");
     await machines.clock.advance(100_000);

@@ -7,7 +7,7 @@ import {
 import type { LogLine } from "../../../../src/controller/runtime/port.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
-/** The text of a log line, which takes a tenth of the buffer. */
+/** The text of a log line. Ten such lines fill the buffer between the log stream and its reader. */
 const MESSAGE = "x".repeat(100_000);
 
 /** A log stream of an engine that yields `count` lines, which were all written at the same time. */

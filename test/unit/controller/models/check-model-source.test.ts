@@ -21,7 +21,7 @@ test("an existing model source is accepted", async () => {
   await expect(check("org/there")).resolves.toBeUndefined();
 });
 
-test("a missing or denied model source is an error", async () => {
+test("a model source is refused if it does not exist, or if the hub denies access to it", async () => {
   await expect(check("org/nowhere")).rejects.toMatchObject({ code: "not_found" });
   harness.models.resolveErrors.push(new BerthError("hub_denied", "it is gated"));
   await expect(check("org/there")).rejects.toMatchObject({ code: "hub_denied" });

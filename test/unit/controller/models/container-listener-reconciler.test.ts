@@ -181,7 +181,7 @@ describe("the container listener", () => {
     expect(site.sent).toEqual([]);
   });
 
-  it("is available when the engine is behind a TCP port of this machine", async () => {
+  it("is available if Berth reaches the engine through a TCP port of this machine", async () => {
     site.put("web", { models: ["chat"] });
     site.location = "loopback";
     expect((await started()).getUnavailableReason()).toBeNull();
@@ -261,7 +261,7 @@ describe("the port of the container listener", () => {
     expect(site.listeners({ port: 7790 }).port).toBe(7790);
   });
 
-  it("is reserved once if the endpoint has another port at each start", async () => {
+  it("stays the same after a restart, even if the assistant's endpoint gets another port at each start", async () => {
     const first = site.listeners({ port: 0 }).port;
     expect(first).toBeGreaterThan(1023);
     const store = await testStore.reopen();

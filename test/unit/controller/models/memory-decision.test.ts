@@ -23,7 +23,7 @@ const message = (candidates: readonly MemoryCandidate[], otherBytes = 0) => {
 describe("decideMemory", () => {
   test("admits a model that fits in addition to the others", () => {
     const both = [model("a", { leastBytes: 400 }), model("b")];
-    // Each model may use all memory except the minimum of the other model.
+    // Each model may use all memory except the least amount that the other model needs.
     expect(decideMemory("a", both, memory)).toEqual({ type: "fits", bytesMax: 400 });
     expect(decideMemory("b", both, memory)).toEqual({ type: "fits", bytesMax: 600 });
   });
@@ -37,7 +37,7 @@ describe("decideMemory", () => {
     expect(verdict).toMatchObject({ message: expect.stringContaining("berth models stop b") });
   });
 
-  test("prefers the model that was started last, after the other model is unloaded", () => {
+  test("makes the model that the user started last wait until a loaded model is unloaded, and then admits it", () => {
     const both = [model("a", { startedAt: at(5) }), model("b", { residentBytes: 700 })];
     expect(decideMemory("a", both, memory)).toEqual({ type: "waits", for: ["b"] });
     expect(decideMemory("b", both, memory).type).toBe("refused");
@@ -66,7 +66,7 @@ describe("decideMemory", () => {
     });
   });
 
-  test("does not use the memory of other pinned models", () => {
+  test("does not give a Model the memory of pinned models that have no Model resource", () => {
     const verdict = decideMemory("a", [model("a")], { bytesMax: 1_000, otherBytes: 500 });
     expect(verdict).toMatchObject({ type: "refused", message: expect.stringContaining("500 B") });
   });
@@ -84,7 +84,7 @@ describe("decideMemory", () => {
     }
   });
 
-  test("does not wait for a model that is not in memory", () => {
+  test("makes a model wait only for models that are in memory", () => {
     const three = [
       model("a", { startedAt: at(9) }),
       model("b", { startedAt: at(8), leastBytes: 500 }),
@@ -97,7 +97,7 @@ describe("decideMemory", () => {
     });
   });
 
-  test("does not count other pinned models as free while a model waits", () => {
+  test("does not count the memory of pinned models without a Model resource as free, so that a model waits for another one", () => {
     const both = [
       model("a", { startedAt: at(5), leastBytes: 500 }),
       model("b", { residentBytes: 450 }),
@@ -122,7 +122,7 @@ describe("decideMemory", () => {
     expect(decideMemory("leaves", tight, memory).type).toBe("fits");
   });
 
-  test("never makes a loaded model wait; the model can use the memory that is free in addition", () => {
+  test("never makes a loaded model wait, and lets it use all memory that no other admitted model needs", () => {
     const both = [
       model("a", { residentBytes: 600, leastBytes: 100, startedAt: at(9) }),
       model("b", { residentBytes: 500, leastBytes: 100 }),

@@ -62,7 +62,7 @@ const stateOf = (model: string) => jobs.current(model)?.state.type;
 const untilChanged = (times: number) =>
   expect.poll(() => changed.length, { interval: 1 }).toBeGreaterThanOrEqual(times);
 
-test("a step has only one job for its key until the result of the job is cleared", async () => {
+test("for a step and key of a model, ensure() starts no second job until the result of the first one is cleared", async () => {
   const job = new TestJob("load");
   expect(ensure("a", job)).toBe("running");
   expect(ensure("a", job)).toBe("running");
@@ -159,7 +159,7 @@ test("a failed download lets the next one start", async () => {
   await expect.poll(() => [stateOf("c"), stateOf("d")]).toEqual(["running", "running"]);
 });
 
-test("progress that is reported after the end has no effect", async () => {
+test("progress that a job reports after its end does not change the state of the job", async () => {
   const job = new TestJob("download");
   ensure("a", job);
   job.report({ step: "downloading", doneBytes: 1, totalBytes: 2 });

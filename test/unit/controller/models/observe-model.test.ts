@@ -38,7 +38,7 @@ const model = (
     annotations: {},
     generation: 1,
     resourceVersion: 1,
-    // The second model is younger and has lower priority.
+    // The model "one" is younger than the model "two", so that "two" has priority for the memory.
     creationTimestamp: `2030-01-01T00:00:00.00${name === "one" ? 1 : 0}Z`,
     deletionTimestamp: more.deletionTimestamp ?? null,
     finalizers: [],
@@ -107,7 +107,7 @@ test("the known memory use of a model applies only to the same file and settings
   expect((await observed([], [], computeFactsKey(stored.path, smaller))).facts).toBeNull();
 });
 
-test("an older model that should run has priority, unless it is being deleted or stopped", async () => {
+test("an older model that should run has priority for the memory, unless it is being deleted or stopped", async () => {
   expect(await verdict([model("two", 501)], [])).toBe("refused");
   expect(await verdict([model("two", 500)], [])).toBe("fits");
   const deletionTimestamp = "2030-01-01T00:00:00.000Z";
@@ -115,13 +115,13 @@ test("an older model that should run has priority, unless it is being deleted or
   expect(await verdict([model("two", 501, { spec: { running: false } })], [])).toBe("fits");
 });
 
-test("a model that is being loaded uses memory, and so do other pinned models", async () => {
+test("the memory of a model that is being loaded, and of a pinned model without a Model resource, is not free", async () => {
   const coming = assistantModel("two", { state: "loading", pinned: true });
   const two = model("two", 501);
   const creationTimestamp = "2031-01-01T00:00:00.000Z";
   const younger = { ...two, metadata: { ...two.metadata, creationTimestamp } };
   expect(await verdict([younger], [])).toBe("fits");
-  // A model that is already being loaded keeps its memory, although the other one is older.
+  // The younger model "two" keeps its memory while it is being loaded, although the older model "one" has priority.
   expect(await verdict([younger], [coming])).toBe("refused");
   const theirs = assistantModel("theirs", { state: "resident", memoryBytes: 501 });
   expect(await verdict([], [{ ...theirs, pinned: true }])).toBe("refused");

@@ -194,7 +194,7 @@ describe("the memory steps of a plan", () => {
     ]);
   });
 
-  test("unload a model that should not run, whatever its state, but no other pinned model", () => {
+  test("unload a pinned model that should not run, whatever its state, but no model that is not pinned", () => {
     const steps = [["unloadModel", "the spec sets running: false"]];
     for (const model of [resident, failed])
       expect(plan({ assistant: observeAssistant(model) }, stopped)).toEqual({
@@ -205,7 +205,7 @@ describe("the memory steps of a plan", () => {
     expect(plan({ assistant: observeAssistant(theirs) }, stopped)).toEqual(nothing);
   });
 
-  test("unload a refused model, but not before its new file is complete, and delay its next load", () => {
+  test("unload a model for which there is not enough memory, once its file is complete, and do not load it again", () => {
     const blockedBy = { reason: "InsufficientMemory", message: "5 B are missing" };
     const steps = [["unloadModel", "another model has priority for the memory"]];
     expect(plan({ assistant: observeAssistant(resident, refused) })).toEqual({ steps, blockedBy });

@@ -84,7 +84,7 @@ describe("the retry delay of a model ends", () => {
 });
 
 describe("an edit of a model's source", () => {
-  test("is not satisfied by the files of the old source", async () => {
+  test("removes the files of the old source from the status, even if the new source cannot be resolved", async () => {
     harness.applyModel("small", { source });
     await harness.waitForModelPhase("small", "ready");
     for (let time = 0; time < 20; time += 1) harness.models.resolveErrors.push(unreachable());
@@ -112,7 +112,7 @@ describe("an edit of a model's source", () => {
     expect(count("download")).toBe(1);
   });
 
-  test("of a failed model is not shown as blocked by the failure in a dry run", async () => {
+  test("is not blocked, in the plan of a dry run, by the failure of the old source", async () => {
     harness.applyModel("small", { source: "org/nowhere" });
     await harness.waitForModelPhase("small", "failed");
     const signal = new AbortController().signal;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { createSourceLookup } from "../../../../src/controller/models/source-lookup.ts";
 
-/** Looks up `localhost`, which every machine can resolve, as Berth looks up the host of a request to `source`. */
+/** Resolves `localhost` with the DNS lookup for requests to the model source, because every machine knows that name. */
 function resolveLocalhost(source: string): Promise<unknown> {
   const lookup = createSourceLookup(new URL(source), (problem) => new Error(problem));
   return new Promise((resolve, reject) => {

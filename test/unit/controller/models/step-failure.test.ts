@@ -70,7 +70,7 @@ describe("the next attempt after a failed step", () => {
     expect(retryIn("soon")).toBe(250);
   });
 
-  test("is counted as the first one again if another step has failed", () => {
+  test("has the shortest delay again if the earlier failures were of another step", () => {
     const memory = fail(error("hub_unreachable"), after(5, "hub_unreachable"), "resolve");
     expect(memory.failure).toMatchObject({ step: "resolve", count: 1, retryAt: 1_000_250 });
   });

@@ -72,7 +72,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("remain a subset when the smallest ranges are left out", () => {
+  it("are reduced by selectLargestRanges() to some of the given ranges, in order", () => {
     fc.assert(
       fc.property(manyRanges, fc.nat(6), (added, countMax) => {
         const ranges = joined(added);

@@ -6,7 +6,7 @@ import {
 } from "../../../../../src/controller/models/hub/choose-files.ts";
 import { catchBerthError } from "../../../../support/catch-berth-error.ts";
 
-/** File lists of real repositories of several publishers. */
+// The lists below contain the file names of typical repositories. Most are named after a publisher on the hub.
 const theBloke = [
   ".gitattributes",
   "README.md",
@@ -59,7 +59,7 @@ function choose(
   });
 }
 
-describe("choosing without a file and a quantization", () => {
+describe("chooseFiles with neither a file nor a quantization in the spec", () => {
   it.each<[string, readonly string[], readonly string[], string | null]>([
     ["Q4_K_M", theBloke, ["llama-2-7b-chat.Q4_K_M.gguf"], "Q4_K_M"],
     ["Q4_K_M before Q4_K_L", bartowski, ["Big-70B-Instruct-Q4_K_M.gguf"], "Q4_K_M"],
@@ -130,7 +130,7 @@ describe("choosing without a file and a quantization", () => {
     });
   });
 
-  it("throws if there are several files without a quantization", () => {
+  it("throws if there are several models, and no file name contains a quantization", () => {
     expect(catchBerthError(() => choose(["a.gguf", "b.gguf"])).code).toBe("invalid_spec");
   });
 
@@ -141,7 +141,7 @@ describe("choosing without a file and a quantization", () => {
     });
   });
 
-  it("throws if there are only companion files", () => {
+  it("throws if all GGUF files are projectors or adapters", () => {
     expect(catchBerthError(() => choose(["mmproj-f16.gguf", "lora-q8_0.gguf"]))).toMatchObject({
       code: "hub_not_found",
       hint: "the repository has mmproj-f16.gguf, lora-q8_0.gguf; set file to use one of them",
@@ -149,7 +149,7 @@ describe("choosing without a file and a quantization", () => {
   });
 });
 
-describe("choosing by quantization", () => {
+describe("chooseFiles with a quantization in the spec", () => {
   it.each<[string, readonly string[], string]>([
     ["q4_k_s", theBloke, "llama-2-7b-chat.Q4_K_S.gguf"],
     ["FP16", qwen, "qwen2.5-7b-instruct-fp16-00001-of-00002.gguf"],
@@ -219,7 +219,7 @@ describe("choosing by quantization", () => {
   });
 });
 
-describe("choosing by file", () => {
+describe("chooseFiles with a file in the spec", () => {
   it.each<[string, readonly string[], number]>([
     ["llama-2-7b-chat.Q2_K.gguf", theBloke, 1],
     ["Q8_0/Qwen3-235B-Q8_0-00001-of-00002.gguf", unsloth, 2],
@@ -254,7 +254,7 @@ describe("choosing by file", () => {
   });
 });
 
-describe("choosing from an unusual list of files", () => {
+describe("chooseFiles with an unusual list of files", () => {
   it("chooses from a hundred thousand files", () => {
     const many = Array.from({ length: 100_000 }, (_, index) => `m-${index}-Q4_K_M.gguf`);
     expect(choose(many, { file: "m-99999-Q4_K_M.gguf" }).names).toHaveLength(1);

@@ -84,7 +84,7 @@ describe("a repository of the hub", () => {
     expect(model.files.map((file) => file.sha256)).toEqual([sha("1"), sha("2"), sha("3")]);
   });
 
-  it("has the same key as another source whose files have the same bytes and names", async () => {
+  it("is resolved to the same model key as another source whose files have the same bytes and names", async () => {
     const one = await hub.addRepository({ id: "org/name", files });
     await hub.addRepository({ id: "other/copy", files });
     const { resolve } = createResolverHarness(hub.url);
@@ -155,7 +155,7 @@ describe("a digest in the spec", () => {
     expect(file?.sha256).toBe(sha256);
   });
 
-  it("is an error if the hub reports another digest", async () => {
+  it("causes the error digest_mismatch if the hub reports another digest", async () => {
     await hub.addRepository({ id: "org/name", files });
     const wanted = "0".repeat(64);
     expect(await createResolverHarness(hub.url).refusal({ sha256: wanted })).toMatchObject({
@@ -166,7 +166,7 @@ describe("a digest in the spec", () => {
 });
 
 describe("the token for the hub", () => {
-  it("opens a private repository, from a request or from the settings", async () => {
+  it("gives access to a private repository, whether a request or the settings contain the token", async () => {
     await hub.addRepository({ id: "org/name", files, private: true });
     const own = await createResolverHarness(hub.url).resolve({ token: hub.token });
     const ofTheHub = await createResolverHarness(hub.url, { token: hub.token }).resolve({});
@@ -331,8 +331,8 @@ describe("a list of files without sizes and digests, as some mirrors return it",
   );
 });
 
-describe("a model source that cannot be resolved", () => {
-  it("names a missing repository: without a token, the error mentions that the repository may be private", async () => {
+describe("the error for a model source that cannot be resolved", () => {
+  it("mentions that a missing repository may be private, if the request has no token", async () => {
     expect(await createResolverHarness(hub.url).refusal({ source: "org/none" })).toMatchObject({
       code: "hub_not_found",
       message:
@@ -340,7 +340,7 @@ describe("a model source that cannot be resolved", () => {
     });
   });
 
-  it("names a missing repository: with a token, the error states that the repository does not exist", async () => {
+  it("states that the repository does not exist, if the request has a token", async () => {
     expect(
       await createResolverHarness(hub.url).refusal({ source: "org/none", token: hub.token }),
     ).toMatchObject({
@@ -349,7 +349,7 @@ describe("a model source that cannot be resolved", () => {
     });
   });
 
-  it("has an invalid token, which is an error even for a public repository", async () => {
+  it("states that the hub does not accept an invalid token, even for a public repository", async () => {
     await hub.addRepository({ id: "org/name", files });
     expect(await createResolverHarness(hub.url).refusal({ token: "hf_wrong" })).toMatchObject({
       code: "hub_denied",
@@ -358,7 +358,7 @@ describe("a model source that cannot be resolved", () => {
   });
 
   it.each(["api", "resolve"] as const)(
-    "has an expired token: the error states this for each of the hub's messages (%s)",
+    "states that the hub does not accept an expired token, whichever request the hub refuses (%s)",
     async (on) => {
       await hub.addRepository({ id: "org/name", files, gated: "auto" });
       const code = on === "api" ? "RepoNotFound" : "GatedRepo";
@@ -369,7 +369,7 @@ describe("a model source that cannot be resolved", () => {
     },
   );
 
-  it("names a missing revision, and so does the error", async () => {
+  it("names the requested revision if it does not exist", async () => {
     await hub.addRepository({ id: "org/name", files });
     expect(await createResolverHarness(hub.url).refusal({ revision: "v9" })).toMatchObject({
       code: "hub_not_found",
@@ -377,7 +377,7 @@ describe("a model source that cannot be resolved", () => {
     });
   });
 
-  it("names a missing file, and the error names the file and the requested revision", async () => {
+  it("names the requested file and revision if the file does not exist", async () => {
     await hub.addRepository({ id: "org/name", files, tags: ["v1"] });
     expect(
       await createResolverHarness(hub.url).refusal({ file: "m-Q5_0.gguf", revision: "v1" }),
@@ -388,7 +388,7 @@ describe("a model source that cannot be resolved", () => {
     });
   });
 
-  it("names a repository that was taken down: the error states this", async () => {
+  it("states that the hub has disabled the repository", async () => {
     const repository = await hub.addRepository({ id: "org/name", files });
     repository.disabled = true;
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
@@ -396,12 +396,12 @@ describe("a model source that cannot be resolved", () => {
     );
   });
 
-  it("leaves a choice between several models: the error states this", async () => {
+  it("has the code invalid_spec if the repository has several models, and the spec chooses none", async () => {
     await hub.addRepository({ id: "org/name", files: { "a.gguf": bytes, "b.gguf": bytes } });
     expect((await createResolverHarness(hub.url).refusal({})).code).toBe("invalid_spec");
   });
 
-  it("has a quantization after a colon, which is not part of a source: the error has the code invalid_spec", async () => {
+  it("has the code invalid_spec if the source ends with a colon and a quantization", async () => {
     expect((await createResolverHarness(hub.url).refusal({ source: "org/name:Q4_0" })).code).toBe(
       "invalid_spec",
     );

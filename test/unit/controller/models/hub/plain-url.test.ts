@@ -69,7 +69,7 @@ describe("the URL of a file on a web server", () => {
     expect(hub.requests.at(-1)?.headers.range).toBe("bytes=0-0");
   });
 
-  it("has another key when the file changes", async () => {
+  it("is resolved to another model key when the file changes", async () => {
     const source = await hub.addFile("/m.gguf", bytes);
     const { key } = await sources.resolve({ source });
     expect((await sources.resolve({ source })).key).toBe(key);
@@ -77,7 +77,7 @@ describe("the URL of a file on a web server", () => {
     expect((await sources.resolve({ source })).key).not.toBe(key);
   });
 
-  it("with a digest in the spec has a key that does not depend on the URL", async () => {
+  it("with a digest in the spec is resolved to a model key that does not depend on the URL", async () => {
     const sha256 = createHash("sha256").update(bytes).digest("hex");
     const here = await sources.resolve({ source: await hub.addFile("/a/m.gguf", bytes), sha256 });
     const there = await sources.resolve({
@@ -209,7 +209,7 @@ describe("no model is resolved from a web server", () => {
     expect(message).toBe(`${hub.url}/m-00002-of-00002.gguf: the file does not exist`);
   });
 
-  it("that claims to have thousands of parts", async () => {
+  it("if the file name claims that the model has thousands of parts", async () => {
     const { code } = await sources.refusal({ source: `${hub.url}/m-00001-of-99999.gguf` });
     expect(code).toBe("hub_not_found");
     expect(hub.requests).toEqual([]);
