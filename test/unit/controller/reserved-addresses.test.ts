@@ -37,7 +37,7 @@ describe("a reserved address", () => {
       return { text, bits };
     });
 
-  it("is in the upper half of the subnet, and has one other address in its pair", () => {
+  it("is in the upper half of the subnet, and forms a pair with exactly one other address", () => {
     fc.assert(
       fc.property(subnets, fc.nat({ max: 300 }), ({ text, bits }, index) => {
         const { assigned = "", reserved = "" } = divideSubnet(`${text}/${bits}`) ?? {};
@@ -60,14 +60,14 @@ describe("a reserved address", () => {
     );
   });
 
-  it("is never the broadcast address, or its pair", () => {
+  it("is never the broadcast address, nor the address that would form a pair with it", () => {
     expect(findReservedAddress("10.0.0.128/25", 125)).toBe("10.0.0.253");
     expect(findReservedAddress("10.0.0.128/25", 126)).toBeUndefined();
     expect(findReservedAddress("10.0.0.128/25", -1)).toBeUndefined();
     expect(findReservedAddress("", 0)).toBeUndefined();
   });
 
-  it("has no pair if it is not in the range", () => {
+  it("has a paired address, unlike an address outside of the reserved range", () => {
     for (const address of ["10.0.0.2", "10.0.1.128", "10.0.0.255", "app.internal", "fd00::1"])
       expect(findPairedAddress("10.0.0.128/25", address)).toBeUndefined();
   });

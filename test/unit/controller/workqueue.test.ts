@@ -25,7 +25,7 @@ describe("WorkQueue", () => {
     expect(await takeNow(queue, clock)).toBeUndefined();
   });
 
-  test("a key that only hints have added during its run does not run again if the run takes the hints", async () => {
+  test("a key that is added during its run only by hints is not processed again if the run calls takeHints()", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.add("a", "event", true);
@@ -94,7 +94,7 @@ describe("WorkQueue", () => {
     expect(await takeNow(queue, clock)).toBe("old");
   });
 
-  test("replaces an earlier delay by a later one, and a run cancels the delay", async () => {
+  test("replaces the delay of a key at the next addAfter(), and cancels the delay when a worker takes the key", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.addAfter("a", 60_000, "event");

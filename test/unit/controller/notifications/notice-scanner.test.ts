@@ -128,7 +128,7 @@ it("the notice scanner reports a revert as reverted, and as failed to webhooks t
   expect(told.summaries(deploys)).toEqual(["deployed web 1", "deployed web 3"]);
 });
 
-it("the notice scanner reports when a good app is unhealthy for longer than a restart, and when it has recovered", async () => {
+it("the notice scanner reports when a Ready app becomes unhealthy for longer than a restart takes, and when it has recovered", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook();
@@ -180,7 +180,7 @@ it("the notice scanner reports nothing for an app that is stopped, scaled or res
   expect(told.summaries(hook)).toEqual([]);
 });
 
-it("the notice scanner does not report lost health when the user stops a good app and starts it again", async () => {
+it("the notice scanner does not report a Ready app as unhealthy when the user stops it and starts it again", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);
@@ -200,7 +200,7 @@ it("the notice scanner does not report lost health when the user stops a good ap
   expect(reasons).not.toContain("HealthLost");
 });
 
-it("the notice scanner does not report lost health while an app starts again because the user restarts it", async () => {
+it("the notice scanner does not report a Ready app as unhealthy while it starts again because the user restarts it", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);

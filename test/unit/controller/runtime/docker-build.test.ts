@@ -188,7 +188,7 @@ describe("the output stream of a build", () => {
     ]);
   });
 
-  it("is not mistaken for a step if a command prints a similar line", async () => {
+  it("contains a step only if the engine reports it, not if a command prints a similar line", async () => {
     const { output } = await built(
       says(
         { stream: "Step 1/3 : FROM a" },
@@ -316,7 +316,7 @@ describe("the context stream of a build", () => {
   });
 
   it.each([true, false])(
-    "is destroyed when the engine responds before it has read the context (a stream: %s)",
+    "is destroyed when the engine responds before it has read the context (context is a Node.js stream: %s)",
     async (isStream) => {
       await using engine = await startEngine(early);
       let isEnded = false;

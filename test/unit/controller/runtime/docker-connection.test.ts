@@ -238,7 +238,7 @@ describe("the inspection of a container", () => {
   };
   const probe = { type: "tcp", port: 1 } as const;
 
-  /** Answers lists, inspections and stops. `inspected` is called with each inspection of the container. */
+  /** Starts an engine with one container. Calls `inspected` for each inspection, which sends the response. */
   async function startListedEngine(inspected: (respond: () => void) => void) {
     const engine = await startEngine((request, response) => {
       const route = (request.url ?? "").replace(/^\/v[\d.]+/, "");
@@ -252,7 +252,7 @@ describe("the inspection of a container", () => {
     return { engine, count };
   }
 
-  it("for a list also gives the next probe its address, and that of an image gives its containers their settings", async () => {
+  it("for a list is reused by the next probe, as the inspection of an image is reused for the containers of the image", async () => {
     const { engine, count } = await startListedEngine((respond) => respond());
     await using _ = engine;
     // The clock does not advance, so that the address is not too old on a slow machine.
@@ -265,7 +265,7 @@ describe("the inspection of a container", () => {
     expect(count("/images/")).toBe(1);
   });
 
-  it("is repeated for a probe if Berth has changed the container while the list was being read", async () => {
+  it("is repeated for the next probe if Berth changes the container while it lists the containers", async () => {
     const answers: (() => void)[] = [];
     const { engine, count } = await startListedEngine((answer) => answers.push(answer));
     await using _ = engine;

@@ -52,7 +52,7 @@ function differencesWith(host: object, source = "/home/me", aliases: unknown = [
 }
 
 describe("a container that Berth has created", () => {
-  it("does not differ if the engine leaves out what is not set, or writes empty values", () => {
+  it("does not differ from its spec if the engine omits settings that are not set, or reports them as empty", () => {
     expect(differencesWith({})).toEqual([]);
     const empty = {
       Privileged: false,
@@ -77,11 +77,11 @@ describe("a container that Berth has created", () => {
     expect(differencesWith(empty)).toEqual([]);
   });
 
-  it("does not differ if the engine runs in a virtual machine with other paths", () => {
+  it("does not differ from its spec if the engine runs in a virtual machine with other paths", () => {
     expect(differencesWith({}, "/host_mnt/home/me")).toEqual([]);
   });
 
-  it("does not differ if the engine has chosen ports, or adds a short id to the aliases", () => {
+  it("does not differ from its spec if the engine has chosen ports, or adds a short id to the aliases", () => {
     const bindings = { "80/tcp": [{ HostIp: "0.0.0.0", HostPort: "49153" }] };
     expect(differencesWith({ PortBindings: bindings })).toEqual([]);
     expect(differencesWith({}, undefined, ["web", "0123456789ab"])).toEqual([]);

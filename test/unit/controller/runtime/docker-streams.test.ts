@@ -56,7 +56,7 @@ describe("a multiplexed log of the engine", () => {
     );
   });
 
-  it("joins the parts of a line that the engine has split and sent with one time each", async () => {
+  it("joins the parts of a line that the engine has split, although each part has a timestamp of its own", async () => {
     const bytes = Buffer.concat([
       frame(1, `${TIME} one `),
       frame(2, `${TIME} other\n`),

@@ -117,14 +117,14 @@ describe("an image reference", () => {
   });
 });
 
-describe("the refusal of an address", () => {
+describe("an engine error that refuses a container's address", () => {
   it.each([
     "Address already in use",
     "failed to set up container networking: Address already in use",
     "user specified IP address is supported only when connecting to networks with user configured subnets",
     "invalid config for network x: invalid endpoint settings:\nno configured subnet or ip-range contain the IP address 10.0.0.9",
     "no configured subnet contains IP address 10.0.0.9",
-  ])("differs from that of a port: %s", (message) => {
+  ])("is not confused with an error about a port: %s", (message) => {
     const cause = Object.assign(new Error(message), { statusCode: 403, json: { message } });
     const error = toEngineError(cause, "start the container x");
     expect(error.code).toBe("engine_error");
@@ -132,7 +132,7 @@ describe("the refusal of an address", () => {
     expect(isPortTakenError(message)).toBe(false);
   });
 
-  it("is not seen in the error of a taken port, or of another call", () => {
+  it("is not confused with the error for a taken port or a missing network", () => {
     const message = "listen tcp4 0.0.0.0:80: bind: address already in use";
     expect(isPortTakenError(message)).toBe(true);
     for (const text of [message, "network x not found"])

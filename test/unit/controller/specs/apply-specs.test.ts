@@ -14,7 +14,7 @@ function deleteByForce(name: string): void {
 }
 
 describe("the content of spec files", () => {
-  it("is applied, of every kind and from every folder", async () => {
+  it("is applied for resources of every kind, from all folders below the specs folder", async () => {
     await harness.write({
       "web.yaml": appText("web"),
       "team/db.yml": appText("db", "postgres"),
@@ -61,7 +61,7 @@ describe("the content of spec files", () => {
     );
   });
 
-  it("is not written again without a change, nor by a restart", async () => {
+  it("is not written to the store again if it is unchanged, not even after a restart", async () => {
     await harness.write({ "web.yaml": appText("web"), "db.yaml": appText("db") });
     await harness.scan();
     const sequence = harness.store.lastSequence;
@@ -130,7 +130,7 @@ describe("the content of spec files", () => {
   });
 });
 
-describe("a spec file that is not valid", () => {
+describe("a spec file that is invalid or refused", () => {
   it("changes nothing, and is reported with its position", async () => {
     await harness.write({ "web.yaml": appText("web") });
     await harness.scan();
@@ -165,7 +165,7 @@ describe("a spec file that is not valid", () => {
     expect(harness.declaringManager("web")).toBe("file:web.yaml");
   });
 
-  it("applies none of its documents if one is wrong", async () => {
+  it("changes nothing if one of its documents is invalid", async () => {
     await harness.write({ "both.yaml": joinDocuments(appText("good"), appText("bad", "Nginx")) });
     await harness.scan();
     expect(harness.resourceNames).toEqual([]);
@@ -174,7 +174,7 @@ describe("a spec file that is not valid", () => {
     expect(harness.resourceNames).toEqual(["App/bad", "App/good"]);
   });
 
-  it("applies none of its documents if the store refuses one", async () => {
+  it("changes nothing if the store refuses one of its documents", async () => {
     await harness.write({ "first.yaml": appText("taken", "nginx:1") });
     await harness.scan();
     await harness.write({
@@ -289,7 +289,7 @@ describe("two spec files that declare the same resource", () => {
     expect(harness.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("keep their roles when an editor saves the first file by deleting and writing it", async () => {
+  it("leave the resource to the first file even if an editor saves that file by deleting and writing it", async () => {
     await harness.write({ "a.yaml": appText("web", "from-a") });
     await harness.scan();
     await harness.write({ "b.yaml": appText("web", "from-b") });
@@ -358,7 +358,7 @@ const needs = (...apps: string[]) => `  dependsOn: [${apps.join(", ")}]\n`;
 const claim = "shop.example.org";
 const options = (field: string) => appText("two", "nginx:2", `  port: 80\n  ingress:\n${field}`);
 
-describe("an app of a file that conflicts with other apps", () => {
+describe("an app that conflicts with other apps", () => {
   it("is refused at the line of the domain if an earlier file has the domain, and applied once the domain is free", async () => {
     await harness.write({
       "a.yaml": appText("one", "nginx", port(claim)),

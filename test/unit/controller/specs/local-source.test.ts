@@ -21,7 +21,7 @@ it("a local source is relative to the folder of its spec file", async () => {
   expect(sourceOf("elsewhere")).toEqual({ local: "/srv/app" });
   expect(sourceOf("git")).toEqual({ git: { url: "https://example.org/a.git" } });
 
-  // A restarted server treats files with unchanged content as unchanged.
+  // A restarted server applies no file whose content is unchanged, so it writes nothing to the store.
   const before = harness.store.lastSequence;
   await harness.restart();
   await harness.scan();

@@ -64,7 +64,7 @@ describe("decidePrune", () => {
     expect(second.missingSince.size).toBe(0);
   });
 
-  it("prunes, in two phases, resources that their file no longer declares", () => {
+  it("prunes resources that their file no longer declares, if a scan after the waiting time confirms it", () => {
     const declared = [app("a"), app("b", "a.yaml")];
     const { first, pruned } = secondDecision({
       declared,
@@ -85,7 +85,7 @@ describe("decidePrune", () => {
     expect(soon.recheckAt).toBe(START + CONFIRM_AFTER_MS);
   });
 
-  it("starts the two phases again if the file existed again in between", () => {
+  it("starts the waiting time of a deletion again if the file existed again in between", () => {
     const declared = [app("a"), app("b")];
     const gone = decidePrune(input({ declared, files: present([app("b")]) }));
     const back = decidePrune(
@@ -175,7 +175,7 @@ describe("decidePrune", () => {
     );
   });
 
-  it("counts unconfirmed deletions too, so that many slow deletions still count as a mass deletion", () => {
+  it("also counts deletions that no later scan has confirmed, so that a slow removal of many files is a mass deletion", () => {
     const declared = many(10);
     const early = new Map(
       declared.slice(0, 2).map((one) => [formatDeclaredId(one), START - CONFIRM_AFTER_MS]),
@@ -187,7 +187,7 @@ describe("decidePrune", () => {
     expect(decision.held).toHaveLength(2);
   });
 
-  it("executes deletions that the user has approved, and does not count them again", () => {
+  it("executes deletions that the user has approved, and does not count them towards a mass deletion", () => {
     const declared = many(10);
     const approved = new Set(declared.slice(0, 5).map(formatDeclaredId));
     const { pruned } = secondDecision({ declared, files: present(declared.slice(5)), approved });
@@ -196,7 +196,7 @@ describe("decidePrune", () => {
     expect(more.pruned).toHaveLength(7);
   });
 
-  it("never prunes in the first scan, nor a resource that a file declares, nor more than a third without approval", () => {
+  it("never prunes in the first scan, never a resource that a file declares, and never over a third of all resources without approval", () => {
     const scenario = fc.record({
       total: fc.integer({ min: 1, max: 40 }),
       there: fc.array(fc.boolean(), { minLength: 40, maxLength: 40 }),

@@ -19,7 +19,7 @@ async function apps(count: number): Promise<void> {
 }
 
 describe("deleting a spec file", () => {
-  it("deletes its resources in two phases", async () => {
+  it("deletes its resources when a scan a second later confirms that the file is gone", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.scan();
@@ -64,7 +64,7 @@ describe("deleting a spec file", () => {
     expect(harness.resourceNames).toEqual(["App/a1", "App/mine"]);
   });
 
-  it("deletes its resources after a restart too, again in two phases", async () => {
+  it("just before a restart deletes its resources when a second scan after the restart confirms that the file is gone", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.restart();
@@ -204,22 +204,6 @@ describe("a rename of a spec file", () => {
     expect(harness.declaringManager("a0")).toBe("file:renamed.yaml");
   });
 
-  it("is not needed to move a document to another file: its resource is kept, whichever file name sorts first", async () => {
-    await harness.write({
-      "a.yaml": joinDocuments(appText("one"), appText("two")),
-      "b.yaml": appText("three"),
-    });
-    await harness.scan();
-    await harness.write({
-      "a.yaml": joinDocuments(appText("one"), appText("three")),
-      "b.yaml": appText("two"),
-    });
-    await harness.scanTwice();
-    expect(harness.resourceNames).toHaveLength(3);
-    expect(harness.declaringManager("two")).toBe("file:b.yaml");
-    expect(harness.declaringManager("three")).toBe("file:a.yaml");
-  });
-
   it("that makes the file invalid keeps the resources that the file mentions, until the user confirms their deletion", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
@@ -242,6 +226,22 @@ describe("a rename of a spec file", () => {
     expect(harness.fileState("c.yaml")).toMatch(/^conflict/);
     expect(harness.resourceNames).toEqual(["App/a", "App/b"]);
   });
+});
+
+it("a document that is moved to another spec file keeps its resource, whichever file name sorts first", async () => {
+  await harness.write({
+    "a.yaml": joinDocuments(appText("one"), appText("two")),
+    "b.yaml": appText("three"),
+  });
+  await harness.scan();
+  await harness.write({
+    "a.yaml": joinDocuments(appText("one"), appText("three")),
+    "b.yaml": appText("two"),
+  });
+  await harness.scanTwice();
+  expect(harness.resourceNames).toHaveLength(3);
+  expect(harness.declaringManager("two")).toBe("file:b.yaml");
+  expect(harness.declaringManager("three")).toBe("file:a.yaml");
 });
 
 describe("many deletions of spec files at once", () => {
@@ -268,7 +268,7 @@ describe("many deletions of spec files at once", () => {
     expect(harness.specs.confirmPrune()).toEqual([]);
   });
 
-  it("wait across a restart, although no state is stored", async () => {
+  it("still wait for a confirmation after a restart, although Berth stores no list of them", async () => {
     await apps(5);
     await harness.remove("a0.yaml", "a1.yaml", "a2.yaml");
     await harness.scanTwice();
@@ -332,7 +332,7 @@ describe("a specs folder without readable files", () => {
     expect(harness.image("a0")).toBe("nginx:2");
   });
 
-  it("starts the two phases of a deletion again when it is back", async () => {
+  it("delays a pending deletion: when the folder is back, the waiting time begins again", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.scan();

@@ -104,7 +104,7 @@ describe("scanFolder", () => {
     expect((await present()).identity).not.toBe(before.identity);
   });
 
-  it("changes the stamp of a file that was written or replaced", async () => {
+  it("returns another stamp for a file that was written or replaced", async () => {
     const file = join(folder, "a.yaml");
     await writeFile(file, "one");
     const first = await stampOf("a.yaml");
@@ -117,7 +117,7 @@ describe("scanFolder", () => {
     expect(await stampOf("a.yaml")).not.toBe(second);
   });
 
-  it("returns a dangling link as a file with a problem, and a folder in a loop as unknown", async () => {
+  it("returns a dangling link as a file with a problem, and a link to itself as an unknown path", async () => {
     await symlink(join(root, "nothing"), join(folder, "gone.yaml"));
     await symlink("loop", join(folder, "loop"));
     const scan = await present();

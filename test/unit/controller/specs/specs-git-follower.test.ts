@@ -133,7 +133,7 @@ it("the specs follower restores files that were changed by hand, and reports the
   expect(harness.events("SpecsGitDrift")).toHaveLength(2);
 });
 
-it("the specs follower does not touch an existing folder that lacks the follower's marker", async () => {
+it("the specs follower does not touch an existing folder that lacks the follower's marker file", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.write("shop/old.yaml", appText("old"));
@@ -152,7 +152,7 @@ it("the specs follower does not touch an existing folder that lacks the follower
   expect(await readdir(harness.folder)).toEqual(["shop"]);
 });
 
-it("the specs follower stops touching its folder after the marker was removed", async () => {
+it("the specs follower no longer changes its folder once the user has removed the marker file .berth-git.json", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.sync();
@@ -263,7 +263,7 @@ it("the specs follower keeps the last state while the repository is unreachable,
   expect(harness.apps).toEqual(["a"]);
 });
 
-it("the specs follower follows the rules of the watched folder: invalid files change nothing, and mass deletions are held", async () => {
+it("the specs follower follows the rules of the watched folder: invalid files change nothing, and mass deletions wait for a confirmation", async () => {
   const { git, harness } = open();
   const names = ["a", "b", "c", "d"];
   git.files = Object.fromEntries(names.map((name) => [`${name}.yaml`, appText(name)]));
@@ -320,7 +320,7 @@ it("the specs follower converges after an interruption between two files", async
   expect(await readdir(join(harness.root, "checkouts"))).toEqual([]);
 });
 
-it("the specs follower shows the commit of the last run before the repository has answered", async () => {
+it("the specs follower reports the last applied commit after a restart, even while the repository is unreachable", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.sync();
