@@ -16,7 +16,7 @@ const commands = [
   ...readdirSync(root).filter((name) => name.endsWith(".md")),
 ].flatMap((file) => commandsIn(readFileSync(join(root, file), "utf8")).map((text) => [file, text]));
 
-test("the documents contain commands", () => {
+test("the tests below check more than 15 commands of the documents and examples", () => {
   expect(commands.length).toBeGreaterThan(15);
 });
 
@@ -28,7 +28,7 @@ test("the README lists every setting of the server", () => {
   expect(missing.map(({ key }) => key)).toEqual([]);
 });
 
-test.each(commands)("in %s, the command `%s` has existing verbs and options", (_, text = "") => {
+test.each(commands)("in %s, the verb and the options of `%s` exist", (_, text = "") => {
   expect(problemWith(text)).toBeUndefined();
 });
 

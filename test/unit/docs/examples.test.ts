@@ -13,7 +13,7 @@ const files = readdirSync(folder).filter((file) => file.endsWith(".yaml"));
 /** The model that the fake hub returns for each name. */
 const aModel = { commit: "c1".repeat(20), bytes: 1_000, memoryBytes: 400 };
 
-test("the folder examples/specs contains examples", () => {
+test("the tests below apply at least eight spec files of the folder examples/specs", () => {
   expect(files.length).toBeGreaterThanOrEqual(8);
 });
 

@@ -457,7 +457,7 @@ describe("a Model", () => {
 describe("a Template", () => {
   const entry = { title: "T", description: "D", category: "web", app: { image: "${image}" } };
 
-  it("requires unique parameter names that are not reserved, and consistent parameters", () => {
+  it("requires parameter names that are unique and not reserved, valid patterns, and at most one of default and generate", () => {
     const parameters = [
       { name: "a" },
       { name: "a" },
@@ -473,7 +473,7 @@ describe("a Template", () => {
     ]);
   });
 
-  it("requires apps with known keys, and companions with unique suffixes", () => {
+  it("requires known keys in its apps, and a unique suffix for each companion app", () => {
     const companions = [
       { suffix: "db", app: { image: "a" } },
       { suffix: "db", app: {} },

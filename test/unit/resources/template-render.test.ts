@@ -290,13 +290,13 @@ describe("the names that a template gives", () => {
     ]);
   });
 
-  test("that are too long for the companion are refused, and the error states by how much", () => {
+  test("are refused if the name of a companion app is too long, and the error states by how much", () => {
     const error = problem(() => render(template({}, [], companion), {}, "x".repeat(60)));
     expect(error.message).toContain("69 characters");
     expect(error.message).toContain("6 shorter");
   });
 
-  test("that are too long for the Secret are refused too", () => {
+  test("are refused if the name of a Secret is too long", () => {
     const spec = template({ env: { A: "${password}" } }, [
       { name: "password", secret: true, generate: 8 },
     ]);

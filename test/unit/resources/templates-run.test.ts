@@ -9,7 +9,7 @@ const { templates: catalog } = loadCatalog(join(import.meta.dirname, "../../../t
 
 /** The real store and reconcilers run each template on an engine in memory. */
 test.each(catalog.map((template) => [template.metadata.name, template.spec] as const))(
-  "the template %s becomes Ready, its companions first",
+  "all apps of the template %s become Ready, and the companion apps first",
   async (_, spec) => {
     const parameters = Object.fromEntries(
       (spec.parameters ?? []).filter((p) => p.required).map((p) => [p.name, "/srv/files"]),

@@ -345,7 +345,7 @@ describe("validateManifest", () => {
 });
 
 describe("validateSpec", () => {
-  it("reports paths of the whole document", () => {
+  it("reports the path of each problem from the root of the manifest, such as spec.port", () => {
     expect(issuesOf(() => validateSpec("App", { image: "a", port: 0 }))).toEqual([
       "spec.port: expected a whole number from 1 to 65535, found the number 0",
     ]);

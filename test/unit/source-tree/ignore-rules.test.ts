@@ -97,7 +97,7 @@ describe("exceptions in ignore files", () => {
   });
 });
 
-test("paths that are excepted by name are literal, not patterns", () => {
+test("withExceptions() includes exactly the given paths, and does not treat them as patterns", () => {
   const rules = IgnoreRules.parse("**", ".dockerignore").withExceptions(["Dockerfile.[x]*"]);
   expect(rules.check("Dockerfile.[x]*", undefined).isIgnored).toBe(false);
   expect(rules.check("Dockerfile.x1", undefined).isIgnored).toBe(true);

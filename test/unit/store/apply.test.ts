@@ -72,7 +72,7 @@ const origin = (value: string | null) =>
 const madeBy = (manager: string, image: string, made: string | null, more: Fields = {}) =>
   app("db", manager, { image }, { mode: "replace", ...origin(made), ...more });
 
-describe("apply: an app that an import, a template or a file made", () => {
+describe("apply: an app that an import, a template, a file or a user has made", () => {
   it("cannot be taken over by another import, template or document, and the error names the import or template", () => {
     const { store } = open();
     store.apply(madeBy("cli", "mysql:8", "import:blog"));
@@ -95,7 +95,7 @@ describe("apply: an app that an import, a template or a file made", () => {
     expect(store.get("App", "db")).toEqual(before);
   });
 
-  it("is changed by its own import, by patches, and by a file that names its origin", () => {
+  it("can be changed by the import that made it, by patches, and by a file with the annotation for that import", () => {
     const { store } = open();
     store.apply(madeBy("cli", "mysql:8", "import:blog"));
     store.apply(madeBy("cli", "mysql:9", "import:blog"));
@@ -122,7 +122,7 @@ describe("apply: an app that an import, a template or a file made", () => {
     expect(store.get("App", "db")?.spec).not.toHaveProperty("command");
   });
 
-  it("is not taken over by an import if it was made by hand", () => {
+  it("is not taken over by an import if a user or a file has made it", () => {
     const { store } = open();
     store.apply(madeBy("api", "mysql:8", null));
     expect(catchBerthError(() => store.apply(madeBy("cli", "x:1", "import:shop"))).message).toBe(
@@ -172,7 +172,7 @@ describe("apply: a new resource", () => {
     expect(model.resource.metadata.finalizers).toEqual([MODEL_FINALIZER]);
   });
 
-  it("is equal after a restart of the store", async () => {
+  it("is read without a change after a restart of the store", async () => {
     const test = open();
     const { resource } = test.store.apply(
       app("web", "api", { image: "nginx:1", env: { "A.b": "1" } }),

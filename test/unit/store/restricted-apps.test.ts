@@ -5,7 +5,7 @@ import { RestrictedApps } from "../../../src/store/restricted-apps.ts";
 import { appStatus } from "../../support/api-harness.ts";
 import { openTestStore } from "../../support/test-store.ts";
 
-it("an app that mounts a folder and uses a Secret only in its serving version is found, and no other revisions are read", () => {
+it("RestrictedApps finds an app whose serving version alone mounts a folder and uses a Secret, and reads no revision of other apps", () => {
   const { store, ...test } = openTestStore();
   onTestFinished(() => test[Symbol.asyncDispose]());
   const env = { PASSWORD: { secret: "shared" } };

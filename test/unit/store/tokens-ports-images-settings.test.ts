@@ -90,7 +90,7 @@ describe("tokens in the store", () => {
 });
 
 describe("address leases in the store", () => {
-  it("give each replica the lowest free pair, which it keeps over a restart", async () => {
+  it("give each replica the free pair of addresses with the lowest number, which it keeps over a restart", async () => {
     const test = open();
     const { addresses } = test.store;
     expect(addresses.get("web", 0)).toBeUndefined();

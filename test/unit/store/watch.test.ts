@@ -113,14 +113,14 @@ describe("changesSince", () => {
     expect(store.changesSince(4, 10)).toEqual([]);
   });
 
-  it("is undefined for an unknown sequence", () => {
+  it("is undefined for a sequence number that the store has not assigned", () => {
     const { store } = open();
     put(store, "a");
     expect(store.changesSince(2, 10)).toBeUndefined();
     expect(store.changesSince(-1, 10)).toBeUndefined();
   });
 
-  it("is undefined if changes after the sequence have been trimmed", () => {
+  it("is undefined if changes after the sequence number have been trimmed", () => {
     const { store } = open();
     put(store, "a");
     const extra = 600;

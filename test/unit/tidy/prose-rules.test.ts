@@ -38,7 +38,7 @@ describe("fragments at the beginning of a doc comment", () => {
     expect(proseProblems(source(`/** ${text} */\nexport const x = 1;\n`))).toEqual([]);
   });
 
-  test("a later sentence, a line comment and a Markdown page may begin with any word", () => {
+  test("are accepted in later sentences, in line comments and in Markdown pages", () => {
     const text =
       "/** The port. Of two, the lower one. */\n// Of two, the lower one.\nconst x = 1;\n";
     expect(proseProblems(source(text))).toEqual([]);
@@ -84,7 +84,7 @@ describe("banned wordings", () => {
   });
 });
 
-test("a problem names the line of its comment or title", () => {
+test("a reported problem contains the line of the comment or paragraph", () => {
   const text = "const x = 1;\n\n/**\n * The port\n * of nobody.\n */\nconst y = 2;\n";
   expect(proseProblems(source(text))[0]).toContain("src/base/thing.ts:3");
   expect(proseProblems(page("# A\n\nA line.\nOf nobody.\n"))[0]).toContain("docs/page.md:4");

@@ -268,7 +268,7 @@ describe("environment and printing", () => {
     expect(findEnvironmentProblems(file(text))).toEqual([]);
   });
 
-  test("an access after a comment of several lines is reported with its line", () => {
+  test("an access to process.env after a comment of several lines is reported with its own line", () => {
     expect(findEnvironmentProblems(file("/* a\n b */ f(process.env);\n"))[0]).toContain(":2 ");
   });
 
