@@ -279,10 +279,7 @@ export class ModelRun {
     });
   }
 
-  /**
-   * Starts the requested job if needed. Returns false while the job waits or runs, and true after its result was
-   * handled. A failure for which `onFailed` returns true is not recorded.
-   */
+  /** Returns true after the job's result was handled. A failure for which `onFailed` returns true is not recorded. */
   #runJob(
     request: JobRequest,
     onDone: (result: JobResult) => void = () => {},
@@ -360,10 +357,7 @@ export class ModelRun {
     this.#context.store.events.record({ kind: "Model", name, type, reason, message });
   }
 
-  /**
-   * Records the event Crashed if the model's engine exited, which interrupted all requests to the model. The assistant
-   * reloads the model without a request from Berth.
-   */
+  /** Records the event Crashed if the model's engine exited. The assistant reloads the model without a request. */
   #recordCrash({ assistant }: ObservedModel): void {
     const model = assistant.reachable ? assistant.model : undefined;
     if (!this.#resource.status?.loaded || !model?.recovering || model.state === "resident") return;

@@ -132,10 +132,7 @@ export class FolderSync implements Disposable {
     };
   }
 
-  /**
-   * Builds the report of one file. Reads `yielded` from the store, because another manager may take over fields after
-   * the file was applied.
-   */
+  /** Builds the report of one file, with fields that another manager took over after the file was applied. */
   #buildReport(file: SpecFile): SpecsReport["files"][number] {
     const report = buildFileReport(file);
     const resources = report.resources.map((resource) => {
