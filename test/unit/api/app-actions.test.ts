@@ -416,7 +416,7 @@ describe("a rollback through the API", () => {
     const gone = await post("web/rollback", { revision: folder });
     expect(gone.statusCode).toBe(409);
     expect(readErrorBody(gone)).toContain(
-      `revision ${folder} is no longer available: its image has`,
+      `revision ${folder} is no longer available: the image of the revision has`,
     );
     api.store.ownedImages.add("built:ddd", "web");
     expect((await post("web/rollback", { revision: folder })).statusCode).toBe(202);

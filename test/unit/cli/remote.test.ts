@@ -153,7 +153,7 @@ describe("providers in berth remote", () => {
   it.each([
     ["ConsentRequired", "berth remote consent"],
     ["Unauthorized", "berth remote key ID"],
-    ["Unreachable", "check the address"],
+    ["Unreachable", "check the network and the provider"],
     ["BadResponse", "try again in a moment"],
   ])("whose request fails with %s are reported with a hint", async (name, hint) => {
     bus.methods = {
