@@ -20,7 +20,7 @@ import { revertOrStall } from "./revert-or-stall.ts";
 import { keepRevision } from "./revisions.ts";
 import { isObserved } from "./rollout-window.ts";
 import type { ObservedRun, PlannedRun, RunState } from "./run-state.ts";
-import { findOtherServingRevision, runInputs } from "./run-steps.ts";
+import { findOtherServingRevision } from "./run-steps.ts";
 import { findCreationFailure } from "./version-failure.ts";
 
 /** Receives the state of an App's reconcile run while the run executes its plan. */
@@ -96,7 +96,7 @@ export function failVersion(
   if (desired.imageId === null) keepRevision(store, desired, state.resolved.spec);
   const next = revertOrStall(store, resource, desired, memory, masked, {
     serving: findOtherServingRevision(state),
-    inputs: runInputs(store, state),
+    inputs: state.inputs,
   });
   const { window } = next;
   const isObservedHere = isObserved(next, desired.hash) && window !== null;

@@ -4,7 +4,6 @@ import type { AppSpec, SecretReference } from "../../resources/app-spec.ts";
 import { findCondition } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
 import { listReferencedSecrets } from "../../resources/secret-names.ts";
-import type { Store } from "../../store/store.ts";
 import { CERTIFICATE_PENDING } from "../ingress/port.ts";
 import type { Reason } from "../reason.ts";
 import type { DesiredApp } from "./desired-app.ts";
@@ -17,7 +16,7 @@ import type { StoreReader } from "./dry-run-store.ts";
  * Secrets, the registry credentials, and the revision of the source (null if it is unknown).
  */
 export function inputsDigest(
-  store: Store,
+  store: StoreReader,
   resource: Resource<"App">,
   sourceRevision: string | null = null,
 ): string {

@@ -33,6 +33,7 @@ import {
   needsPlan,
   planRun,
   resolveRun,
+  runInputs,
   trackAttempt,
 } from "./run-steps.ts";
 import { findVersionFailure } from "./version-failure.ts";
@@ -223,15 +224,19 @@ export class AppRun {
   #buildResult(state: RunState, isFinished: boolean): ReconcileResult {
     const desired = state.resolved?.desired;
     if (!desired) return { isSettled: state.source?.type !== "resolving", requeueAfterMs: null };
-    const isStalled = state.memory.stalled !== null;
+    const { stalled } = state.memory;
+    const isStalled = stalled !== null;
     const isDone = isComplete(desired, state);
+    // Inputs that changed before the stall was in the status have not queued the App, because only a stalled App is
+    // queued by them.
+    const isOutdated = isStalled && stalled.inputs !== runInputs(this.#context.store, state);
     return {
       isSettled: isStalled || isDone || !desired.app.running || desired.app.suspend,
       requeueAfterMs: requeueAfter({
         ...state,
         desired,
         nowMs: this.#context.clock.now(),
-        isFinished,
+        isFinished: isFinished && !isOutdated,
         isDone,
         isStalled,
         isHeld: state.resolved?.held != null,

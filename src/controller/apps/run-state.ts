@@ -41,6 +41,8 @@ export interface RunState extends AppObservation {
 
 export interface ResolvedRun extends RunState {
   readonly resolved: ResolvedApp;
+  /** The digest of the inputs that were read for `resolved`; see `runInputs`. */
+  readonly inputs: string;
   readonly resolveInput: ResolveAppInput;
 }
 

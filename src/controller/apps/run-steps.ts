@@ -33,7 +33,7 @@ export function applyChanges(store: Store, state: RunState, nowMs: number): RunS
  * Returns the digest of the inputs of an App, such as its spec and its Secrets. If the digest changes, a stalled App is
  * tried again.
  */
-export function runInputs(store: Store, { resource, source }: RunState): string {
+export function runInputs(store: StoreReader, { resource, source }: RunState): string {
   return inputsDigest(store, resource, source?.type === "resolved" ? source.revision : null);
 }
 
@@ -50,6 +50,7 @@ export function resolveRun(
   image: ImagePin | null,
 ): ResolvedRun {
   const { resource, source, memory } = state;
+  const inputs = runInputs(dependencies.store, state);
   const resolveInput: ResolveAppInput = {
     ...dependencies,
     resource,
@@ -64,6 +65,7 @@ export function resolveRun(
     ...state,
     resolved,
     resolveInput,
+    inputs,
     mask: createSecretMask(dependencies.store, [resource.spec, spec]),
     memory: memory.quarantine === quarantine ? memory : { ...memory, quarantine },
   };

@@ -308,6 +308,29 @@ describe("failures of an App", () => {
     await harness.waitUntilReady("web");
   });
 
+  test("credentials that change before a denied pull is in the status are tried", async () => {
+    const auth = { username: "me", password: "letmein" };
+    await using harness = new ControlPlaneHarness({
+      images: { "registry.test/web:1": { held: false, auth } },
+    }).boot();
+    const setPassword = (password: string) =>
+      applyResource(harness.store, "Secret", "registry", {
+        type: "registry",
+        data: { server: "registry.test", ...auth, password },
+      });
+    harness.apply("web", { image: "registry.test/web:1", port: 80 });
+    await harness.waitForPhase("web", "failed");
+    await harness.clock.advance(5_000);
+    const stop = harness.store.watch(() => {
+      const events = harness.store.events.list({ kind: "App", name: "web", limit: 100 });
+      if (!events.some(({ reason, count }) => reason === "RegistryDenied" && count === 2)) return;
+      stop();
+      setPassword(auth.password);
+    });
+    setPassword("nonsense");
+    await harness.waitUntilReady("web");
+  });
+
   test("a missing Secret blocks the app and is named; the app starts when the Secret is created", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", { ...web, env: { TOKEN: { secret: "hello-token" } } });
