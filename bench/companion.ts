@@ -15,19 +15,19 @@ const PACED_TOKENS = 100;
 const PACE_MS = 4;
 /** The number of tokens in a chat answer of the memory measurement. */
 const SHORT_TOKENS = 16;
-/** The number of chat turns after which the process of port 7778 has created all objects that it keeps. */
+/** The number of chat turns after which the process `surface.ts` has created all objects that it keeps. */
 const STEADY_TURN = 2_000;
 const SAMPLE_TURNS = 500;
 /**
- * The heap of the process of port 7778 counts as stable if it grows by at most this size, because garbage collection is
- * irregular.
+ * The heap of the process `surface.ts` counts as stable if it grows by less than this size. Garbage collection is
+ * irregular, so some growth is no leak.
  */
 const GROWTH_BYTES_MAX = 2 ** 20;
 
 /**
  * Compares a streamed chat through the companion's port 7778, which writes the ledger to a disk and forwards the
  * request, with a direct request of the same client to the same provider, in alternating rounds. The provider and the
- * server of port 7778 (`surface`) have their own processes. Then measures the memory of that server over many turns.
+ * server of port 7778 (`surface.ts`) are separate processes. Then measures the memory of that server over many turns.
  */
 export async function benchCompanion(turns: number): Promise<Figure[]> {
   // The benchmark's files are in the working directory, because a /tmp in memory would make flushes cost nothing.
@@ -56,10 +56,7 @@ export async function benchCompanion(turns: number): Promise<Figure[]> {
   }
 }
 
-/**
- * Asks the benchmark's process of port 7778 for its state. With `memory`, the process collects garbage before it
- * answers.
- */
+/** Requests the state of the process `surface.ts`. With `memory`, the process collects garbage before it answers. */
 type AskState = (word: "memory" | "state") => Promise<SurfaceState>;
 
 const options = { execArgv: ["--import", "tsx"] };

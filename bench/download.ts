@@ -97,8 +97,8 @@ async function comparePrograms(
 }
 
 /**
- * Measures the download with several numbers of connections. One connection to a real hub is slower than one to the
- * local Caddy.
+ * Measures the download with several numbers of connections. A real hub limits the speed of each connection and the
+ * local Caddy does not, so more connections gain less here than they would with a hub.
  */
 async function compareParts(file: Served, dir: string): Promise<Figure> {
   const counts = [1, 2, 4, 8];

@@ -12,13 +12,13 @@ const root = path.resolve(import.meta.dirname, "..");
 
 /** These packages are not bundled. They are loaded from node_modules. */
 const EXTERNAL = [
-  // Packages that contain compiled code.
+  // These packages contain compiled code, which esbuild cannot bundle.
   "better-sqlite3",
   "koffi",
   "node-llama-cpp",
-  // A package that serves files that are next to its modules.
+  // This package serves web pages from its own folder, which a bundle would not contain.
   "@fastify/swagger-ui",
-  // A package of which Berth loads modules that the package does not export. There must be only one copy of its
+  // Berth loads modules of this package that the package does not export. A bundle would contain a second copy of its
   // classes.
   "dbus-next",
 ];

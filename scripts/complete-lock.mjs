@@ -58,8 +58,8 @@ export function completeLock(lock) {
   for (const [location, entry] of Object.entries(packages)) {
     const name = nameAt(location);
     if (unused.some((pattern) => pattern.test(name))) packages[location] = unusedEntry(entry);
-    // The name of the node-llama-cpp package for linux-arm64 also contains x64, because the package supports cross
-    // builds.
+    // The package for linux-arm64 also lists x64 as a processor, for cross builds. So the entry's platform is derived
+    // from the package's name.
     else if (name.startsWith("@node-llama-cpp/"))
       packages[location] = { ...entry, ...platformOf(name) };
   }

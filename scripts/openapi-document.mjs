@@ -7,8 +7,8 @@ import { packageRoot } from "../src/base/package-root.ts";
 import { readPackageVersion } from "../src/base/package-version.ts";
 
 /**
- * Generates the OpenAPI document from the routes of the API server. The server lacks all subsystems, because the
- * document is the only request that the server answers.
+ * Generates the OpenAPI document from the routes of the API server. The server has no subsystems, because it answers
+ * only the request for the document.
  */
 export async function generateOpenApiDocument() {
   const server = createApiServer({

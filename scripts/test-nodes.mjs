@@ -33,7 +33,7 @@ for (const version of VERSIONS) {
 }
 console.log(`${total.passed} passed, ${total.failed} failed`);
 
-/** Returns the path of the program of this version, and downloads it if it is not cached. */
+/** Returns the path of the Node.js executable of this version. Downloads the executable if it is not cached. */
 function program(version) {
   const folder = path.join(cache, `${version}-${process.arch}`);
   const node = path.join(folder, "bin", "node");

@@ -80,7 +80,10 @@ async function runOnce() {
   }
 }
 
-/** Runs the tests once. Only the output of the newest run is kept, next to the record. */
+/**
+ * Runs the tests once. Their output replaces the content of .berth/green-run.log, or of .berth/red-run.log if a test
+ * failed.
+ */
 function test() {
   const child = spawn(process.execPath, [path.join(root, "scripts", "test.mjs"), ...args], {
     cwd: root,

@@ -150,7 +150,8 @@ function vitest(host) {
       BERTH_SEED: seed,
       BERTH_TEST_DOCKER_HOST: host,
       BERTH_TEST_TALLY: tallyFile,
-      // Tests start hundreds of worker threads and processes from the same modules.
+      // The compile cache saves time, because tests start hundreds of worker threads and processes from the same
+      // modules.
       NODE_COMPILE_CACHE: path.join(scratch, "compiled"),
     },
     stdio: "inherit",
@@ -164,7 +165,10 @@ function vitest(host) {
   });
 }
 
-/** Reads the tally that the reporter wrote. If there is none, no test was run, which counts as a failure. */
+/**
+ * Returns the numbers of passed and failed tests that the reporter wrote. If it wrote none, no test was run, which
+ * counts as a failure.
+ */
 function tally() {
   try {
     return JSON.parse(readFileSync(tallyFile, "utf8"));

@@ -16,7 +16,7 @@ export async function installWithCaddy(enginePackages, args) {
   const caddy = lacksCaddy(args) ? ["caddy"] : [];
   if (enginePackages.length > 0) {
     const why = `Berth needs a container engine${caddy.length > 0 ? ", and Caddy in front of the apps" : ""}`;
-    // The image berth.local/hello:1, which base-image.mjs creates for the example app, contains busybox.
+    // The example app's image berth.local/hello:1, which base-image.mjs creates, uses busybox as its web server.
     const busybox = which("busybox") ? [] : ["busybox-static"];
     await aptInstall(enginePackages, why, { optional: [...caddy, ...busybox] });
   } else if (caddy.length > 0 && isDebianLike() && isRoot()) {

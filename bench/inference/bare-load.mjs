@@ -1,4 +1,5 @@
-// Measures the floor of a start: loading the library and generating the first token in plain Node.
+// Loads a model with node-llama-cpp alone and generates one token. model-start.ts measures the duration, which is the
+// lower bound for Berth's own start of a model.
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
 const [, , path = "", threads = "1", contextSize = "2048", sequences = "8"] = process.argv;

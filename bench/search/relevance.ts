@@ -82,7 +82,7 @@ interface Variant {
 const formatScore = ({ all, chosen, heldOut }: Score) =>
   `${all.toFixed(3)}  (chosen ${chosen.toFixed(3)}, held out ${heldOut.toFixed(3)})`;
 
-/** An index of the manual, with one document for each page. */
+/** A search index of Debian's manual pages, with one document for each page. */
 class Corpus {
   readonly #dir: string;
   readonly #db: ReturnType<typeof openIndex>["db"];
