@@ -89,7 +89,7 @@ class AllowedMethods {
   }
 
   /**
-   * Returns the methods of a path without HEAD, which GET implies. Routes with parameters are ignored if a route
+   * Returns the HTTP methods of a path, except HEAD, which GET implies. Routes with parameters are ignored if a route
    * without parameters has exactly this path.
    */
   find(path: string): string[] {

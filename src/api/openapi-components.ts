@@ -85,7 +85,10 @@ const namedSchemas: Readonly<Record<string, TSchema>> = {
   PruneAnswer: system.PruneResponse,
 };
 
-/** Schemas of values that routes forward without validation (`x-component`). */
+/**
+ * The schemas that the OpenAPI document has instead of `x-component` placeholders. In route schemas, a placeholder
+ * stands for a value that Fastify passes on unchanged.
+ */
 const composedSchemas: Readonly<Record<string, JsonObject>> = {
   Manifest: { oneOf: kinds.map((kind) => createReference(kind)) },
   Spec: { anyOf: kinds.map((kind) => createReference(`${kind}Spec`)) },
@@ -142,7 +145,8 @@ export function withComponents(document: Readonly<Record<string, unknown>>): Jso
 class SchemaNames {
   readonly #names = new Map<string, string>();
   /**
-   * The keys of the named schemas. Most other schemas have different keys, so their whole content need not be compared.
+   * The type and property names of each named schema. Only a schema with an equal outline is compared by its whole
+   * content, which is slower.
    */
   readonly #outlines = new Set<string>();
 

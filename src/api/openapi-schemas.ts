@@ -3,9 +3,9 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 export type JsonObject = { [key: string]: Json };
 
 /**
- * Rewrites two constructs of a schema that generators of API clients handle wrongly. A lone `patternProperties` becomes
- * `additionalProperties`, because generators make an empty class of it. An object that may be null becomes an `anyOf`
- * with null, because the generated module could not be imported.
+ * Rewrites two constructs of a schema that generators of API clients handle wrongly. A lone `patternProperties`, for
+ * which they generate an empty class, becomes `additionalProperties`. An object type that includes null, for which they
+ * generate a module that cannot be imported, becomes an `anyOf` with null.
  */
 export function toGeneratorSchema(value: Json): Json {
   const mapped = mapChildren(value, toGeneratorSchema);

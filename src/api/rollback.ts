@@ -130,7 +130,8 @@ export function createSourceHold(
     });
   if (build === undefined)
     throw revisionGoneError("Berth does not know the source of the revision's image");
-  // A commit can be fetched and built again. The earlier content of a folder is lost, so its image must still exist.
+  // Berth can fetch and build a commit again. The earlier content of a local folder is lost, so a rollback to it needs
+  // the image that was built from it.
   if ("local" in source && !store.ownedImages.list(app.metadata.name).includes(build.image)) {
     throw revisionGoneError(
       "the image of the revision has been removed, and the folder that it was built from has changed",

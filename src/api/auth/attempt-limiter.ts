@@ -36,7 +36,10 @@ export class AttemptLimiter {
     this.#failureNoun = what;
   }
 
-  /** Starts an attempt; the caller calls `end` with its outcome. Throws BerthError `too_many_requests`. */
+  /**
+   * Counts a new authentication attempt from `address`; the caller must call `end` with its outcome. Throws BerthError
+   * `too_many_requests`.
+   */
   begin(address: string): { end(succeeded: boolean): void } {
     const key = getNetwork(address);
     const nowMs = this.#clock.now();

@@ -40,7 +40,7 @@ export function authenticateRequest(
 function requireCaller(request: FastifyRequest, tokens: TokenStore): ApiCaller {
   const header = request.headers.authorization;
   if (header === undefined) throw unauthorizedError("this needs a token");
-  // Tokens of Berth are far shorter, so a longer text is not hashed.
+  // No token of Berth is longer than 512 characters, so the pattern refuses a longer one before it is hashed.
   const match = /^Bearer +([A-Za-z0-9._~+/=-]{1,512})$/i.exec(header.trim());
   if (match?.[1] === undefined)
     throw unauthorizedError("the Authorization header is not a Bearer token");

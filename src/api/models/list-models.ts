@@ -11,7 +11,9 @@ import { assistantModelView, catalogModelView, modelView } from "../views/models
 
 type ModelListDependencies = Pick<ApiContext, "store" | "control" | "models">;
 
-/** Returns Models by name, then files in the assistant's own folder, then the other entries of the catalog. */
+/**
+ * Returns the Models by name, then the files in the assistant's own folder, then the catalog entries without a Model.
+ */
 export function listModels(context: ModelListDependencies): ModelView[] {
   const models = context.store.list("Model");
   return [

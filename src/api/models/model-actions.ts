@@ -124,8 +124,8 @@ function chooseStartTime({ store, clock }: ApiContext): string {
 const TIME_MAX_MS = Date.UTC(10_000, 0) - 1;
 
 /**
- * Creates the intent of a write that merges the given fields into a Model. Fields that spec files own are changed only
- * with `force`.
+ * Returns an ApplyIntent that merges the given fields into a Model. Without `force`, the store refuses to change fields
+ * that spec files own.
  */
 export function createMergeIntent(
   request: FastifyRequest,

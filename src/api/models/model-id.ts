@@ -4,11 +4,11 @@ import { parseModelSource } from "../../resources/model-source.ts";
 
 /** A model id as a caller wrote it. */
 export interface ModelId {
-  /** The given text without the address of the hub before a repository. */
+  /** The whole id, without a leading hub address such as `hf.co/`. */
   readonly text: string;
   /** The repository `org/name`; undefined if the text can only be the name of a model. */
   readonly repository: string | undefined;
-  /** The part after the colon, as in llama.cpp and Ollama. */
+  /** The quantization, such as `Q4_K_M` in `org/name:Q4_K_M`; undefined if the id has none. */
   readonly quantization: string | undefined;
 }
 

@@ -27,7 +27,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Deploy an image, or a git repository, to an app",
         description:
-          "The body has either image or git. Without either, the current image or source of the app is resolved again; if the tag now means another image, that is a new revision. Fields that git lacks get their defaults.",
+          "The body has either image or git. Without either, the current image or source of the app is resolved again; if the tag now means another image, that is a new revision. Fields missing from the object git get their defaults.",
         tags: ["apps"],
         params: NameParams,
         body: DeployBody,
@@ -92,8 +92,8 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         name,
         manager: "api",
         actor: getActor(request),
-        // Another writer may have written the fields of the earlier revision, and the user who requests the rollback
-        // has not reviewed them. So admission checks the fields with the scope of their writer.
+        // The user who requests the rollback has not reviewed the fields of the earlier revision. So admission checks
+        // them with the scope of that revision's author.
         ...(target.scope === "admin"
           ? {}
           : { author: { name: target.actor, scope: target.scope } }),

@@ -45,7 +45,8 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       const timeoutMs = parseWaitTimeoutMs(request.query.timeout);
       const manifests = validateAll(request.body.manifests);
       const actor = getActor(request);
-      // An App that belongs to another import or template is taken over only if it is the only App of the request.
+      // With `force`, a request takes over an App of another import or template only if it contains no other App: the
+      // user then meant this App.
       const takeOver = force && manifests.filter(({ kind }) => kind === "App").length === 1;
       const intents = manifests.map((manifest) => ({
         kind: manifest.kind,

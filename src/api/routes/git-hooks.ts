@@ -11,7 +11,10 @@ import { parseGitHook } from "../git-hook-event.ts";
 import { createRequestSignal } from "../request-parameters.ts";
 import { NameParams, NoQuery, responses } from "../route-schemas.ts";
 
-/** The limit of a notification. GitHub sends up to 25 MiB, but everything except the lists of files is a few KiB. */
+/**
+ * The maximum size of a push notification; a larger one is refused. GitHub sends up to 25 MiB, but only extremely long
+ * lists of changed files exceed this size.
+ */
 const BODY_BYTES_MAX = 5 * 1024 * 1024;
 
 const PushEvent = Type.Object({}, { additionalProperties: true });

@@ -15,7 +15,6 @@ const PROGRESS_INTERVAL_MS = 250;
 
 const IdParams = Type.Object({ id: Type.String() }, closed);
 
-/** Routes for the progress of models. */
 export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSlots): void {
   const { store, clock } = context;
 

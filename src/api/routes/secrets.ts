@@ -96,7 +96,8 @@ export function secretRoutes(api: Api, context: ApiContext): void {
       const { name } = request.params;
       const intent = createIntentBase(request, name, request.query.force);
       const known = store.get("Secret", name);
-      // Applying a document removes only keys of its own manager, so keys that the body lacks are removed with null.
+      // A write in mode `replace` would keep keys of other managers. So the write merges, and removes each key that the
+      // body lacks by the value null.
       const gone = Object.keys(known?.spec.data ?? {})
         .filter((key) => !Object.hasOwn(request.body.data, key))
         .map((key) => [key, null] as const);

@@ -186,7 +186,10 @@ export function modelDetails(
   };
 }
 
-/** Returns the details of an item without a Model. `spec` is the spec that a Model for this item would have. */
+/**
+ * Returns the details of a catalog entry, or of a file in the assistant's folder, without a Model. `spec` is the
+ * catalog entry's spec; null for a file.
+ */
 export function unmanagedModelDetails(item: ModelView, spec: ModelSpec | null): ModelDetails {
   return {
     ...item,
