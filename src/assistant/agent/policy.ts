@@ -6,7 +6,10 @@ import type { Tier } from "./port.ts";
  * the requester claims, then those that the bus observed itself.
  */
 
-/** Label kinds that are trusted with any detail. Every other kind is untrusted, including the empty one. */
+/**
+ * The kinds of provenance labels that are trusted, whatever detail follows the kind. Every other kind is untrusted,
+ * including the empty one.
+ */
 export const trustedProvenance: readonly string[] = ["user", "system"];
 
 export type Trust =

@@ -90,7 +90,7 @@ export interface CallRequest {
   readonly argsJson: string;
   /** A text by which the requester describes who wants the call. It is displayed and never trusted. */
   readonly actor: string | undefined;
-  /** The provenance chain that the requester claims; undefined if it claims none. */
+  /** The requester's own claim about what led to the call, as provenance labels; undefined if it claims nothing. */
   readonly provenance: readonly string[] | undefined;
 }
 
@@ -188,7 +188,7 @@ export interface LedgerReference {
 
 export type JsonObject = { readonly [name: string]: unknown };
 
-/** The JSON document spec_json, with everything that the user needs to decide. */
+/** The JSON document `spec_json`, which describes a call to the user who must confirm it. */
 export interface ConfirmationSpec {
   readonly v: 1;
   readonly call_id: number;

@@ -162,8 +162,8 @@ function readVariant({ description, served }: ServedObject, name: string): BusVa
 }
 
 /**
- * Returns the implementation of one interface, or of all interfaces if the name is empty, as D-Bus defines. The
- * standard interfaces have no properties.
+ * Returns the object that implements the interface, or all objects of the node if the name is empty, as D-Bus defines.
+ * Returns none for a standard interface, because it has no properties that a caller could read.
  */
 function findObjects(node: ObjectNode, interfaceName: string): ServedObject[] {
   if (interfaceName === "") return [...node.interfaces.values()];

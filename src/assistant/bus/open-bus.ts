@@ -49,7 +49,7 @@ export interface OpenBusOptions {
   readonly signal?: AbortSignal;
   /** The user whose processes may call methods; defaults to the user of this process. */
   readonly uid?: number;
-  /** Facts about processes; defaults to /proc of this machine. */
+  /** Reads facts such as the start time and cgroup of a process; defaults to a reader of /proc. */
   readonly processFiles?: ProcessFiles;
   readonly limits?: PeerLimits;
 }
@@ -284,8 +284,8 @@ class ServingBus implements OpenBus {
   }
 
   /**
-   * Checks if a connection that never called is still on the bus, because it may have disconnected before its
-   * disconnection was watched.
+   * Checks if a connection that has called no method of this daemon is still on the bus. It may have disconnected
+   * before `onDisconnect` was called.
    */
   async #checkPresence(connection: string): Promise<void> {
     try {

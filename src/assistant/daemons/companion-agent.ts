@@ -27,7 +27,7 @@ export interface CompanionAgentDependencies {
   /** The daemon's name and version, for example `berth 0.1.0`, which the bus method Ping returns. */
   readonly daemon: string;
   readonly ledger: Ledger;
-  /** The connection that starts the D-Bus services of apps. */
+  /** The bus connection through which the agent starts the D-Bus services of apps. */
   readonly sessionBus: SessionBus;
   /**
    * The embedder for tool discovery, which finds tools even if a query has no word in common with their descriptions.

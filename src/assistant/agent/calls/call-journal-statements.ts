@@ -33,9 +33,9 @@ interface EndRow {
 export interface CallJournalStatements {
   readonly nextId: Database.Statement<[], number>;
   readonly setNextId: Database.Statement<[number]>;
-  /** Parameters: id, state, app, tool, requester, arguments. */
+  /** SQL parameters: id, state, app, tool, requester, arguments. */
   readonly add: Database.Statement<[number, string, string, string, string | null, string]>;
-  /** Parameters: new state, id, the state in which the call must be. */
+  /** SQL parameters: the new state, the id, the current state. A call in another state is not changed. */
   readonly move: Database.Statement<[string, number, string]>;
   readonly forget: Database.Statement<[number]>;
   readonly lastExecuted: Database.Statement<[], number | null>;
@@ -74,7 +74,7 @@ export interface CallJournalStatements {
     [string, string],
     { readonly declared: string; readonly live: string; readonly approved: number }
   >;
-  /** Parameters: app, tool, digest of the declaration, digest of the live definition, approved. */
+  /** SQL parameters: app, tool, digest of the declaration, digest of the live definition, approved. */
   readonly setChangedTool: Database.Statement<[string, string, string, string, number]>;
 }
 

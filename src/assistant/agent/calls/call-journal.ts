@@ -254,7 +254,7 @@ export class CallJournal implements Disposable {
 }
 
 export interface ChangedTool {
-  /** Digest of the declaration in the manifest. */
+  /** Digest of the tool's declaration in the app's manifest. */
   readonly declared: string;
   /** Digest of the definition that the running app reported for the tool. */
   readonly live: string;

@@ -42,7 +42,7 @@ interface CallerUsage {
   atMs: number;
   running: number;
   parked: number;
-  /** True if the last call of this caller was refused. */
+  /** True if the last call of this caller exceeded the rate limit or the limit of running calls. */
   isThrottled: boolean;
 }
 
@@ -104,8 +104,8 @@ export class CallerQuotas {
   }
 
   /**
-   * Counts a parked call. Returns a refusal if the call may not be parked; otherwise the caller of this method must
-   * call `unpark` later.
+   * Counts a call that waits for confirmation (a parked call). Returns a refusal if too many calls wait; otherwise
+   * `unpark` must be called when the call no longer waits.
    */
   park(caller: Caller): CallRefusal | undefined {
     const usage = this.#getUsage(caller, this.#rate(caller).burst);

@@ -33,7 +33,10 @@ export class LedgerOutbox {
     this.#dependencies = dependencies;
   }
 
-  /** Queues one entry in a separate transaction. */
+  /**
+   * Adds one entry to the outbox in its own transaction. If the journal fails, the entry is lost and an error is
+   * logged.
+   */
   enqueue(entry: NewEntry): void {
     const { journal, logger } = this.#dependencies;
     try {

@@ -174,7 +174,7 @@ export class UndoExecutor {
     } catch (err) {
       // The undo stays in state `running`, which the next Undo treats like `ready`; only the number of attempts is
       // one too high.
-      logger.warn({ err, call: callId }, "the journal could not revert the start of an undo");
+      logger.warn({ err, call: callId }, "the journal could not record that an undo did not start");
     }
   }
 

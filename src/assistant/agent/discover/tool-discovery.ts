@@ -100,7 +100,10 @@ export class ToolDiscovery implements AsyncDisposable {
     return this.#index;
   }
 
-  /** Returns no tools if there is no embedder or it does not answer in time. */
+  /**
+   * Ranks the tools by the cosine of their vectors and the query's vector. Returns no tools if there is no embedder or
+   * it does not answer in time.
+   */
   async #rankSemantically(
     query: string,
     tools: readonly SearchableTool[],

@@ -49,7 +49,7 @@ class ReferenceChecker {
     this.#collect(root, pointer);
   }
 
-  /** Measures definitions that no reference refers to, because Ajv compiles them too. */
+  /** Checks definitions that no reference refers to, because Ajv compiles them too. */
   measureDefinitions(): void {
     for (const [schema, pointer] of this.#pointers) {
       if (isObject(schema)) this.measure(schema, pointer);

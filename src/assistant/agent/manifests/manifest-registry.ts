@@ -101,7 +101,6 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     return this.#version;
   }
 
-  /** Reports the status of every manifest. */
   report(): readonly ManifestReport[] {
     return buildManifestReports(this.#entries());
   }

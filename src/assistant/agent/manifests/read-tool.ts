@@ -15,7 +15,10 @@ import {
 import { readDisplayText } from "./read-display-text.ts";
 import { readUndo } from "./read-undo.ts";
 
-/** Adds the faults of the schema of a tool's arguments, which is at the given JSON pointer. */
+/**
+ * Checks the schema of a tool's arguments and adds its faults to `faults`. `pointer` is the schema's JSON Pointer in
+ * the manifest.
+ */
 export type SchemaCheck = (schema: JsonObject, pointer: string, faults: FaultCollector) => void;
 
 /**

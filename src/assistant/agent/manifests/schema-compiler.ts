@@ -28,9 +28,15 @@ const ajvOptions: Options = {
   },
 };
 
-/** Checks schemas, for which it compiles the draft's meta-schema, which takes more than 100 milliseconds. */
+/**
+ * Returns the Ajv instance that checks schemas of a draft. The instance compiles the draft's meta-schema, which takes
+ * more than 100 milliseconds.
+ */
 const getChecker = memoizeByDialect(ajvOptions);
-/** Compiles schemas that a checker has accepted. */
+/**
+ * Returns the Ajv instance that compiles schemas of a draft. It needs no meta-schema, because `checkMetaSchema` has
+ * accepted the schemas.
+ */
 const getCompiler = memoizeByDialect({ ...ajvOptions, meta: false, validateSchema: false });
 
 /** Creates at most one Ajv instance per draft, when it is first needed. */

@@ -15,7 +15,10 @@ export type FieldLookup =
   | { readonly state: "open" }
   | { readonly state: "absent"; readonly field: string; readonly known: readonly string[] };
 
-/** Follows fields through `properties`, through references and through each branch of allOf, anyOf and oneOf. */
+/**
+ * Looks up a path of field names in a JSON Schema. Follows `properties`, references and each branch of allOf, anyOf and
+ * oneOf.
+ */
 export function findField(root: JsonObject, fields: readonly string[]): FieldLookup {
   let schema: unknown = root;
   let isRequired = true;

@@ -181,9 +181,14 @@ export class AppConnection {
 }
 
 interface ToolChanges {
-  /** The number of notifications that the tools of the app have changed. */
+  /**
+   * The number of received notifications `tools/list_changed`, with which the app reports that its tools have changed.
+   */
   count: number;
-  /** The value of `count` when the tools were last listed. While `count` is greater, the list is outdated. */
+  /**
+   * The number of notifications `tools/list_changed` before the last `tools/list`. While `count` is greater, the cached
+   * tools are outdated.
+   */
   knownCount?: number;
   isNotified: boolean;
 }

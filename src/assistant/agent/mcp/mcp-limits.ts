@@ -12,7 +12,10 @@ export interface McpLimits {
    * MCP 2026.
    */
   readonly probeTimeoutMs: number;
-  /** Time limit for the answer to `initialize`, and for the subscription to changes. */
+  /**
+   * Time limit for connecting to an app: the answer to `initialize`, and opening the subscription to changes of its
+   * tools.
+   */
   readonly handshakeTimeoutMs: number;
   /** Time from the start request until the socket accepts connections. */
   readonly activationTimeoutMs: number;

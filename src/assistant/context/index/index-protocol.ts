@@ -45,7 +45,7 @@ export type IndexWorkerRequest =
   | { readonly type: "cancel"; readonly id: number }
   /** The answer to the message `wanted`. The vectors are undefined if the embedder is not available. */
   | { readonly type: "vectors"; readonly vectors: readonly Float32Array[] | undefined }
-  /** Announces the embedder; sent only if the thread was started with the value `awaited`. */
+  /** Announces the embedding model; sent only if `IndexWorkerData.embedder` was `awaited`. */
   | { readonly type: "embedder"; readonly embedder: VectorSpaceState }
   | { readonly type: "close" };
 

@@ -6,8 +6,8 @@ import { isUnspaced, normalizeWord, splitUnspaced, splitWords } from "../../../.
  */
 const WORDS_MAX = 48;
 /**
- * The maximum length of a query word. Longer words are ignored, because FTS5 would look them up, but texts practically
- * never contain them.
+ * The maximum length of a query word. Texts hardly ever contain longer words, so a lookup in FTS5 is not worth its
+ * time.
  */
 const WORD_CHARACTERS_MAX = 200;
 

@@ -26,7 +26,10 @@ export class IgnoreFile {
     this.#rules = lines.slice(0, LINES_MAX).flatMap((line) => parseRule(folder, line) ?? []);
   }
 
-  /** Returns undefined if no rule of this file matches; then the ignore file of the parent folder decides. */
+  /**
+   * Returns true if the last matching rule ignores the path, and false if it is an exception. Returns undefined if no
+   * rule matches; the ignore file of the parent folder then decides.
+   */
   isIgnored(path: string, isFolder: boolean): boolean | undefined {
     const rule = this.#rules.findLast(
       ({ pattern, isForFolders }) => (isFolder || !isForFolders) && pattern.matches(path),

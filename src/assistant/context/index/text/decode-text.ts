@@ -14,7 +14,7 @@ const UTF16_ZERO_SHARE = 0.7;
 export function decodeText(bytes: Uint8Array): string | undefined {
   if (startsWith(bytes, [0xff, 0xfe])) return decodeUtf16("utf-16le", bytes);
   if (startsWith(bytes, [0xfe, 0xff])) return decodeUtf16("utf-16be", bytes);
-  // A PDF begins like a text file, so it is recognised by its first characters.
+  // A PDF can begin with nothing but text, so the checks below would accept it. Its signature is `%PDF-`.
   if (startsWith(bytes, [0x25, 0x50, 0x44, 0x46, 0x2d])) return undefined;
   const sample = bytes.subarray(0, SNIFFED_BYTES);
   if (sample.includes(0)) {
