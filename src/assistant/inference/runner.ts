@@ -143,7 +143,7 @@ export type Prompt =
 
 export interface ChatMessage {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool";
-  /** The content parts, already joined. */
+  /** The text of the message. A newline separates the text parts that the client sent. */
   readonly content: string;
   readonly name?: string | undefined;
   readonly toolCalls?: readonly ToolCall[] | undefined;
@@ -190,7 +190,7 @@ export interface Sampling {
 }
 
 export interface EmbeddingResult {
-  /** One vector of length 1 for each text. */
+  /** One unit vector for each text. */
   readonly vectors: readonly Float32Array[];
   readonly tokens: readonly number[];
 }

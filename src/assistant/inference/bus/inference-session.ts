@@ -29,7 +29,10 @@ export interface InferenceSessionOptions {
 /** The interval at which the daemon checks that the pipe still has a reader, until the model has produced text. */
 const READER_CHECK_MS = 1_000;
 
-/** A message in progress, from the call of Generate on. The session begins to write to the pipe later. */
+/**
+ * A message in progress, from the call of Generate on. `message` is undefined until the inference service has accepted
+ * the request.
+ */
 interface MessageRun {
   readonly controller: AbortController;
   message: PipeMessage | undefined;

@@ -130,7 +130,7 @@ export class PipeMessage {
   /**
    * Resolves when the pipe has accepted the whole text, which may require that the reader reads first. The text is
    * written in pieces that a pipe accepts atomically, so that a message can be cut only between two code points.
-   * Rejects with ReaderGoneError, also if the message ends during the write.
+   * Rejects with ReaderGoneError if the reader closes its end, or if `end` is called during the write.
    */
   async write(text: string): Promise<void> {
     for (const piece of codePointPieces(text, ATOMIC_BYTES)) {

@@ -30,7 +30,7 @@ const LoadBody = Type.Object(
      */
     path: Type.Optional(path),
     ...size,
-    /** The model's own memory limit in bytes. A resident model that uses more memory is reloaded. */
+    /** The model's own memory limit in bytes. A resident model that uses more memory is reloaded, within this limit. */
     memory_bytes_max: Type.Optional(Type.Integer({ minimum: 1 })),
     /** Alternative names that clients may use for the model. */
     aliases: Type.Optional(Type.Array(id, { maxItems: 16 })),

@@ -17,7 +17,7 @@ import {
 } from "./unknown-parameters.ts";
 
 const PROMPTS_MAX = 64;
-/** The largest number of choices per request, because each prompt needs a slot in the queue. */
+/** The largest number of choices per request, which is the number of prompts times `n`. */
 const CHOICES_MAX = 64;
 /** The largest token id that is accepted. No vocabulary is nearly as large. */
 const TOKEN_MAX = 2 ** 31 - 1;

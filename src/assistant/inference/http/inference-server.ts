@@ -108,7 +108,7 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
       else done(notFoundError(request.url, paths));
     } catch (error) {
       done(
-        error instanceof Error ? error : new Error("the Host and Origin check of a request failed"),
+        error instanceof Error ? error : new Error("the Host and Origin check threw a non-Error"),
       );
     }
   });

@@ -155,12 +155,12 @@ function pullWithin(
   });
 }
 
-/** Ends the iteration. An error of the events is ignored, because it was handled before. */
+/** Ends the iteration over the events of an answer. Never rejects. */
 async function closeIterator(iterator: AsyncIterator<AnswerEvent>): Promise<void> {
   try {
     await iterator.return?.();
   } catch {
-    // The error was handled before, or is irrelevant because the client is gone.
+    // The caller has already handled the error of the events, or the client has disconnected.
   }
 }
 

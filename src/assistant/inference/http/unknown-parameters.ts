@@ -107,7 +107,10 @@ export type PassthroughParameters = Readonly<Record<string, unknown>>;
 export interface UnknownParameters {
   /** The names of the parameters that Berth neither ignores silently nor refuses. */
   readonly unknown: readonly string[];
-  /** All ignored parameters, including those accepted silently, because a provider may know them. */
+  /**
+   * All parameters that local models ignore. A request to a remote provider contains them, because the provider may
+   * support them.
+   */
   readonly passthrough: PassthroughParameters;
 }
 

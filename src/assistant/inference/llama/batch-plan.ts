@@ -11,7 +11,7 @@ export class BatchPlan {
   readonly #plans = new Map<number, readonly number[]>();
 
   /**
-   * Sets the measured duration of a batch for each width. Until the durations are known, every decoding step is one
+   * Sets the measured duration of a batch by its number of streams. Before the first call, every decoding step is one
    * batch.
    */
   adopt(costs: BatchCosts): void {

@@ -6,11 +6,11 @@ export interface EmbeddingPoolOptions {
   readonly model: LlamaModel;
   /** The maximum number of tokens of one text, including those that the model adds at both ends. */
   readonly tokensMax: number;
-  /** The number of texts that are computed concurrently, each in its own context. */
+  /** The number of texts that are embedded concurrently, each in its own context. */
   readonly concurrency: number;
   /** Returns the number of threads for one text; called when a context is created. */
   readonly threads: () => number;
-  /** True if a text must be computed as one batch, as in models made for embedding. */
+  /** True if the model must embed a text as one batch, which models made for embedding require. */
   readonly wholeTexts: boolean;
 }
 
@@ -20,7 +20,7 @@ interface TokenizedText {
   readonly length: number;
 }
 
-/** Embeds texts in several contexts, because node-llama-cpp computes only one text at a time in a context. */
+/** Embeds texts in several contexts, because node-llama-cpp embeds only one text at a time in a context. */
 export class EmbeddingPool implements AsyncDisposable {
   readonly #options: EmbeddingPoolOptions;
   readonly #short: Promise<LlamaEmbeddingContext>[] = [];
@@ -36,7 +36,7 @@ export class EmbeddingPool implements AsyncDisposable {
     const first = await this.#shortContext(0);
     const entries = texts.map((text, index) => this.#tokenize(first, text, index));
     const vectors: Float32Array[] = [];
-    // The longest texts are computed first, so that no core is idle for long at the end.
+    // The longest texts are embedded first, so that no core is idle for long at the end.
     const queue = entries.toSorted((one, other) => one.length - other.length);
     const work = async (slot: number) => {
       for (let entry = queue.pop(); entry; entry = queue.pop()) {

@@ -125,7 +125,7 @@ export class KnownModels {
     const ofFolder = (await this.#listFolder())
       .filter(({ id }) => !this.#registered.has(id))
       .toSorted((one, other) => (one.id < other.id ? -1 : 1));
-    // Files can be replaced at any time, so their facts are read for each call.
+    // Files can be replaced at any time, so their sizes and modification times are read for each call.
     return Promise.all(
       [...this.#registered.values(), ...ofFolder].map((model) => this.describe(model)),
     );

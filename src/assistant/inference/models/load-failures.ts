@@ -10,13 +10,16 @@ interface LoadFailure {
   readonly error: AssistantError;
   /** The number of consecutive failures. */
   readonly count: number;
-  /** The time when the model may be loaded again, by the clock. */
+  /** The value of `Clock.now()` from which the model may be loaded again. */
   readonly retryAt: number;
   /** The time when the file was last written. If the file has changed since the failure, the failure is ignored. */
   readonly fileStamp: number;
 }
 
-/** Records failures of models and when each may be loaded again. Times are the clock's, in milliseconds. */
+/**
+ * Records failures of models, and when each model may be loaded again. Times are values of `Clock.now()` in
+ * milliseconds.
+ */
 export class LoadFailures {
   readonly #failures = new Map<string, LoadFailure>();
 

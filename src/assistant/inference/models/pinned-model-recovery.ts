@@ -13,7 +13,10 @@ interface PinnedModelRecoveryOptions {
   /** Aborts when the assistant shuts down. */
   readonly signal: AbortSignal;
   getResident(id: string): Resident | undefined;
-  /** Returns the time when the back-off after the model's last failure ends, by the clock; 0 if there is none. */
+  /**
+   * Returns the value of `Clock.now()` at which the model's back-off ends; 0 if no failure of the model's file is
+   * known.
+   */
   getRetryAt(known: KnownModel): number;
   load(known: KnownModel, signal: AbortSignal): Promise<void>;
 }
@@ -57,8 +60,8 @@ export class PinnedModelRecovery {
         else await this.#options.load(pinned, signal);
       } catch (error) {
         if (signal.aborted) return;
-        // Only failures of the engine are retried, because no delay repairs a file. After any other error the next
-        // request tries again.
+        // Only `engine_failed` is retried here, because no delay repairs a file. After any other error, the model stays
+        // unloaded until a client requests it.
         if (error instanceof AssistantError && error.code === "engine_failed") continue;
         logger.error({ model: id, ...toLogFields(error) }, "a pinned model could not be loaded");
         return;

@@ -75,9 +75,9 @@ export class ChatTemplate {
     try {
       strict = this.#render(prompt, new TextMasker(this.#guard, "letters", used));
     } catch (error) {
-      // In the masked rendering, private-use characters replace letters of the client's text, and a template that
-      // compares this text with fixed values may refuse it. Then the rendering `pieces` is returned, if the template
-      // itself contains all control tokens in it.
+      // This rendering masks all letters of the client's text, so a template that compares the text with fixed values
+      // may fail. Then the first rendering is returned, provided that every control token in `pieces` comes from the
+      // template's source or is BOS or EOS.
       const { bosToken, eosToken } = this.#options.vocabulary;
       const knownText = this.#options.source + bosToken + eosToken;
       if (names.every((name) => knownText.includes(name))) return pieces;

@@ -71,8 +71,8 @@ export class ControlTokenGuard {
   }
 
   /**
-   * Returns true if the client's `text` could be the middle or the end of a control token's name that text of the
-   * template begins.
+   * Returns true if the template could write the beginning of a control token's name before the client's `text`, and
+   * `text` could continue or complete that name.
    */
   canCompleteControlToken(text: string): boolean {
     const trimmed = text.trim();

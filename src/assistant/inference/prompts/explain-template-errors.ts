@@ -12,8 +12,9 @@ export function compileTemplate(source: string): CompiledTemplate {
 }
 
 /**
- * Runs a call of a template. Throws AssistantError `invalid_request` if the template refuses the
- * conversation or fails to render it, and `model_unusable` if it exceeds its time limit or `alwaysFails`.
+ * Calls `run`, which renders a template. Throws AssistantError `invalid_request` if the template refuses the
+ * conversation or fails to render it. Throws `model_unusable` if rendering exceeds its time limit, or if it fails and
+ * `alwaysFails` is true because the template cannot render any conversation.
  */
 export function withTemplateErrors<T>(
   run: () => T,

@@ -4,6 +4,9 @@
  */
 export interface PromptPiece {
   readonly text: string;
-  /** True if the name of a control token becomes that token; false for a client's masked text. */
+  /**
+   * True if the tokenizer turns the name of a control token in `text` into that token; false for such names from a
+   * client.
+   */
   readonly allowsControlTokens: boolean;
 }

@@ -26,7 +26,10 @@ type Render = (variables: Readonly<Record<string, unknown>>) => string;
 
 const user = { role: "user", content: "probe question" };
 
-/** Throws only TimeLimitError. Any other failure of a probe means that the template lacks the capability. */
+/**
+ * Finds a template's capabilities by rendering example conversations (probes). Throws only TimeLimitError: any other
+ * failure of a probe means that the template lacks the capability.
+ */
 export function probeTemplate(source: string, render: Render): TemplateCapabilities {
   // Some templates iterate over the tools without testing whether they are defined; such a template needs an empty
   // list.

@@ -29,7 +29,10 @@ export class AnswerTextBuffer {
     return this.#emit(emitted, stopped);
   }
 
-  /** Emits the text that was held back, because the model has ended or the limit is reached. */
+  /**
+   * Emits the text that was held back as a possible stop text. Called when the model or the token limit ends the
+   * answer.
+   */
   flush(): EmittedText {
     return this.#emit(this.#stops.flush(), false);
   }

@@ -74,7 +74,7 @@ export class EmbeddingJob {
   }
 
   /**
-   * Embeds the next texts: as many as the sizer allows, or only one text if `alone` is true. Settles the job after the
+   * Embeds the next texts: as many as `sizer` allows, or only one text if `alone` is true. Settles the job after the
    * last text, or when a text is too long for the model. Rejects if the runner itself failed.
    */
   async runPiece(

@@ -264,7 +264,7 @@ export class Scheduler implements AsyncDisposable {
     for (const [at, generation] of members.entries()) {
       const stepSlot = stepSlots[at];
       const outcome = outcomes[at];
-      if (!stepSlot || !outcome) throw new Error("the runner returned too few step outcomes");
+      if (!stepSlot || !outcome) throw new Error("the runner returned no outcome for a stream");
       if (outcome.kind === "failed") {
         stepSlot.slot.invalidate();
         this.#fail(generation, toJobError(outcome.error));

@@ -17,7 +17,7 @@ export interface SequenceAllocatorOptions {
   readonly runner: Runner;
   readonly clock: Clock;
   readonly slots: readonly GenerationSlot[];
-  /** Called when a stream cannot start or resume; only this generation fails. */
+  /** Called when the token stream of `generation` cannot start or resume. Other generations continue. */
   onFailed(generation: Generation, error: unknown): void;
 }
 

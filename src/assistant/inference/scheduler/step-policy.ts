@@ -10,8 +10,8 @@ import type { Generation, GenerationSlot } from "./generation.ts";
 export const BACKGROUND_EVERY = 32;
 
 /**
- * The number of prompt tokens that a background job may prefill in its n-th call. Eight tokens take no longer than a
- * decoding step with eight streams, so interactive answers are hardly delayed.
+ * The number of prompt tokens that a background job may prefill in one runner call while interactive work waits. Eight
+ * tokens take no longer than a decoding step with eight streams, so interactive answers are hardly delayed.
  */
 const AGED_PREFILL_TOKENS = 8;
 

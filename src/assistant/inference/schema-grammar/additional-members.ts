@@ -141,8 +141,8 @@ function getAdditionalSchemas(
 }
 
 /**
- * Returns true if the normal form shows that no value satisfies the schemas. The caller then omits the member. If a
- * member is impossible for another reason, `pruneRules` removes its rule later.
+ * Returns true if the normal form of `schemas` has no alternative, so that no value satisfies them. The caller then
+ * omits the additional member. `pruneRules` later removes the rules of members that are impossible for another reason.
  */
 function isKnownUnsatisfiable(language: LanguageContext, schemas: SchemaConjunction): boolean {
   return schemas.length > 0 && language.normalizer.normalize(schemas).length === 0;

@@ -16,7 +16,10 @@ export function characters(...ranges: readonly CodePointRange[]): Expression {
   return { kind: "class", ranges };
 }
 
-/** Joins adjacent literals and flattens nested sequences. */
+/**
+ * Returns an expression that matches the items one after the other. Joins adjacent literals and flattens nested
+ * sequences.
+ */
 export function sequence(...items: readonly Expression[]): Expression {
   const flat: Expression[] = [];
   for (const item of items) {

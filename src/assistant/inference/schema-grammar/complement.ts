@@ -24,8 +24,8 @@ import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 type Raw = Readonly<Record<string, unknown>>;
 
 /**
- * Returns the alternatives that a schema does not allow, because at least one keyword fails. Used for `not`,
- * `else` and oneOf. Refuses keywords whose complement cannot be expressed as a grammar.
+ * Returns the normal form of a schema's negation: alternatives that together allow the values which violate at least
+ * one keyword. Used for `not`, `else` and oneOf. Refuses keywords whose complement cannot be expressed as a grammar.
  */
 export function complementSchema(
   normalizer: NormalizerContext,
@@ -178,7 +178,8 @@ const keywordComplements: Readonly<Record<string, KeywordComplement>> = {
 };
 
 /**
- * Returns the alternative of the normal form that allows exactly the objects whose property `name` violates its schema.
+ * Returns an alternative that allows exactly the objects with a property `name` whose value violates the property's
+ * schema.
  */
 function makeViolatingObject(
   normalizer: NormalizerContext,

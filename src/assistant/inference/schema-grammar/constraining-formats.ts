@@ -6,7 +6,10 @@ import { getOwn, isObject } from "../../../base/json.ts";
  */
 const unconstrainedFormats = new Set(["password", "binary", "path", "file-path", "directory-path"]);
 
-/** The formats of JSON Schema and Ajv, whose meaning does not depend on a `pattern` in the same schema. */
+/**
+ * The formats that JSON Schema or Ajv defines. They restrict texts even if the same schema has a `pattern`; other
+ * formats do not.
+ */
 const standardFormats = new Set([
   "date-time",
   "date",

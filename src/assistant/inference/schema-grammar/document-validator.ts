@@ -43,7 +43,10 @@ export function createDocumentValidator(schema: unknown): DocumentValidator {
   };
 }
 
-/** The package is CommonJS: in Node, its default export is nested one level deeper than its types declare. */
+/**
+ * Adds the formats of the package ajv-formats. In Node.js, its CommonJS default export is nested one level deeper than
+ * its types declare.
+ */
 function addFormats(ajv: Ajv2020): void {
   const plugin: FormatsPlugin | { readonly default: FormatsPlugin } = ajvFormats;
   const add = "default" in plugin ? plugin.default : plugin;

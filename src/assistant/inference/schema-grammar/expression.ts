@@ -1,13 +1,13 @@
 /** The body of a grammar rule; `write-gbnf.ts` writes it in llama.cpp's syntax. */
 export type Expression =
-  /** Exactly this text; "" is the empty text. */
+  /** Matches exactly `text`. */
   | { readonly kind: "literal"; readonly text: string }
-  /** One code point of these ranges, which are inclusive, sorted and disjoint. */
+  /** Matches one code point of the `ranges`, which are inclusive, sorted and disjoint. */
   | { readonly kind: "class"; readonly ranges: readonly CodePointRange[] }
   | { readonly kind: "sequence"; readonly items: readonly Expression[] }
-  /** A choice of one of the `options`. The list is never empty. */
+  /** Matches one of the `options`. The list is never empty. */
   | { readonly kind: "choice"; readonly options: readonly Expression[] }
-  /** A repetition of the item; if `max` is undefined, there is no upper limit. */
+  /** Matches repetitions of the item; if `max` is undefined, their number has no upper limit. */
   | {
       readonly kind: "repeat";
       readonly item: Expression;

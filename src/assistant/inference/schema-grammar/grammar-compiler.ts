@@ -168,7 +168,10 @@ export class GrammarCompiler implements AsyncDisposable {
       this.#validateMs,
     );
     if (answer.type === "problems") return answer.problems;
-    this.#logger.warn({ reason: answer.type }, "the grammar thread did not validate a document");
+    this.#logger.warn(
+      { reason: answer.type },
+      "a model's answer could not be validated against its schema",
+    );
     return ["the document could not be validated against the schema in time"];
   }
 }

@@ -74,7 +74,7 @@ function computeRuleFirstSet(
   const found = known.get(name);
   if (found) return found;
   const expression = rules.get(name);
-  // A placeholder while the rule itself is being computed. `checkCost` detects left recursion.
+  // This entry ends the recursion if the rule refers to itself. `checkCost` later throws for such left recursion.
   known.set(name, { nullable: false, first: [] });
   const rule = expression
     ? computeFirstSet(expression, (other) => computeRuleFirstSet(other, rules, known).nullable)

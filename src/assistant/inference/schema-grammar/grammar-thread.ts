@@ -131,7 +131,8 @@ export class GrammarThread {
       } else this.#settle(answer);
       this.#startNextJob();
     });
-    // The thread ran out of memory or failed to load; the event `exit` follows.
+    // The thread emits `error` if it runs out of memory or fails to load, and then `exit`. `#onWorkerEnded` ignores the
+    // second event.
     worker.on("error", () => this.#onWorkerEnded(worker));
     worker.once("exit", () => this.#onWorkerEnded(worker));
   }

@@ -52,7 +52,7 @@ export interface ObjectFacet {
   /** The schemas of additional properties; undefined if the schema object has no `additionalProperties`. */
   readonly additional: SchemaConjunction | undefined;
   /**
-   * True if this facet comes from a negated schema object. Its properties then do not count as evaluated for
+   * True if the schema object of this facet is negated. Its properties then do not count as evaluated for
    * `unevaluatedProperties`.
    */
   readonly negative: boolean;
@@ -72,7 +72,7 @@ export interface ArrayAlternative {
 export interface ArrayFacet {
   readonly id: number;
   /**
-   * True if this facet comes from a negated schema object. Its items then do not count as evaluated for
+   * True if the schema object of this facet is negated. Its items then do not count as evaluated for
    * `unevaluatedItems`.
    */
   readonly negative: boolean;
@@ -144,7 +144,8 @@ export function withoutProperty(name: string, pointer: string): readonly Alterna
 }
 
 /**
- * Marks all facets of an alternative as negative, so that `unevaluatedProperties` and `unevaluatedItems` ignore them.
+ * Marks the schema objects that an alternative was merged from as negated, so that their properties and items do not
+ * count as evaluated for `unevaluatedProperties` and `unevaluatedItems`.
  */
 export function markNegative(alternative: Alternative): Alternative {
   if (alternative.kind !== "object" && alternative.kind !== "array") return alternative;

@@ -6,7 +6,7 @@ import type { SchemaDocument, SchemaNode } from "./schema-document.ts";
 export interface NormalizerContext {
   readonly document: SchemaDocument;
   readonly scalars: ScalarGrammar;
-  /** Returns a conjunction that consists only of the schema of `node`, or only of its negation. */
+  /** Returns a conjunction of one schema: that of `node`, or its negation if `negated` is true. */
   toLiteral(node: SchemaNode, negated?: boolean): SchemaConjunction;
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction;
   /** Negates `schemas`, which must contain exactly one schema. */

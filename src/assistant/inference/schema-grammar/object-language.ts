@@ -9,12 +9,18 @@ import { matchesSchemas } from "./value-matching.ts";
 
 /** The maximum number of consecutive members that are written into one rule. */
 const ROW_MAX = 12;
-/** The maximum number of states: the number of properties times the number of member counts that are distinguished. */
+/**
+ * The maximum number of automaton states for one object: its number of properties times the number of members that the
+ * automaton counts.
+ */
 const STATES_MAX = 6_000;
 
 interface Member {
   readonly required: boolean;
-  /** The member's name and value, without the opening quote of the name. */
+  /**
+   * Matches the member's name without its opening quote, and its value. One common quote precedes the choice of the
+   * next member.
+   */
   readonly expression: Expression;
 }
 
@@ -196,8 +202,8 @@ class MemberRules {
     }
     const rules: (Expression | undefined)[] = [];
     for (let so = this.#max - 1; so >= 0; so -= 1) {
-      // The rules between additional members do not check `minProperties`: additional members may begin only if the
-      // first of them meets the minimum.
+      // These rules do not check `minProperties`: additional members may begin only after at least `minProperties` - 1
+      // other members.
       const next = rules[so + 1];
       const rest = choice([next && sequence(comma, next), this.#close]);
       rules[so] = rest && this.#nameRule(sequence(extra, rest));

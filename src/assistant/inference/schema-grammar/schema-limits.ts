@@ -19,8 +19,8 @@ export const schemaLimits = {
    */
   leftWalk: 2_000_000,
   /**
-   * The length in characters of the shortest document that the schema allows. A longer document fits into no model's
-   * context.
+   * The length in characters of the shortest document that the schema allows. A document above this limit fits into no
+   * model's context.
    */
   shortestText: 1_000_000,
   /** The number of alternatives created when unions, conditions and intersections are combined. */

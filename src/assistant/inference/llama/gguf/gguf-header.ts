@@ -170,7 +170,7 @@ async function readText(cursor: FileCursor, bytesMax: number, what: string): Pro
 }
 
 interface PlacedTensor extends Tensor {
-  /** The offset from the start of the weights in bytes. */
+  /** The tensor's offset in bytes from the start of the weights. */
   readonly offset: number;
 }
 

@@ -46,7 +46,7 @@ export function readModelShape(header: GgufHeader): ModelShape {
   const heads = fields.getPerLayer("attention.head_count", layers) ?? [];
   const keyValueHeads = fields.getPerLayer("attention.head_count_kv", layers) ?? heads;
   const headsMax = Math.max(0, ...heads);
-  // The file must have heads, because llama.cpp divides by their number.
+  // llama.cpp divides by the number of attention heads, so only a state-space model may have none.
   if (heads.length > 0 && headsMax === 0 && !fields.has("ssm.inner_size")) {
     throw new GgufError("the model has no attention heads");
   }

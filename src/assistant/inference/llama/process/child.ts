@@ -161,7 +161,8 @@ async function openLocalModel(
 }
 
 /**
- * Measures the runner while this process holds the cores, because another model's threads would distort the results.
+ * Measures the fastest thread counts and the duration of batches. Holds the lease on the CPU cores meanwhile, because
+ * another model's threads would distort the results.
  */
 async function measureRunner(params: LoadParams, runner: LlamaRunner, threads: ThreadGovernor) {
   const { signal } = new AbortController();
@@ -215,7 +216,7 @@ function raiseOomScore(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "500");
   } catch {
-    // The system is not Linux or does not permit a higher OOM score, so the kernel chooses the process to kill without
-    // the preference for models.
+    // The system is not Linux or does not permit a higher OOM score. The kernel may then kill the daemon before a
+    // model.
   }
 }

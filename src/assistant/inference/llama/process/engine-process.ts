@@ -16,7 +16,10 @@ const LINE_LENGTH_MAX = 1_000;
 const LINES_A_MINUTE_MAX = 120;
 
 export interface EngineProcessOptions {
-  /** The number of llama.cpp's worker threads in the model's process, each of which decodes one batch at a time. */
+  /**
+   * The size of libuv's thread pool in the model's process. Each of these threads runs one decode call of llama.cpp at
+   * a time.
+   */
   readonly workers: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -51,7 +54,8 @@ export class EngineProcess implements AsyncDisposable {
     const isSource = import.meta.url.endsWith(".ts");
     const entry = new URL(isSource ? "./child.ts" : "./child.js", import.meta.url);
     this.#child = fork(fileURLToPath(entry), [], {
-      // In tests the entry point is TypeScript with `using`, which Node.js 22 does not know.
+      // In tests the entry point is TypeScript with `using`. Node.js 22 does not know `using`, so tsx transpiles the
+      // file.
       execArgv: isSource && !canUseUsing ? ["--import", import.meta.resolve("tsx")] : [],
       // The process gets none of the daemon's environment, which may contain secrets.
       env: { UV_THREADPOOL_SIZE: String(workers) },

@@ -27,7 +27,7 @@ export type ToChild =
   | { readonly type: "encode"; readonly id: number; readonly prompt: Prompt }
   /** Reports that the caller does not wait for the job any more. */
   | { readonly type: "cancel"; readonly id: number }
-  /** The answer to the message `hold`. */
+  /** Grants the lease on the CPU cores that the child requested with `hold`. */
   | { readonly type: "granted"; readonly id: number }
   | { readonly type: "contested"; readonly contested: boolean }
   | { readonly type: "ping" };

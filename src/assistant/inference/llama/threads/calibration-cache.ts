@@ -32,7 +32,9 @@ const measurementsValidator = new LazyValidator<Measurements>({
   },
 });
 
-/** The time for which a measurement of a busy machine is used. A new measurement takes a second. */
+/**
+ * Measurements from a busy machine expire after this time. They are imprecise, and repeating them takes only a second.
+ */
 const UNSTEADY_TTL_MS = 60 * 60_000;
 
 /**

@@ -1,4 +1,4 @@
-/** The fastest numbers of threads, measured while the model was loaded. */
+/** The numbers of threads with which a model computes fastest, measured while it was loaded. */
 export interface Calibration {
   /** The number of threads for a decoding step. `prefillThreads` is the number for a chunk of a prompt. */
   readonly decodeThreads: number;

@@ -13,7 +13,9 @@ export type CallPart =
       readonly arguments: string;
     };
 
-/** Text that may occur between calls and after the last one. */
+/**
+ * Separators and closing tags that may follow a tool call in a model's answer. They are not part of the answer's text.
+ */
 const callClosers = ["</tool_call>", ",", "]", ";"];
 
 export interface ToolCallSplitterOptions {

@@ -17,7 +17,7 @@ import { writeGraph } from "./write-graph.ts";
 
 /** The approximate maximum number of rules for the multiples of a number. Each rule has up to ten alternatives. */
 const MULTIPLE_STATES = 500;
-/** If a constraint allows fewer multiples than this, the grammar lists each of them. */
+/** If the allowed range contains fewer multiples of `multipleOf` than this, the grammar lists each of them. */
 const LISTED_MAX = 200n;
 
 /**
@@ -90,8 +90,8 @@ class SignedRangeWriter {
   }
 
   /**
-   * Returns an expression that matches the allowed unsigned numbers from `from` to `to` units, both inclusive;
-   * undefined if no number in this range is allowed.
+   * Returns an expression that matches the allowed unsigned numbers from `from` to `to`, both inclusive and in units of
+   * the last decimal place; undefined if no number in this range is allowed.
    */
   write(from: bigint, to: bigint): InternedExpression | undefined {
     const { builder } = this;
@@ -110,7 +110,7 @@ class SignedRangeWriter {
     const { modulus, places } = this.syntax;
     const { budget } = this;
     if (modulus === 1n) return minimise(buildRangeAutomaton({ from, to, places }, budget));
-    // Below the modulus, zero is the only multiple, so the range ends at zero.
+    // If the modulus is larger than `to`, zero is the only multiple in the range.
     if (modulus > to) return minimise(buildRangeAutomaton({ from, to: 0n, places }, budget));
     if ((to - from) / modulus < LISTED_MAX) {
       return buildLiteralAutomaton(listMultiples(from, to, modulus, places), budget);
