@@ -19,7 +19,10 @@ export function signCheckpoint(size: number, root: Buffer, signer: NoteSigner): 
   return signNote(`${signer.verifier.name}\n${size}\n${root.toString("base64")}\n`, signer);
 }
 
-/** Parses a checkpoint and verifies that the verifier's key signed it for this log. Returns a fault if it did not. */
+/**
+ * Parses a checkpoint and verifies its signature with the public key of `verifier`. Returns a fault if the note is
+ * malformed, the signature is wrong, or the checkpoint belongs to another log.
+ */
 export function openCheckpoint(
   note: string,
   verifier: NoteVerifier,

@@ -3,9 +3,8 @@ import { dirname } from "node:path";
 import { LedgerFailure } from "./ledger-failure.ts";
 
 /**
- * The size of the reserve file. It is larger than the write-ahead log grows between two of SQLite's checkpoints (8
- * MiB). On a full disk, the space that the reserve releases must suffice to copy that log into the database and to
- * record that the disk is full.
+ * The size of the reserve file. SQLite's write-ahead log grows to 8 MiB before a checkpoint copies it into the
+ * database. On a full disk, the released reserve must suffice for this copy and for the record that the disk is full.
  */
 const RESERVE_BYTES = 10 * 1024 * 1024;
 /**

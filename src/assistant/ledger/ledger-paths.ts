@@ -2,7 +2,7 @@ import { join } from "node:path";
 
 /** The files of a ledger, below the assistant's state directory. */
 export interface LedgerPaths {
-  /** The folder of all these files except the private key. Its mode is 0700. */
+  /** The ledger's folder, with mode 0700. It contains all files of the ledger except the private key. */
   readonly dir: string;
   readonly db: string;
   /**
@@ -19,7 +19,8 @@ export interface LedgerPaths {
   readonly reserve: string;
   readonly lock: string;
   /**
-   * The file with the private key, mode 0600. It is outside the folder, so that copies of the ledger do not contain it.
+   * The file with the private key, mode 0600. The private key is outside of `dir`, so that copies of the ledger do not
+   * contain it.
    */
   readonly signerKey: string;
 }

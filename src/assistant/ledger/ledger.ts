@@ -88,7 +88,9 @@ class ThreadedLedger implements OpenLedger {
    */
   #mustRecordFull = false;
   #lastError: LedgerState["lastError"];
-  /** The number of consecutive failures, which determines the back-off; 0 while the ledger is open. */
+  /**
+   * The number of failures since the ledger was last open, which determines the back-off of the attempts to open it.
+   */
   #failures = 0;
   #retryAtMs = 0;
   #cancelRetry: (() => void) | undefined;

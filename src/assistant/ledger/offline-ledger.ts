@@ -33,7 +33,7 @@ export interface InclusionProof {
 export interface TailEntry {
   readonly body: EntryBody;
   readonly leaf: string;
-  /** The sealed text as JSON. Undefined if there is none or it was erased. */
+  /** The plaintext of the entry's sealed text, as JSON; undefined if the entry has none or if it was erased. */
   readonly plain: string | undefined;
 }
 

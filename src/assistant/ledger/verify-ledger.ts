@@ -171,7 +171,7 @@ function readStoredCheckpoints(
     else
       problems.push({
         seq: lastSeqOf(Math.min(size, opened.size)),
-        message: `${name} was signed for ${opened.size} entries instead`,
+        message: `${name} is signed for ${opened.size} entries`,
       });
   }
   return { valid, foreign };

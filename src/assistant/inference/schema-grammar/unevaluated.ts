@@ -7,8 +7,9 @@ import type { SchemaNode } from "./schema-document.ts";
 import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
 /**
- * Applies unevaluatedProperties and unevaluatedItems. An alternative was merged from exactly the schemas
- * that apply together, so everything that they mention counts as evaluated.
+ * Applies unevaluatedProperties and unevaluatedItems to the alternatives of a schema's normal form. An alternative is
+ * merged from exactly the subschemas that apply together, so all properties and items that these mention count as
+ * evaluated.
  */
 export function restrictUnevaluated(
   normalizer: NormalizerContext,
@@ -27,8 +28,8 @@ export function restrictUnevaluated(
       return restrictObject(normalizer, alternative, forProperties);
     if (alternative.kind === "array" && forItems)
       return restrictArray(normalizer, node, alternative, forItems);
-    // An alternative that lists values of `const` or `enum` cannot be restricted here, because its values were chosen
-    // before `unevaluatedProperties` and `unevaluatedItems` apply.
+    // Berth does not check the objects and arrays of `const` or `enum` against `unevaluatedProperties` or
+    // `unevaluatedItems`, so it refuses such a schema.
     if (
       alternative.kind === "values" &&
       alternative.values.some((value) => typeof value === "object" && value)

@@ -90,7 +90,7 @@ function writeQuantifier(min: number, max: number | undefined): string {
   return min === max ? `{${min}}` : `{${min},${max}}`;
 }
 
-/** Writes a class without surrogates, which do not exist in UTF-8. */
+/** Writes a character class without the surrogates, which do not exist in UTF-8. */
 function writeClass(ranges: readonly CodePointRange[]): string {
   const parts = ranges.flatMap(([from, to]): CodePointRange[] => {
     const below: CodePointRange = [from, Math.min(to, 0xd7ff)];

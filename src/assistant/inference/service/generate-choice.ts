@@ -53,8 +53,8 @@ async function* generateChecked(
         yield event;
         return;
       }
-      // The event `started` describes the prompt, which is the same in both attempts, so it is yielded at once and only
-      // in the first attempt.
+      // The event `started` describes the prompt, which a second attempt does not change. The first attempt yields it
+      // at once, and a second attempt omits it.
       if (event.type === "started") {
         if (tried === 0) yield event;
       } else if (request.isStreamed) yield event;
@@ -74,7 +74,7 @@ function invalidOutputError(problem: string, { stop }: GenerateRequest): Assista
   );
 }
 
-/** Runs the engine once and parses its text with a new parser of the plan. */
+/** Generates one answer with the model, and parses the generated text with a new parser, which `plan` creates. */
 async function* runAttempt(
   { request, plan, model, choice, random, signal }: ChoiceOptions,
   tried: number,

@@ -44,7 +44,8 @@ export function completeSampling(
     logitBias: params.logitBias ?? {},
     logprobs: params.logprobs,
     grammar: options.grammar?.gbnf,
-    // An empty example is left out, so that the stub engine reports an error instead of an empty answer.
+    // An empty example of the grammar's texts is omitted, so that the stub engine reports an error instead of an empty
+    // answer.
     grammarExample: options.grammar?.example || undefined,
     showControlTokens: options.showControlTokens,
   };

@@ -15,12 +15,12 @@ export function splitPieces(text: string): readonly string[] {
   return text.match(PIECE_PATTERN) ?? [];
 }
 
-/** Maps a piece to a token. Collisions do no harm, because tokens are never decoded. */
+/** Maps a piece of a text to a token. Two pieces may have the same token, because tokens are never decoded. */
 export function toToken(piece: string): Token {
   return hashText(piece, 0) >>> 1;
 }
 
-/** The FNV-1a hash. */
+/** Computes the FNV-1a hash of a text. */
 export function hashText(text: string, seed: number): number {
   let value = (0x811c9dc5 ^ seed) >>> 0;
   for (let at = 0; at < text.length; at += 1)

@@ -18,7 +18,7 @@ import { malformedResponseError, parseErrorEnvelope, upstreamErrors } from "./up
  */
 export class UpstreamAnswerReader {
   readonly #choices: readonly ChoiceReader[];
-  /** Ends of choices that have no token counts yet and wait for the usage. */
+  /** The `end` events without token counts. They are emitted after the stream has reported the usage or has ended. */
   readonly #pendingEnds: EndEvent[] = [];
   readonly #ended = new Set<number>();
   #hasStarted = false;

@@ -105,7 +105,7 @@ export class UpstreamHttpClient implements Disposable {
       request.end(body);
       watch.startTimer();
       const [response]: IncomingMessage[] = await once(request, "response");
-      if (!response) throw new Error("the response event had no response");
+      if (!response) throw new Error("Node emitted the event 'response' without its argument");
       watch.stopTimer();
       return { kind: "answer", answer: new OpenResponse(response, watch) };
     } catch (error) {

@@ -31,7 +31,10 @@ import { buildEmbedRequest, buildGenerateRequest } from "./upstream-request.ts";
  */
 const STREAM_SILENT_MS_MAX = 60_000;
 const METADATA_SILENT_MS_MAX = 10_000;
-/** Maximum age of the answer of `health`. */
+/**
+ * The age at which the last health report of the system instance is old: `health` then requests a new one in the
+ * background.
+ */
 const HEALTH_AGE_MS_MAX = 5_000;
 
 /**

@@ -61,7 +61,10 @@ export function messageFields(message: ChatMessage) {
   };
 }
 
-/** Returns undefined for no tools, because some servers reject an empty list. */
+/**
+ * Converts tools to the field `tools` of a request. Returns undefined if there are none, because some servers reject an
+ * empty list.
+ */
 export function toolsField(tools: readonly ToolDefinition[]) {
   if (tools.length === 0) return undefined;
   return tools.map(({ name, description, parameters }) => ({

@@ -34,7 +34,7 @@ export function buildGenerateBody(request: GenerateRequest, model: string): Wire
     stream: true,
     stream_options: { include_usage: true },
     ...samplingFields(request),
-    // The penalty is sent under the name that most providers use, `repetition_penalty` instead of `repeat_penalty`.
+    // The penalty is sent under both of its names, because most providers know only `repetition_penalty`.
     repetition_penalty: request.sampling.repeatPenalty,
     max_tokens: request.maxTokens === Number.POSITIVE_INFINITY ? undefined : request.maxTokens,
     stop: stopField(request),

@@ -52,7 +52,7 @@ export function matchesNoString(constraints: StringConstraints): boolean {
   );
 }
 
-/** Returns the texts that meet all constraints except the lengths. */
+/** Returns the set of strings that meet all `constraints` except `minLength` and `maxLength`. */
 function getLanguage(constraints: StringConstraints, breadth: FormatBreadth): TextLanguage {
   const { patterns, forbiddenPatterns, formats, excluded } = constraints;
   const sources = [patterns, forbiddenPatterns, formats].map((all) => all.map((one) => one.source));

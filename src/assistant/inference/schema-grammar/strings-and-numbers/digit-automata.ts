@@ -114,9 +114,9 @@ export function buildMultiplesAutomaton(
 }
 
 /**
- * Returns a key that is equal for two remainders modulo `modulus` if the same further digits turn both into multiples
- * of `modulus`. For each count of further digits, the key lists the digits that do so, if they exist. The list ends at
- * the count with which every remainder can be completed.
+ * Returns equal keys for two remainders modulo `modulus` exactly if the same further digits turn both into multiples of
+ * `modulus`. For n = 0, 1, 2, ..., the key lists the n digits that turn `rest` into a multiple, or an empty item if
+ * there are none. The list ends before the first n for which every remainder has such digits.
  */
 function getCompletionKey(rest: number, modulus: number): string {
   const found: (number | string)[] = [];
@@ -150,7 +150,7 @@ function nextPhase(
   return count < places ? { phase: "places", count: count + 1 } : undefined;
 }
 
-/** A bound's digits, including those after the point. */
+/** The digits of the minimum or maximum of a range, including the digits after the decimal point. */
 class DigitBound {
   readonly wholeLength: number;
   private readonly digits: string;
@@ -162,21 +162,23 @@ class DigitBound {
 
   /** Compares the next digit with the bound's digit, unless earlier digits have decided the comparison. */
   compare(before: Comparison, at: number, digit: number, inPlaces: boolean): Comparison {
-    // If a number has more digits before the decimal point than the bound, `afterWhole` compares the two by length.
+    // If the number has more digits before the decimal point than this minimum or maximum, `afterWhole` compares them
+    // by length.
     if (before !== 0 || (!inPlaces && at >= this.wholeLength)) return before;
     const bound = Number(this.digits[at]);
     if (digit === bound) return 0;
     return digit < bound ? -1 : 1;
   }
 
+  /** Compares the parts before the decimal point by their numbers of digits, and then by `before`. */
   afterWhole(before: Comparison, count: number): Comparison {
     if (count === this.wholeLength) return before;
     return count < this.wholeLength ? -1 : 1;
   }
 
   /**
-   * Returns true if a number is at least this bound. The number ends after `count` decimal places, and `comparison` is
-   * the result for its digits.
+   * Returns true if a number with `count` decimal places is at least this minimum. `comparison` compares the number's
+   * digits with the first digits of the minimum.
    */
   isReached(comparison: Comparison, count: number): boolean {
     if (comparison !== 0) return comparison > 0;

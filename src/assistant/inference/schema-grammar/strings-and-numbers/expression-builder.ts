@@ -137,7 +137,8 @@ export class ExpressionBuilder {
   }
 
   /**
-   * Repeats `item` 0 to `count` times: with blocks of several items, then with single items for the lengths in between.
+   * Repeats `item` 0 to `count` times: first in blocks of a fixed size, then singly, so that every number of
+   * repetitions is possible.
    */
   private repeatUpTo(item: InternedExpression, count: number): InternedExpression {
     if (count <= REPEAT_MAX) return this.internRepeat(item, 0, count);
@@ -186,7 +187,8 @@ export class ExpressionBuilder {
     const before = this.repeats.get(left.id) ?? { item: left, min: 1, max: 1 };
     const after = this.repeats.get(right.id) ?? { item: right, min: 1, max: 1 };
     if (before.item !== after.item) return undefined;
-    // Two equal literals are joined to a longer literal, not to a repetition, unless one of them has a count already.
+    // Two equal literals become one longer literal, not a repetition, unless one of them is already repeated, as in
+    // `a{2}`.
     const counted = this.repeats.has(left.id) || this.repeats.has(right.id);
     if (!counted && left.expression.kind === "literal") return undefined;
     const min = before.min + after.min;

@@ -1,8 +1,8 @@
 import type { ExpressionBuilder, InternedExpression } from "./expression-builder.ts";
 import { FINAL_NODE, type StateGraph } from "./state-graph.ts";
 
-/** A run with an uneven end (see `foldRuns`) is folded only if that saves at least this many rules. */
-const UNEVEN_RUN_MIN = 8;
+/** An incomplete run (see `foldRuns`) is folded only if at least this many nodes are removed from the graph. */
+const INCOMPLETE_RUN_MIN = 8;
 
 /**
  * Finds counted repetitions and chains that the automaton has unrolled, and replaces each by one edge:
@@ -20,8 +20,8 @@ export function foldGraph(graph: StateGraph, builder: ExpressionBuilder): void {
 
 /**
  * Replaces a run of nodes that begins at `first` with one repetition, such as `C?` or `C{0,5}`. In a run, each node has
- * an edge with the same expression `C` to the next node, and the same other edges. An even run ends at a node with only
- * these other edges. An uneven run is followed by a node with different edges.
+ * an edge with the same expression `C` to the next node, and otherwise the same edges. A run is complete if its last
+ * node has only those other edges. A run is incomplete if its last `C` leads to a node with different edges.
  */
 function foldRuns(graph: StateGraph, builder: ExpressionBuilder, first: number): void {
   for (const [second, step] of graph.getEdges(first)) {
@@ -37,7 +37,7 @@ function foldRuns(graph: StateGraph, builder: ExpressionBuilder, first: number):
       graph.addEdge(first, last, builder.repeat(step, 0, count));
       return;
     }
-    if (count < UNEVEN_RUN_MIN) continue;
+    if (count < INCOMPLETE_RUN_MIN) continue;
     const exit = graph.addNode();
     for (const [to, term] of others) {
       graph.addEdge(exit, to, term);
@@ -59,7 +59,7 @@ function removeRun(graph: StateGraph, nodes: readonly number[]): void {
 
 /**
  * Returns the nodes of the run that begins with `first` and `second`; undefined if there is no run. `after` is the node
- * that follows an uneven run. See `foldRuns` for these terms.
+ * that follows an incomplete run. See `foldRuns` for these terms.
  */
 function findRun(
   graph: StateGraph,
@@ -76,7 +76,7 @@ function findRun(
     const [source, another] = node === FINAL_NODE ? [] : graph.getSources(node);
     const alone = source === nodes.at(-1) && another === undefined;
     const next = node === FINAL_NODE ? "other" : continueRun(graph.getEdges(node), others, step);
-    // Nodes outside of an even run may have edges to the run's last node, so `foldRuns` keeps that node in the graph.
+    // Nodes outside of a complete run may also have edges to its last node, so `foldRuns` keeps the last node.
     if (next === "end" && node !== first) return { nodes: [...nodes, node], after: undefined };
     if (typeof next === "string" || next === node || !alone || node === first) {
       return { nodes, after: node };
@@ -86,7 +86,10 @@ function findRun(
   }
 }
 
-/** Returns the next node of a run (see `foldRuns`) after a node with these edges. */
+/**
+ * Compares the `edges` of a node with those of a run (see `foldRuns`). Returns the run's next node, `end` if the node
+ * is the last one of a complete run, or `other` if the node does not belong to the run.
+ */
 function continueRun(
   edges: ReadonlyMap<number, InternedExpression>,
   others: ReadonlyMap<number, InternedExpression>,

@@ -35,9 +35,10 @@ const date =
   "(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))|" +
   `${leapYear}-02-29)`;
 
-/** Fractions of up to nine digits, more than clocks provide. Leap seconds are allowed only at midnight in UTC. */
+/** A fraction of a second. Nine digits are nanoseconds, and clocks provide no more. */
 const fraction = "(?:\\.\\d{1,9})?";
 const hour = "(?:[01]\\d|2[0-3])";
+/** A time of day. Second 60, a leap second, is allowed only at 23:59 in UTC. */
 const time =
   `(?:${hour}:[0-5]\\d:[0-5]\\d${fraction}(?:Z|[+-]${hour}:[0-5]\\d)|` +
   `23:59:60${fraction}(?:Z|[+-]00:00))`;
@@ -119,7 +120,7 @@ const acceptedTime = `${hour}:[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?(?:[Zz]|[+-]${
 const acceptedLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const endlessLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?";
 
-/** The formats for which Ajv accepts more texts than Berth generates. */
+/** The patterns of all texts that Ajv accepts, for the formats in which Berth generates only some of these texts. */
 const acceptedPatterns: ReadonlyMap<string, string> = new Map(
   Object.entries({
     time: acceptedTime,

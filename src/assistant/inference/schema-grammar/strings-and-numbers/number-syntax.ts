@@ -11,8 +11,8 @@ import {
 import type { UnitRange } from "./digit-automata.ts";
 
 /**
- * Numbers with at most this many digits are distinct as doubles. Bounds also hold for longer numbers,
- * because the conversion to a double is monotonic.
+ * Two different decimals with at most this many digits are also different as doubles. Longer decimals may be rounded,
+ * but never beyond a `minimum` or `maximum`, because the conversion to a double is monotonic.
  */
 const EXACT_DIGITS = 15;
 /** Every integer with this many digits fits into 64 bits. */
@@ -23,7 +23,9 @@ const IGNORED_BOUND_MIN = 1e120;
  * If a bound has more digits before the decimal point than this, Berth does not generate numbers with that many digits.
  */
 const BOUND_DIGITS_MAX = 25;
-/** The maximum number of decimal places, enough for a bound of 10^-40 and for numbers that differ from it. */
+/**
+ * The maximum number of decimal places. It suffices for a `minimum` of 10^-40 and for numbers just above this minimum.
+ */
 const PLACES_MAX = 60;
 
 /**
@@ -91,7 +93,10 @@ function tighterBound(
   return { value, decimal: toDecimal(value), exclusive: value === exclusive };
 }
 
-/** Returns true for an exclusive bound above 2^53, which is moved to the next double. */
+/**
+ * Returns true for an exclusive bound of at least 2^53. The range then begins or ends at the next double, and lacks the
+ * integers between the bound and this double.
+ */
 function isRounded(bound: Bound | undefined): boolean {
   return bound !== undefined && bound.exclusive && Math.abs(bound.value) >= 2 ** 53;
 }

@@ -168,9 +168,9 @@ function toClass({ elements, negate }: AST.CharacterClass, unicode: boolean): Co
 }
 
 /**
- * Without the flag `u`, a character past U+FFFF is two UTF-16 units. In the automaton, all those characters together
- * represent one surrogate (see `pattern-automaton.ts`). So a range must include all surrogates or none; any other range
- * is refused.
+ * Without the flag `u`, a pattern reads a character past U+FFFF as two surrogates. The automaton has one symbol for all
+ * surrogates, the set of all those characters (see `pattern-automaton.ts`), so a range that includes only some
+ * surrogates is refused.
  */
 function mapSurrogateRange(from: number, to: number): CodePoints {
   if (from <= 0xd800 && to >= 0xdfff) return supplementaryCodePoints;

@@ -25,9 +25,9 @@ const automatonCache = new LRUCache<string, Automaton, Budget>({
 });
 
 /**
- * Without the flag `u`, a pattern reads UTF-16 units. The parser ensures that no set of such a pattern distinguishes
- * surrogates, so in its automaton the characters past U+FFFF represent one surrogate. This function makes the automaton
- * take two steps for such a character.
+ * Converts the automaton of a pattern without the flag `u`, which reads UTF-16 units, to an automaton that reads
+ * characters. In `units`, the symbol of the characters past U+FFFF means any surrogate; the parser refuses patterns
+ * that distinguish surrogates. Such a character consists of two surrogates, so it takes two steps of `units`.
  */
 function readSurrogatePairs(units: Automaton, budget: Budget): Automaton {
   const alphabet = buildAlphabet([...units.alphabet, supplementaryCodePoints]);

@@ -48,7 +48,10 @@ class SubsetConstruction {
   private readonly lookaheads: LookaheadStates;
   private readonly lookbehinds: readonly Automaton[];
   private readonly lookbehindSymbols: readonly Int32Array[];
-  /** The number of the automaton of each lookahead or lookbehind. Other guards, such as `^`, need no automaton. */
+  /**
+   * The index of the automaton of each lookahead among all lookaheads, and of each lookbehind among all lookbehinds.
+   * The assertion `^` needs no automaton.
+   */
   private readonly automatonNumbers = new Map<Guard, number>();
   private readonly alphabet: Alphabet;
   /** Flags by program state and symbol: 1 if the state reads the symbol. */
@@ -177,7 +180,7 @@ class SubsetConstruction {
     const { matched, states } = this.program;
     const seen = new Set(from);
     const kept: number[] = [];
-    // The iteration over the set also visits elements that are added meanwhile.
+    // The loop also visits the paths that it adds to `seen`, so it follows sequences of epsilon moves to their end.
     for (const path of seen) {
       const number = Math.floor(path / LOOKAHEAD_SETS_MAX);
       const state = states[number];

@@ -79,7 +79,10 @@ export class TextLanguage {
     return accepts(this.automaton, text);
   }
 
-  /** Compiles the JSON strings of these texts with quotes, one spelling for each. The language must not be empty. */
+  /**
+   * Compiles this set of texts to JSON strings with quotes; each text has exactly one spelling. The set must not be
+   * empty.
+   */
   compileJsonString(sink: RuleSink): Expression {
     return compileJsonString(this.automaton, sink);
   }

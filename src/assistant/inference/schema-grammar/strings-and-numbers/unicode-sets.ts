@@ -83,7 +83,9 @@ function getTextBlocks(): readonly TextBlock[] {
 interface TextBlock {
   readonly from: number;
   readonly text: string;
-  /** The last code point that the last character of `text` represents. */
+  /**
+   * The last code point of the block. The last character of `text` represents all code points from its own to this one.
+   */
   readonly to: number;
 }
 

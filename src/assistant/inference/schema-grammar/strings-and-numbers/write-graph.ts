@@ -12,8 +12,8 @@ const DEPTH_MAX = 8;
 const COPY_WEIGHT_MAX = 8;
 
 /**
- * Writes the texts from node 0 to the end, with a rule for each node that several edges lead to. Rules refer
- * to themselves only at their end, so that llama.cpp's stack does not grow.
+ * Returns an expression for the texts of all paths from node 0 to `FINAL_NODE`. Adds a rule to `sink` for each node
+ * that several edges lead to. A rule refers to itself only at its end, so that llama.cpp's stack does not grow.
  */
 export function writeGraph(
   graph: StateGraph,
@@ -69,7 +69,10 @@ class GraphWriter {
     return isShared || depth > DEPTH_MAX ? this.getRule(node) : this.writeNode(node, depth);
   }
 
-  /** Returns a node's only edge if it ends the text and is short; otherwise undefined. */
+  /**
+   * Returns the expression of a node's only edge if the edge leads to `FINAL_NODE` and weighs at most COPY_WEIGHT_MAX;
+   * otherwise undefined.
+   */
   private findShortEnd(node: number): InternedExpression | undefined {
     const edges = this.graph.getEdges(node);
     const end = edges.get(FINAL_NODE);
