@@ -1,16 +1,18 @@
 import type { Clock } from "./clock.ts";
 
 /**
- * The default time without a further hint after which the call is made, in milliseconds: long enough for an editor to finish
- * saving, and too short for a user to notice.
+ * The default time from the last trigger to the callback, in milliseconds: long enough for an editor to finish saving,
+ * and too short for a user to notice.
  */
 const QUIET_MS = 50;
-/** The default maximum delay of the callback in milliseconds while hints keep arriving. */
+/**
+ * The default maximum time from the first trigger to the callback, in milliseconds, even if further triggers follow.
+ */
 const QUIET_MAX_MS = 500;
 
 /**
- * Combines many hints into few calls: one call after `quietMs` without a further hint, and at the latest `quietMaxMs`
- * after the first hint.
+ * Combines many triggers into few calls of `onQuiet`: one call after `quietMs` without a further trigger, and at the
+ * latest `quietMaxMs` after the first trigger.
  */
 export class Debouncer {
   readonly #clock: Clock;

@@ -5,7 +5,7 @@ import { LazyValidator } from "./json-validator.ts";
 const ParentMessage = Type.Union([
   /** The daemon is ready and accepts requests at this URL. */
   Type.Object({ type: Type.Literal("ready"), url: Type.String() }),
-  /** The daemon exits for a reason that the user can fix. */
+  /** The daemon exits because of a problem that the user can fix. The supervisor reports the message and the hint. */
   Type.Object({
     type: Type.Literal("failed"),
     message: Type.String(),

@@ -17,7 +17,10 @@ export interface WantedDomain {
 export interface HttpHints {
   port?: WebPort;
   readonly domains: WantedDomain[];
-  /** The path prefixes that were found; an App can have only one. */
+  /**
+   * The path prefixes that labels or variables declare, each with the node that declares it. An App can have only one
+   * prefix.
+   */
   readonly prefixes: Map<string, ComposeNode>;
   stripPrefix?: boolean;
   /** True if a label tells the reverse proxy to ignore the service. */

@@ -6,7 +6,10 @@ export interface Interpolated {
   readonly text: string;
   /** Names of variables that are not set and have no default. They are replaced by an empty text. */
   readonly unsetVariables: readonly string[];
-  /** The reason why there is no text, such as an unset `${NAME:?message}`. The reason never contains a value. */
+  /**
+   * The reason why the variables cannot be expanded, such as an unset `${NAME:?message}`. The reason never contains the
+   * value of a variable.
+   */
   readonly failure?: string;
 }
 

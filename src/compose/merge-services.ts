@@ -43,8 +43,9 @@ export function mergeServices(base: Mapping, over: Mapping): Mapping {
 }
 
 /**
- * Merges two mappings by key, as `mergeServices` does. `place` is the path of the mappings within a service, or the
- * name of another section; it selects the rule for each value.
+ * Merges two mappings by key, as `mergeServices` does. `place` is the path of the mappings within a service, such as
+ * `deploy.labels`, or the name of a top-level section, such as `volumes`. The merge rule of each value depends on its
+ * path.
  */
 export function mergeMappings(base: Mapping, over: Mapping, place: ServicePath): Mapping {
   const entries = new Map(base.entries);

@@ -20,7 +20,9 @@ export interface ConversionOptions {
   readonly specFolder: string;
   /** The folder that replaces `~`; undefined if it is unknown. */
   readonly home: string | undefined;
-  /** With `secret`, values that look like passwords are replaced by references to Secrets. */
+  /**
+   * `secret` replaces values that look like passwords by references to Secrets; `env` keeps these values in the spec.
+   */
   readonly secrets: "env" | "secret";
   /** Services that the user makes public, with their ports if these are given. */
   readonly publicPorts: ReadonlyMap<string, number | undefined>;
@@ -28,9 +30,9 @@ export interface ConversionOptions {
 
 /** A port or URL at which clients other than the apps of this machine reach an app, and the reason why it is public. */
 export interface PublicPlace {
-  /** The URL; null for a port of the machine. */
+  /** The public URL; null if a port of the machine is public. */
   readonly url: string | null;
-  /** The port of the machine, such as `222/tcp` or `192.0.2.1:53/udp`; null for a URL. */
+  /** The public port of the machine, such as `222/tcp` or `192.0.2.1:53/udp`; null if a URL is public. */
   readonly port: string | null;
   /** Completes the sentence "public, because ...". */
   readonly why: string;

@@ -151,7 +151,8 @@ function getProcessEnvironment(): Environment {
 }
 
 /**
- * Returns the folders in which programs are searched: those of PATH, and folders that the PATH of a service may lack.
+ * Returns the folders in which Berth looks for programs, in the format of PATH: those of PATH, and folders that the
+ * PATH of a service may lack.
  */
 export function getProgramSearchPath(environment: Environment = getProcessEnvironment()): string {
   const usual = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];

@@ -21,7 +21,8 @@ import {
 } from "./setting-values.ts";
 
 /**
- * Matches host names: labels of up to 63 characters, of which the last one is not a number, as it is in an IP address.
+ * Matches host names: labels of up to 63 characters. The last label must not be a number, because the name could then
+ * be an IP address.
  */
 const hostNamePattern =
   /^(?=.{1,253}$)(?!(.*\.)?[0-9]+$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/;

@@ -49,7 +49,10 @@ function isNetwork(value: string): boolean {
   return version !== 0 && isPrefix && rest.length === 0;
 }
 
-/** Returns the type of a list of texts, separated by commas. Spaces around the texts are ignored. */
+/**
+ * Returns the type of a setting whose value is a list of texts, separated by commas. Spaces around the texts are
+ * ignored.
+ */
 export function list(item: RegExp, expects: string): ValueType<readonly string[]> {
   return {
     expects,

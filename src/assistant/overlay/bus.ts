@@ -126,7 +126,7 @@ const t = (value: number): BusVariant => ({ signature: "t", value: BigInt(Math.t
 const b = (value: boolean): BusVariant => ({ signature: "b", value });
 const as = (value: readonly string[]): BusVariant => ({ signature: "as", value });
 
-/** Returns the answer to GetStatus: each value with the type that the interface's file documents. */
+/** Returns the answer to GetStatus: each value with the D-Bus type that `dev.assistant.Overlay1.xml` documents. */
 function toStatusVariants(status: OverlayStatus): ReadonlyMap<string, BusVariant> {
   const variants: { readonly [Name in keyof OverlayStatus]: BusVariant } = {
     version: s(status.version),

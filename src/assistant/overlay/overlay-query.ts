@@ -4,12 +4,12 @@ import type { QueryProgress } from "./query-end.ts";
 import type { UserQuestion } from "./question.ts";
 
 /**
- * One query, from Ask to Finished:
+ * One query, from the bus method Ask to the signal Finished. A query has four states:
  *
- *   waiting   has an id, waits for a slot       -> running; ended
- *   running   its turn runs                     -> asked; ended
- *   asked     waits for the user, `question`    -> running; ended
- *   ended     Finished was sent, always last
+ * - waiting: The query has an id and waits for a slot. The next state is running or ended.
+ * - running: The query's turn runs. The next state is asked or ended.
+ * - asked: The query waits for the user's answer to `question`. The next state is running or ended.
+ * - ended: Finished was sent, the last signal about the query.
  */
 export class OverlayQuery {
   readonly id: number;

@@ -117,9 +117,9 @@ export interface ConsentRequest {
   readonly model: string;
   /** The data classes that are not allowed yet and would be sent for this turn only. */
   readonly scopes: readonly DataClass[];
-  /** The search results of the turn that would be sent to the provider. */
+  /** The search results of this turn, which are sent to the provider if the user consents. */
   readonly sources: readonly SourceMeta[];
-  /** The tool calls of the turn whose results would be sent to the provider. */
+  /** The tool calls of this turn. Their results are sent to the provider if the user consents. */
   readonly calls: readonly TurnCall[];
   /** The beginning of the prompt in one line. The user needs it if another program asks for consent. */
   readonly prompt: string;
@@ -130,7 +130,7 @@ export interface ConsentRequest {
 
 export type FinishedStatus = "completed" | "failed" | "cancelled" | "denied";
 
-/** The JSON document `Finished.detail`. */
+/** The JSON document in the argument `detail` of the signal Finished. */
 export interface FinishedDetail {
   readonly v: 1;
   /** `ok`, or the reason why the query ended: `cancelled`, `declined`, `expired`, or the code of an AssistantError. */
@@ -147,7 +147,7 @@ export interface FinishedDetail {
   readonly finish_reason: "stop" | "length" | null;
   /** Name of the model that answered; null if no model answered. */
   readonly model: string | null;
-  /** Tool calls of the turn, in the order of the calls. */
+  /** The tool calls of the query, in the order in which the model requested them. */
   readonly calls: readonly TurnCall[];
 }
 

@@ -128,7 +128,7 @@ export class QueryTurn {
 
   /**
    * Returns true if a local model can choose tools, or if the local models cannot be determined; false if there is no
-   * local model; undefined if the lane of the query has no tools.
+   * local model; undefined for a query of the lane `chat`, which uses no tools.
    */
   async #hasTools(): Promise<boolean | undefined> {
     const { request, signal } = this.#query;

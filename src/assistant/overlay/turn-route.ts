@@ -12,7 +12,10 @@ export interface TurnRoute {
   readonly kind: "local" | "remote";
   /** The first remote model that may be tried. */
   readonly remote: RemoteModelName | undefined;
-  /** The first local model, which also chooses tools; undefined means the default model. */
+  /**
+   * The first local model among the candidates. It chooses the tools even if a remote model answers; undefined means
+   * the default model.
+   */
   readonly localModel: string | undefined;
 }
 

@@ -87,7 +87,9 @@ export class Logins {
   async #keep(provider: BuiltInProvider, session: OAuthSession): Promise<void> {
     const known = this.#destination?.find(provider);
     if (!this.#destination || !known)
-      throw new Error("a sign-in ended before a store for its session was set");
+      throw new Error(
+        "a session cannot be stored: its provider is unknown, or setDestination was not called",
+      );
     await this.appendEntry(provider, "keep");
     await this.#destination.credentials.keep(known, session);
   }

@@ -91,7 +91,7 @@ export type AddressClass = "public" | "loopback" | "private";
 
 /** A provider of remote models, as the database stores it. */
 export interface Provider {
-  /** The id, which matches `^[a-z0-9][a-z0-9_-]{0,31}$`. */
+  /** The provider's id, which matches `^[a-z0-9][a-z0-9_-]{0,31}$`. */
   readonly id: string;
   readonly displayName: string;
   /** The base URL without a slash at the end, for example `https://openrouter.ai/api/v1`. */

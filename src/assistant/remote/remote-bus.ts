@@ -19,8 +19,8 @@ export function serveRemote(options: RemoteBusOptions): () => void {
   const { bus, service } = options;
   const remove = bus.serve(PATH, remoteInterface(options));
   const unsubscribe = service.subscribe({
-    // The signal is sent to all subscribers, because the window that started the sign-in may be closed while the
-    // settings are open. The signal contains no token.
+    // The signal LoginCompleted is sent to all programs on the bus, because the program that started the sign-in may
+    // have exited while another one shows the providers. The signal contains no token.
     loginCompleted: (...end) =>
       bus.emit({ path: PATH, interface: INTERFACE, name: "LoginCompleted", args: end }, undefined),
   });

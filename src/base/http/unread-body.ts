@@ -7,7 +7,7 @@ import type { Clock } from "../clock.ts";
 const KEPT_OPEN_BYTES_MAX = 64 * 2 ** 20;
 /** The server stops waiting for the rest of a body when the client has sent nothing for this time. */
 const IDLE_MS_MAX = 5_000;
-/** The time limit for the rest of a body. */
+/** The server closes the connection if discarding the rest of a request's body takes longer than this. */
 const DRAIN_MS_MAX = 30_000;
 
 /**
@@ -48,7 +48,10 @@ function drainBody(request: IncomingMessage, clock: Clock): void {
   request.resume();
 }
 
-/** Sends everything that is written, and discards what the client still sends, instead of resetting the connection. */
+/**
+ * Ends a connection without a reset: sends the data that is queued on the socket, and discards the data that the client
+ * still sends.
+ */
 export function closeLingering(socket: Socket, clock: Clock): void {
   const linger = new LingeringClose(socket, clock);
   // The listener of the HTTP parser is removed too, because the parser must not parse the discarded data.

@@ -13,7 +13,10 @@ export interface DecisionPrompt {
    * the question is asked again.
    */
   readonly parseAnswer: (line: string) => "approve" | "decline" | { readonly remark: string };
-  /** The time during which input is ignored. */
+  /**
+   * The time in milliseconds before the question appears, so that the user reads the request first. Input during this
+   * time is discarded.
+   */
   readonly holdMs: number;
 }
 

@@ -78,7 +78,7 @@ function formatValue(value: unknown): string {
   return JSON.stringify(value) ?? "(none)";
 }
 
-/** Formats a name and an untrusted value. A value of several lines gets its own margin. */
+/** Formats a name and an untrusted value. Each line of a value with several lines is indented and begins with `|`. */
 export function formatLabelled(name: string, value: string, width: number): string {
   const margin = " ".repeat(displayWidth(name));
   const single = sanitizeBlock(value, margin, width);

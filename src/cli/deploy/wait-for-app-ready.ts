@@ -22,8 +22,8 @@ export async function waitForAppReady(
     readonly generation?: number;
     readonly signal?: AbortSignal;
     /**
-     * `building` hides the changes while the app is building, and `always` hides all of them, because the caller shows
-     * something else. Default: all changes are shown.
+     * `building` hides the app's messages while the app is building, and `always` hides all messages, because the
+     * caller shows other progress. Default: all messages are shown.
      */
     readonly silentWhile?: "building" | "always";
     /** Called if the app failed; may resolve to a hint that replaces the usual one. */

@@ -17,9 +17,9 @@ export type ModelFields = Partial<
 >;
 
 export type ModelArgument =
-  /** The name of a Model, of a catalog entry, or of a repository, optionally with `:QUANTIZATION`. */
+  /** The argument names a Model, a catalog entry or a repository, optionally with `:QUANTIZATION`. */
   | { readonly type: "id"; readonly id: string }
-  /** A URL or the path of a file, which becomes the source of a Model. */
+  /** The argument is a URL or the path of a file, which becomes the source of a Model. */
   | { readonly type: "source"; readonly source: string };
 
 /**
@@ -107,7 +107,8 @@ async function resolveModel(
 }
 
 /**
- * Asks the server for an unused name with a dry run. Throws ApiError 404 if there can be no repository with this id.
+ * Returns an unused name for a Model, which the server chooses in a dry run. Throws ApiError 404 if `id` cannot be the
+ * id of a repository.
  */
 async function chooseFreeName(client: Client, id: string): Promise<string> {
   const preview = await client.models.download(id, { dryRun: true });

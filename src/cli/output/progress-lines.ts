@@ -2,7 +2,10 @@ import { parseFormattedBytes } from "../../base/units.ts";
 import { COLUMNS_STANDARD } from "../io.ts";
 import { displayWidth, truncateToWidth } from "./display-width.ts";
 
-/** The bar is shorter on a terminal with fewer columns than NARROW_COLUMNS. */
+/**
+ * The width of a progress bar in columns. On a terminal with fewer columns than NARROW_COLUMNS, the width is
+ * NARROW_BAR_WIDTH.
+ */
 const BAR_WIDTH = 24;
 const NARROW_BAR_WIDTH = 12;
 const NARROW_COLUMNS = 60;

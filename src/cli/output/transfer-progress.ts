@@ -16,10 +16,13 @@ export interface TransferState {
 }
 
 const BAR_WIDTHS = [24, 12] as const;
-/** The interval between progress lines if the output is not a terminal, so that each line remains. */
+/**
+ * The interval between progress lines if the output is not a terminal. It is long, because no line overwrites an
+ * earlier one.
+ */
 const PLAIN_MS = 5_000;
 
-/** A text of a line, and the width that is reserved for it. */
+/** A part of a progress line, and the number of columns that is reserved for this part. */
 interface Part {
   readonly text: string;
   readonly width: number;

@@ -209,8 +209,8 @@ function appsText(cli: Cli, apps: readonly AppItem[]): string {
 }
 
 /**
- * Returns the address of the API as HTTPS if its port has a certificate. Returns undefined if the port has no
- * certificate: `api_url` is then the address through the ingress.
+ * Returns `api_url` if it is the HTTPS address of the API's own port. Returns undefined if `api_url` is absent or is
+ * the address at the ingress.
  */
 function findTlsUrl({ api, api_url: url }: ReadyFile): string | undefined {
   return url === api.replace(/^http:/, "https:") ? url : undefined;

@@ -55,7 +55,10 @@ export type AppWriteResult =
 export interface LogQuery {
   /** The number of lines from the end, 1 to 10000. Default: 100. */
   readonly tail?: number;
-  /** The time from which on lines are returned: a duration before now (10m), an RFC 3339 time, or Unix seconds. */
+  /**
+   * Only lines from this time on are returned. The time is a duration before now (`10m`), an RFC 3339 time, or Unix
+   * seconds.
+   */
   readonly since?: string;
   readonly signal?: AbortSignal;
 }

@@ -174,7 +174,8 @@ export class AppController {
 
   #onSecret({ type, name }: StoreChange): void {
     if (type === "status" || type === "event") return;
-    // Every App with a stalled pull is queued, because the pull may need the registry credentials in this Secret.
+    // Every App with a stalled pull is queued, too, because its pull may need registry credentials from the changed
+    // Secret.
     for (const app of [...this.#references.usersOfSecret(name), ...this.#stalledApps()]) {
       this.#retries.reset(app);
       this.#loop.add(app, "spec");

@@ -46,8 +46,9 @@ export interface AppFindings extends ReadinessObservation {
    * refused mount. Berth keeps trying.
    */
   readonly outage: Reason | null;
-  /** The image of the spec's own source, and the newest build of that image. */
+  /** The image of the stored spec, even if an earlier revision runs; null while the spec's source is unresolved. */
   readonly ownImage: string | null;
+  /** The newest build of `ownImage`. */
   readonly build: BuildRecord | null;
   /** The pull or the build that is in progress. */
   readonly progress: Reason | null;

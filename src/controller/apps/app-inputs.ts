@@ -56,8 +56,8 @@ export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason
 }
 
 /**
- * Leaves out the settings of the observation window if they are the defaults. The digests are then the same as in
- * versions of Berth without these settings, so that no failed version is tried again after an upgrade.
+ * Omits the settings of the observation window if they are the defaults. The quarantine digest then equals that of a
+ * Berth version without these settings, so that an upgrade of Berth does not try failed versions again.
  */
 function withoutDefaultWindow({ observeMs, minReadyMs, ...others }: EffectiveApp["rollout"]) {
   const defaults = resolveAppDefaults({}).rollout;

@@ -95,7 +95,10 @@ export class AppRun {
     outage?: Reason | undefined;
     /** The time when the next reconcile run tries again what has failed, in epoch milliseconds. */
     nextRetryAtMs?: number;
-    /** If true, a write to a full disk throws `disk_full`; otherwise the status is then kept in memory. */
+    /**
+     * If true, `disk_full` is thrown when the disk is full. If false, the status is kept in memory when the disk is
+     * full.
+     */
     mustBeSaved?: boolean;
   }): void {
     const { name, uid } = this.#resource.metadata;

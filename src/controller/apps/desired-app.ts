@@ -73,7 +73,7 @@ export interface DesiredAppInput {
   readonly loopbackPort: (replica: number, containerPort: number) => number;
   /**
    * Returns the pair of reserved addresses of a replica; called only if the ingress reaches containers at their
-   * addresses. Without it, the engine chooses all addresses.
+   * addresses. If this function is absent, the engine chooses all addresses.
    */
   readonly addressPair?: (replica: number) => number | undefined;
   /** The port at which containers reach the models; default: MODELS_PORT. */

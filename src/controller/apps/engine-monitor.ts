@@ -29,7 +29,10 @@ export interface EngineMonitorOptions {
   readonly instance: string;
   readonly onContainer: (app: string) => void;
   readonly onConnectionChange: (connected: boolean) => void;
-  /** Called with the Apps whose containers differ from the last observation by a reconcile or a full listing. */
+  /**
+   * Called after each full listing, with the Apps whose containers have changed since a reconcile run or a listing last
+   * observed them.
+   */
   readonly onSweep: (apps: readonly string[]) => void;
   /** Returns the names of all Apps. */
   readonly listApps: () => readonly string[];

@@ -22,7 +22,7 @@ const SILENT_PROBES_MAX = 3;
  * containers become healthy within it, and a run of the reconciler would only delay their start.
  */
 const STARTUP_GRACE_MS = 1_000;
-/** An app without a port and a check counts as healthy when it has run this long. */
+/** A container of an app that has neither a port nor a health check counts as healthy when it has run this long. */
 const MIN_RUNNING_MS = 1_000;
 
 export interface WatchedContainer {

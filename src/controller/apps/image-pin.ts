@@ -32,7 +32,10 @@ interface PinInput {
   readonly source: SourceState | null;
 }
 
-/** Returns the reference of the spec's image; null if the spec has no image, or a source that is not resolved yet. */
+/**
+ * Returns the reference of the image that the spec names, or of the image of the spec's resolved source; null if there
+ * is neither.
+ */
 export function getOwnReference({ resource, source }: Omit<PinInput, "memory">): string | null {
   return resource.spec.image ?? (source?.type === "resolved" ? source.image : null);
 }
@@ -75,7 +78,8 @@ export async function resolveImagePin(
   const reference = getOwnReference(input);
   const { resource } = input;
   if (known || reference === null || isIdle(resource) || asksRegistry(resource)) return known;
-  // If a pull was requested, the step that requested it also collects its result, and the image is not resolved here.
+  // If the App has requested a pull, the operation that requested the pull also pins the pulled image, so no pin is
+  // created here.
   if (puller.isRequested(resource.metadata.name, reference)) return null;
   const info = await images.inspect(reference, signal);
   return info ? createImagePin(resource, reference, info) : null;

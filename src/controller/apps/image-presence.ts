@@ -11,8 +11,8 @@ const VALID_MS = 2_000;
 const IMAGES_MAX = 1_000;
 
 /**
- * A short-lived cache of the images that the engine holds, which saves a request in each round. If a creation fails
- * because the image is missing, `markAbsent` corrects the cache.
+ * A short-lived cache of the images that the engine holds, which saves requests to the engine within a reconcile run.
+ * If a container cannot be created because its image is missing, `markAbsent` corrects the cache.
  */
 export class ImagePresence {
   readonly #runtime: ImageRuntime;

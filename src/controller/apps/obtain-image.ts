@@ -19,7 +19,7 @@ export function isImageOperation(operation: Operation): operation is ImageOperat
 
 export type ObtainedImage =
   | Extract<ImageBuildResult, { readonly type: "waiting" }>
-  /** `pin` is the pin of the obtained image; null if the image reference has to be resolved again. */
+  /** `pin` binds the App's image reference to the obtained image; null if the reference has to be resolved again. */
   | { readonly type: "done"; readonly pin: ImagePin | null }
   | { readonly type: "refused"; readonly failure: Reason };
 

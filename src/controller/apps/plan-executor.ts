@@ -142,8 +142,8 @@ export class PlanExecutor {
   async #ensure(key: string, validMs: number, call: () => Promise<void>): Promise<void> {
     const nowMs = this.#dependencies.clock.now();
     const known = this.#ensured.get(key);
-    // If `sinceMs` is in the future, the clock was set back, and the age of the earlier result is unknown. The call is
-    // then repeated.
+    // If `sinceMs` is in the future, the clock was set back, and the age of the known result is unknown, so `call` is
+    // called again.
     if (known && nowMs >= known.sinceMs && nowMs - known.sinceMs < validMs) return known.done;
     const ensuring = { sinceMs: nowMs, done: call() };
     this.#ensured.set(key, ensuring);

@@ -55,7 +55,7 @@ export interface ResolveAppInput {
   readonly source: SourceState | null;
   /** The image that the spec's own reference is pinned to; null if it has to be resolved. */
   readonly pin: ImagePin | null;
-  /** The version (hash of containers) that serves now; null if none does. */
+  /** The hash of the version that gets the App's requests or, without a route, is Ready; null if there is none. */
   readonly serving: string | null;
   /** Returns the loopback port of a replica; in a dry run it leases none. */
   readonly getLoopbackPort: LoopbackPortLookup;

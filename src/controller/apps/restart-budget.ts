@@ -15,7 +15,10 @@ export interface RestartPolicy {
  * reconciler.
  */
 export const RESTART_DELAY_MAX_MS = 5 * 60_000;
-/** A longer gap between two restarts ends the streak, because the container then ran for at least half of the gap. */
+/**
+ * A longer gap between two restarts ends the streak: at most half of such a gap is the delay before the restart, so the
+ * container ran for the other half.
+ */
 const STREAK_GAP_MAX_MS = 2 * RESTART_DELAY_MAX_MS;
 /**
  * The time for which restarts are remembered. It is long enough to count the restarts in a row until the delay between

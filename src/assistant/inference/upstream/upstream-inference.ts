@@ -32,8 +32,7 @@ import { buildEmbedRequest, buildGenerateRequest } from "./upstream-request.ts";
 const STREAM_SILENT_MS_MAX = 60_000;
 const METADATA_SILENT_MS_MAX = 10_000;
 /**
- * The age at which the last health report of the system instance is old: `health` then requests a new one in the
- * background.
+ * The age of the system instance's last health report from which on `health` requests a new report in the background.
  */
 const HEALTH_AGE_MS_MAX = 5_000;
 

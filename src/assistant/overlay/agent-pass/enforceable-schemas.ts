@@ -12,16 +12,17 @@ const KNOWN_MAX = 1_024;
 /**
  * Finds the tool schemas that the engine can compile to a grammar. The engine refuses the combined schema of a request
  * as a whole, so an unsupported tool schema is found by bisection: half of the unknown schemas are left out, then half
- * of the rest. Each attempt that succeeds returns a real answer. A result stays valid while the tool's declaration is
- * unchanged.
+ * of the rest. Each attempt is the model call itself, so the first attempt that the engine accepts returns the model's
+ * answer. The result for a tool schema is cached and is valid while the tool's declaration is unchanged.
  */
 export class EnforceableSchemas {
   /** For the digest of each declaration, true if its schema can be enforced. */
   readonly #known = new Map<string, boolean>();
 
   /**
-   * Calls `ask` with the candidates whose schemas the answer must follow: as many as the engine supports. Rejects like
-   * `ask`, but with `unsupported_schema` only if the refused request contained no tool schema.
+   * Calls the callback `ask` with the candidates whose schemas the answer must follow: as many as the engine supports.
+   * Rejects with the callback's error; `unsupported_schema` leads to another attempt, unless the refused request
+   * contained no tool schema.
    */
   async ask<T>(
     candidates: readonly ToolCandidate[],

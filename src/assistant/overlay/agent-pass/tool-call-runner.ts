@@ -51,7 +51,8 @@ export class ToolCallRunner {
   /**
    * Runs one call to its end. Rejects with DeniedError if the user declined or did not answer, in this frontend or in
    * another one; with `ledger_unavailable`; with `forbidden` if the approving caller may not confirm; with the error of
-   * `ask`; with the signal's reason. After a rejection the call is no longer parked.
+   * `turn.ask`, which asks the user; with the signal's reason. After a rejection the call is no longer parked: it does
+   * not wait for the user.
    */
   async call(request: CallRequest, turn: CallTurn, signal: AbortSignal): Promise<ToolCallResult> {
     const { appId, tool } = request;

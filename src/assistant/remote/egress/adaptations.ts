@@ -3,17 +3,17 @@ import { AssistantError } from "../../assistant-error.ts";
 type Body = Readonly<Record<string, unknown>>;
 
 interface Adaptation {
-  /** The member of the request body that the provider refuses. */
+  /** The name of the member of the request body that some providers refuse. */
   readonly name: string;
-  /** Matches the error message with which a provider refuses the member `name` of the request body. */
+  /** Matches the error message of a provider that refuses this member of the request body. */
   readonly refusal: RegExp;
   readonly adapt: (body: Body) => Body;
 }
 
 /**
  * Known differences between providers, recognised by their error messages: OpenAI's reasoning models have another name
- * for max_tokens, some older servers do not know stream_options, and strict servers refuse the second name of a penalty
- * parameter.
+ * for max_tokens, some older servers do not know stream_options, and strict servers refuse repeat_penalty, which is
+ * sent in addition to repetition_penalty.
  */
 const adaptations: readonly Adaptation[] = [
   {
@@ -34,8 +34,8 @@ export class AdaptedBody {
   #text: string | undefined;
 
   /**
-   * `model` is the key under which adaptations are remembered. Adaptations that are already known for the model are
-   * applied at once.
+   * `model` is the model's key in `learned`. The adaptations of the body that `learned` has for this model are applied
+   * at once.
    */
   constructor(body: Body, learned: LearnedAdaptations, model: string) {
     this.#learned = learned;
@@ -81,8 +81,8 @@ export class AdaptedBody {
 }
 
 /**
- * The maximum number of models whose adaptations are kept in memory. When there are more, those of the oldest model are
- * dropped and must be learned again.
+ * The maximum number of models for which adaptations of request bodies are remembered. Beyond this number, the model
+ * whose adaptations were stored first is forgotten, and its adaptations must be learned again.
  */
 const LEARNED_MAX = 256;
 

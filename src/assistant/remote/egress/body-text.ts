@@ -4,7 +4,7 @@ type BodyIterator = AsyncIterableIterator<Uint8Array, void, void> &
 export interface PeekedBody {
   /** The first character of the body that is not white space; "" if there is none. */
   readonly first: string;
-  /** The body from the first character on, without the leading white space. */
+  /** The body without its leading white space. */
   readonly body: BodyIterator;
   /** Ends the stream without reading the rest of the body. */
   readonly abandon: () => Promise<void>;

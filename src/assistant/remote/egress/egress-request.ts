@@ -77,8 +77,8 @@ export class EgressRequest {
   }
 
   /**
-   * Returns the constructors for errors about the provider's answer. They remove the key that was sent last from
-   * messages.
+   * Returns the constructors for errors about the provider's answer. The constructors redact the key that was sent last
+   * in the provider's messages.
    */
   get errors(): ProviderErrors {
     return createProviderErrors(this.#authorization.provider, this.#bearer);

@@ -54,8 +54,8 @@ export class ModelLists implements AsyncDisposable {
   }
 
   /**
-   * Resolves to the models of all usable providers. Waits briefly for lists that are not known yet. For all other
-   * providers, uses the last known list.
+   * Resolves to the models of all usable providers. Waits briefly for each provider whose list is not known yet, and
+   * uses the last known list of every other provider.
    */
   async all(): Promise<readonly ModelInfo[]> {
     const providers = this.#dependencies.providers.usable();

@@ -73,7 +73,7 @@ const meanings: Readonly<Record<number, Meaning>> = {
  */
 function describeRedirect({ location, bearer }: RefusedResponse): string {
   const to = (location !== undefined && URL.parse(location)?.origin) || "null";
-  // The key is also searched in lower case, because `URL` converts host names to lower case.
+  // The key is redacted in lower case, too, because `URL` converts host names to lower case.
   const clean = redactKey(redactKey(to, bearer), bearer?.toLowerCase());
   const where = to === "null" ? "elsewhere" : `to ${clean.slice(0, 200)}`;
   return (

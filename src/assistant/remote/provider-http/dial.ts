@@ -11,7 +11,10 @@ export interface DialTarget {
   /** The host: a name, or an IP address without brackets. */
   readonly host: string;
   readonly port: number;
-  /** The class of the provider's addresses when the provider was added. */
+  /**
+   * The class of the provider's address (public, loopback or private) when the provider was added. Connections to an
+   * address of another class are refused.
+   */
   readonly pinned: AddressClass;
 }
 

@@ -13,7 +13,7 @@ import type { ProviderLimits } from "./port.ts";
 import type { ProviderConnection } from "./provider-connection.ts";
 import { ProviderExchange, type ResponseHead } from "./provider-exchange.ts";
 
-/** The limits for reading the body of an error. */
+/** The size limit and the time limit for reading the body of a provider's error response. */
 const REFUSAL_BYTES_MAX = 65_536;
 const REFUSAL_MS_MAX = 5_000;
 /**

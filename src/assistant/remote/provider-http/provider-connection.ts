@@ -67,7 +67,10 @@ export class ProviderConnection {
     return (this.#socket?.bytesRead ?? 0) - this.#bytesBefore;
   }
 
-  /** True if the connection served an earlier request, and no byte of the answer to the current request has arrived. */
+  /**
+   * True if the provider may have closed this reused connection before the current request arrived: the connection has
+   * served an earlier request, and no byte of the current answer has arrived.
+   */
   get isLost(): boolean {
     return this.#isProven && this.answerBytes === 0;
   }

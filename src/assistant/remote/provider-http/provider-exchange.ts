@@ -42,8 +42,8 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
   }
 
   /**
-   * Resolves to the head of the answer. Rejects with the error of `tooLate` after the time limit, and with the error of
-   * a failed exchange.
+   * Resolves to the head of the answer. Rejects with the error that `tooLate` creates if the head has not arrived after
+   * `limitMs`, and with the error of this exchange if the exchange has failed.
    */
   async head(limitMs: number, tooLate: () => unknown): Promise<ResponseHead> {
     const stop = this.#options.clock.setTimer(limitMs, () => this.fail(tooLate()));

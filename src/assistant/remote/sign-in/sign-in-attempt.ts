@@ -121,7 +121,8 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     try {
       session = await raceWithAbort(redeeming, signal);
     } catch (error) {
-      // The exchange may still succeed if the provider's answer was in transit. In that case, the session is revoked.
+      // After a cancellation, the provider's answer may still arrive with a session. `discard` then revokes that
+      // session.
       redeeming.then(
         (late) => this.#options.discard(late),
         () => {},

@@ -57,7 +57,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
   readonly #logger: Logger;
   readonly #ending: AbortController;
   #lastWrite: Promise<unknown> = Promise.resolve();
-  /** True if overwritten or deleted data may still be in one of the files. */
+  /** True if overwritten or deleted credentials may still be in the database file or in its write-ahead log. */
   #hasRemains = true;
 
   /**
@@ -139,8 +139,8 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     return this.#write(async () => {
       const isRemoved = await this.#retryWhileBusy(() => this.#file.remove(providerId));
       this.#hasRemains ||= isRemoved;
-      // The credential is removed without the key: a user who has lost the key, or wants another source, starts over by
-      // clearing all credentials.
+      // No master key is needed to remove a credential. A user who has lost the master key, or wants another source for
+      // it, starts over by clearing all credentials.
       if (!this.#file.masterRecord()) this.#master.forget();
       await this.#eraseRemains().catch((error: unknown) => {
         throw notErasedError(error);

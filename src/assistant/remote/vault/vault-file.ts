@@ -92,7 +92,9 @@ export class VaultFile {
       .get(provider);
   }
 
-  /** Stores the credential and the record of its key in one transaction. Both are on the disk when this returns. */
+  /**
+   * Stores a credential and the record of the master key in one transaction. Both are on the disk when this returns.
+   */
   put(row: CredentialRow, master: MasterRecord): void {
     this.#db
       .transaction(() => {
@@ -113,8 +115,8 @@ export class VaultFile {
   }
 
   /**
-   * Removes a credential. Removing the last one also removes the record of the key. Returns false if there was no
-   * credential.
+   * Removes a provider's credential, and with the last credential also the record of the master key. Returns false if
+   * the provider had no credential.
    */
   remove(provider: string): boolean {
     return this.#db
@@ -151,7 +153,10 @@ export class VaultFile {
   }
 }
 
-/** Thrown if another program reads an older state of the database. That state needs the write-ahead log. */
+/**
+ * Thrown if the write-ahead log cannot be truncated, because another program still reads an older state of the
+ * database.
+ */
 class LogInUseError extends Error {
   readonly code = "SQLITE_BUSY_SNAPSHOT";
 }

@@ -69,7 +69,7 @@ export function createBusChatBackend(
   };
 }
 
-/** Creates an entry for a model of a provider, without checking that the provider has this model. */
+/** Describes a model by its id, without asking its provider if the model exists. */
 function toServedModel(id: string): ServedModel {
   const kind = isRemote(id) ? "remote" : "local";
   return { id, aliases: [], kind, state: "resident", context_length: null };

@@ -177,8 +177,8 @@ function isRestartedForEver({ observed }: PlanDraft): boolean {
 }
 
 /**
- * Returns the key under which the start of a container counts as a restart: null if the start does not count as one,
- * undefined if the start is not due.
+ * Checks if a container may be started. Returns the key of the restart budget under which the start is counted; null if
+ * the start does not count as a restart; undefined if the budget allows no start now.
  */
 function findDueRestartBudget(
   draft: PlanDraft,

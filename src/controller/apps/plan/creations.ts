@@ -24,8 +24,8 @@ export function decideCreations(
   const isCreating =
     missing.length > 0 || listForeignContainers(desired, observed.containers).length > 0;
   const needsImage = isCreating && !isBlocked && observed.image === "absent";
-  // A container that cannot be created yet does not count as a correction. Otherwise the wait for an image would look
-  // like a drift loop.
+  // A container that waits for an image or a dependency is not counted as a correction of drift. Otherwise each
+  // reconcile during the wait would count another correction, until Berth reports a drift loop.
   const isHeld = isBlocked || needsImage;
   const specs = missing.filter(
     (spec) => isHeld || !isTakenAway(spec) || draft.tryCorrect("container", indexOf(spec)),

@@ -160,7 +160,8 @@ function chooseRoute(
   const isDue = !observed.isStalled && observed.nowMs >= dueAtMs;
   if (isReady && (serving.length === 0 || isDue)) return taken;
   if (isReady && !observed.isStalled) draft.requeueAt(dueAtMs);
-  // An incomplete desired version gets no requests while the previous version runs or is being restarted.
+  // Until the desired version is ready, the requests stay with the previous version while that version runs or is being
+  // restarted.
   const isComingUp = before.some((item) => starting.has(item.id) || item.state === "running");
   const isReturning = isComingUp || (before.length > 0 && draft.restartAtMs !== null);
   if (route && (serving.length > 0 || isReturning))

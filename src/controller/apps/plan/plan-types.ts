@@ -32,8 +32,8 @@ export interface ObservedApp {
   readonly isFresh: boolean;
   readonly drifts: DriftHistory;
   /**
-   * The number of replicas of the desired version that were Ready. If one of them is missing now, another program has
-   * removed it, and its creation counts as a correction of drift.
+   * The number of replicas of the desired version that have been Ready. If one of these replicas is missing now,
+   * another program has removed its container, and creating the container again counts as a correction of drift.
    */
   readonly stableReplicas: number;
   /** The hashes of versions that have received requests of the App or were Ready. */

@@ -8,8 +8,8 @@ import { isKeptBack, isRouted, isServing, planRoute } from "./plan-route.ts";
 
 /**
  * Plans the strategy rolling: the new version starts next to the old one and gets the requests when every replica is
- * healthy; the old one is kept until the new one has been observed, and stopped when its last requests have ended or have
- * had their time:
+ * healthy; the old one is kept until the new one has been observed, and stopped when its last requests have ended or
+ * the drain time is over:
  *
  *   candidate -> healthy -> switch -> window -> old drains -> old stops
  *                             ^------ failed, switch back

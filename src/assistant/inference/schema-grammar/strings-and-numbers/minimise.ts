@@ -64,8 +64,8 @@ function equivalentStates(automaton: Automaton): Int32Array {
         const from = first[home] ?? 0;
         const to = end[home] ?? 0;
         if (size === to - from) continue;
-        // The marked states of the block have a transition into the splitter, the other states have none. The smaller
-        // of these two parts becomes a new block.
+        // The marked states of the block have a transition into the splitter, and the other states have none. The
+        // smaller of these two sets becomes a new block.
         const added = first.length;
         const frontIsSmaller = size <= to - from - size;
         first.push(frontIsSmaller ? from : from + size);
