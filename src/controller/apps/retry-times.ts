@@ -18,7 +18,7 @@ interface FailedStep {
    */
   readonly sinceMs: number;
   readonly error: RetryLaterError;
-  /** True if the next try has begun, so that the next failure counts. */
+  /** True if another try of the step has begun; until then, a call of `fail` repeats the last failure. */
   isTrying: boolean;
 }
 
@@ -70,8 +70,8 @@ export class RetryTimes {
   }
 
   /**
-   * Records that a try of the source, the pull or the build begins. The next failure then counts as another failure in
-   * a row.
+   * Records that a try of the step (resolving the source, pulling the image or building it) begins. The next call of
+   * `fail` then counts another failure in a row.
    */
   begin(app: string, step: RetriedStep): void {
     const failed = this.#apps.get(app)?.get(step);
@@ -88,8 +88,8 @@ export class RetryTimes {
     step: RetriedStep,
     error: BerthError,
     /**
-     * `sinceMs` is the time of the last progress of the step (default: now). `deadlineMs` is the time without progress
-     * after which the failure counts as an outage.
+     * The limits after which failures of the step count as an outage. `sinceMs` is the time of the last progress of the
+     * step (default: now), and `deadlineMs` the longest time without progress.
      */
     patience: { readonly sinceMs?: number | undefined; readonly deadlineMs: number },
   ): RetryLaterError {

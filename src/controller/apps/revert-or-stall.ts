@@ -29,9 +29,11 @@ export function revertOrStall(
     serving,
     inputs,
   }: {
-    /** The revision that has the App's requests; undefined if it is unknown. */
+    /** The revision to which the App's requests are routed; undefined if it is unknown. */
     readonly serving: Revision | undefined;
-    /** The digest of inputs whose change ends a stall. */
+    /**
+     * A digest of the App's spec, Secrets and source revision (see inputsDigest). A stall ends when the digest changes.
+     */
     readonly inputs: string;
   },
 ): ReconcileState {

@@ -58,14 +58,14 @@ export function trackWindow(
     return isOver || !hasRequests ? null : window;
   }
   const isDesired = desired.hash === window.version;
-  // The version of the observation window waits for its first requests. If another version has become the desired one,
-  // a window is opened for that version instead.
+  // The new version receives no requests yet, so its observation has not begun. If another version has become the
+  // desired one, the window is replaced with one for that version.
   if (window.since === null && !hasRequests) {
     if (isDesired) return window;
     return desired.hash === window.previous ? null : openWindow(desired.hash, window.previous);
   }
   const hasFailed = findFailedContainer(window, desired, observation) !== undefined;
-  // The previous version got the requests back, or always had them, so the window is dropped.
+  // Requests are routed to the previous version again, or always were, so the observation window is dropped.
   if (!hasRequests && !hasFailed) return null;
   // The containers ended together with the engine. That is not a failure of the version, so its observation begins
   // again.

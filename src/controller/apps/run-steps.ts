@@ -115,8 +115,8 @@ export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttem
     const begun = reconcileState.beginAttempt(memory, desired.hash, nowMs, steps);
     return { state: { ...state, memory: begun }, isFresh: true, isRevisionDue: true };
   }
-  // The deadline does not count the time in which Berth did not run, the engine did not answer or something that the
-  // App needs was missing, or the time before the first probe.
+  // The progress deadline does not count the time before the first probe, or the time in which Berth did not run, the
+  // engine did not answer, or something that the App needs was missing.
   const isWaiting =
     recovery.isFirstObservation ||
     recovery.hasEndedWithEngine ||

@@ -81,7 +81,7 @@ export class ArchiveTree {
       const target = node?.type === "symlink" ? node.target : undefined;
       charsRead += path.length + (target?.length ?? 0);
       if (charsRead > LINK_CHARS_MAX)
-        throw damagedArchiveError("its links are too many and too long");
+        throw damagedArchiveError("its symbolic links take too long to follow");
       return target;
     };
     for (const [path, { type }] of this.#nodes)

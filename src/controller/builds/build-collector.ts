@@ -101,7 +101,8 @@ export class BuildCollector {
     const images = await runtime.listImages({ instance }, signal);
     const containers = await runtime.listContainers({ instance }, signal);
     const kept = await archives.list();
-    // There is no await until the plan is made, because the protected content must not change meanwhile.
+    // There is no await between findProtectedContent and planBuildCollection, because the images and archives in use
+    // must not change in between.
     const guarded = findProtectedContent(store, containers, this.#options.wantedImage);
     const plan = planBuildCollection({
       instance,

@@ -43,7 +43,7 @@ export interface BuildServiceOptions {
   readonly limits: BuildLimits;
   /** Called when the state of this App's source or build has changed. */
   readonly onChanged: (app: string) => void;
-  /** Called when an image was removed by the collection. */
+  /** Called when the garbage collection of builds has removed an image. */
   readonly onImageRemoved?: (reference: string) => void;
   readonly metrics?: BuildMetrics;
   /** The minimum of free disk space for a build. Only tests set this limit, `logBytesMax` and `sourceLimits`. */

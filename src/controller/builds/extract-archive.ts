@@ -19,7 +19,7 @@ export interface ExtractedArchive {
 
 /** Allowance for each file: a header, attributes and padding. */
 const OVERHEAD_BYTES_EACH = 4096;
-/** Allowance for the end mark and the padding to the record length of a tape. */
+/** Allowance for the end-of-archive blocks and the padding to tar's record size. */
 const OVERHEAD_BYTES = 1024 * 1024;
 
 /**
@@ -98,7 +98,7 @@ async function* readTar(file: string): AsyncGenerator {
     return;
   }
   const output = createGunzip();
-  // A failure of the file destroys `output` with the same error, which `yield*` throws below.
+  // If `source` cannot be read, `pipeline` destroys `output` with the same error, which `yield*` throws below.
   const read = pipeline(source, output).catch(() => {});
   yield* output;
   await read;

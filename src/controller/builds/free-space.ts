@@ -40,7 +40,7 @@ export interface SpaceShortage {
   readonly retryAtMs: number;
 }
 
-/** The reason why a build does not start. */
+/** The reason why a build waits for free disk space. */
 export interface SpaceWait {
   readonly message: string;
   /** The time, in epoch milliseconds, when the build starts even if no space has become free; null means never. */
@@ -70,8 +70,8 @@ export class BuildSpace {
   }
 
   /**
-   * Returns the reason why a build has to wait for space; undefined if it may start. `shortage` describes the build's
-   * last try.
+   * Returns the reason why a build has to wait for free disk space; undefined if it may start. `shortage` is present if
+   * the last attempt of the build ran out of space.
    */
   findWait(free: FreeSpace, shortage: SpaceShortage | undefined): SpaceWait | undefined {
     const message = this.#explainLack(free);

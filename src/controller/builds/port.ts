@@ -46,7 +46,7 @@ export type SourceState =
 export type BuildState =
   | { readonly type: "queued"; readonly id: number; readonly message: string }
   /**
-   * The build starts when a disk has enough space, or at `retryAtMs`. Unlike a queued build, it does not wait for
+   * The build starts when enough disk space is free, or at `retryAtMs`. Unlike a queued build, it does not wait for
    * other builds.
    */
   | ({ readonly type: "waiting"; readonly id: number } & SpaceWait)

@@ -3,9 +3,9 @@ import type { ObservedContainer } from "../runtime/port.ts";
 
 /** Content that is never removed, even if a disk budget is exceeded. */
 export interface ProtectedContent {
-  /** References and ids of images. */
+  /** The references and ids of protected images. */
   readonly images: ReadonlySet<string>;
-  /** Digests of uploaded source archives. */
+  /** The digests of protected source archives, which users have uploaded. */
   readonly archives: ReadonlySet<string>;
 }
 

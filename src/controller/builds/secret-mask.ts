@@ -3,7 +3,9 @@ import { listReferencedSecrets } from "../../resources/secret-names.ts";
 import type { Store } from "../../store/store.ts";
 import { createValueMask, type SecretMask } from "../secrets/app-secret-mask.ts";
 
-/** Keys of credentials that are not secret, and that help users in a log. */
+/**
+ * Keys of a credential's Secret whose values are not masked: the values are not secret, and help users to read a log.
+ */
 const OPEN_KEYS: ReadonlySet<string> = new Set(["username", "server", "knownHosts", "known_hosts"]);
 
 /**

@@ -51,7 +51,10 @@ export class SourceTracker {
     string,
     { readonly attempt: string; readonly failure: BuildFailure }
   >();
-  /** The sources of the pins, because a pin contains only a digest of its source. */
+  /**
+   * The source of each pin (a resolved revision), by App. The stored pin contains only a digest of its source and the
+   * time of the deployment, so the digest also changes with a new deployment of an unchanged source.
+   */
   readonly #pinnedSources = new Map<string, AppSource>();
   /**
    * The failures of the last refreshes. If refreshes fail again for the same reason, only the first one records an
@@ -118,8 +121,8 @@ export class SourceTracker {
 
   /**
    * Called when the App has been written, and for each App at the start. Drops the results of resolving another source,
-   * even if the spec names that source again later. The pin of an unchanged source is kept until a new revision is
-   * resolved, because a rollback needs the previous revision.
+   * even if the spec names that source again later. The pinned revision of an unchanged source is kept until a new
+   * revision is resolved, because a rollback needs the previous revision.
    */
   handleAppWritten(resource: Resource<"App">): void {
     const { name } = resource.metadata;
@@ -157,13 +160,13 @@ export class SourceTracker {
     return followers.map((resource) => resource.metadata.name);
   }
 
-  /** Prevents that further resolutions of sources start. */
+  /** Cancels the timers, so that no further resolution of a source starts. */
   close(): void {
     this.#timers.clear();
   }
 
   /**
-   * Removes the pin of a source to a revision that is not available any more. The next call resolves the source again.
+   * Removes the pin to a revision that is not available any more. The next call of `state` resolves the source again.
    */
   unpin(app: string): void {
     this.#pinnedSources.delete(app);

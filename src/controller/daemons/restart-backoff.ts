@@ -15,8 +15,8 @@ export class RestartBackoff {
   }
 
   /**
-   * Counts one more end of a daemon, and returns the delay in milliseconds. `uptimeMs` is the time for which the
-   * daemon had answered requests.
+   * Counts an exit of the daemon, and returns the delay before its restart in milliseconds. `uptimeMs` is the time for
+   * which the daemon had answered requests; a long uptime resets the delay.
    */
   nextDelayMs(uptimeMs: number): number {
     if (uptimeMs >= HEALTHY_MS) this.#failures = 0;

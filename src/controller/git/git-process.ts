@@ -4,7 +4,7 @@ import { getErrorCode } from "../../base/errors.ts";
 import { type IdleTimeout, IdleTimer } from "./idle-timer.ts";
 
 export interface GitProcessOptions {
-  /** The arguments after the settings. Values from outside are after `--`, or are known not to be options. */
+  /** The arguments of git after `SETTINGS`. Values from outside are after `--`, or are known not to be options. */
   readonly args: readonly string[];
   /** The folder for everything that the process writes, and its HOME. */
   readonly cwd: string;

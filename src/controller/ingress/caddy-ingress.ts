@@ -39,8 +39,8 @@ const RETRY_MAX_MS = 30_000;
 interface RecordedVerdict {
   readonly verdict: SiteVerdict;
   /**
-   * The digest of the App's site for which the verdict was made. A changed site has another digest, and the verdict
-   * does not apply to it.
+   * The digest of the App's site that `verdict` describes. After a change of the site the digests differ, and `verdict`
+   * is not used any more.
    */
   readonly digest: string;
 }

@@ -228,8 +228,8 @@ function buildHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): C
 }
 
 /**
- * Permits certificates for internal names of Apps with HTTPS. Only Caddy itself gets this route: other requests
- * with this path go to the App.
+ * Builds the route at which Caddy asks if it may issue a certificate on demand: yes for the internal names of Apps with
+ * HTTPS. The route matches only requests through loopback, so that requests of clients with this path go to the App.
  */
 function buildCertificatePermissionRoute(
   settings: RouteSettings,

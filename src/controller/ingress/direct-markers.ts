@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { type DirectRouteSet, SLOT_FOLDERS } from "./direct-routes.ts";
 
 /**
- * Markers of the direct routes. The file `<generation>/<slot>/<host>` exists only while the targets in the table
- * equal the targets of this slot, which are in Caddy's configuration of this generation. Without a marker, Caddy
- * reads the table. A missing marker therefore only costs time, but a false one would send requests to the wrong
- * container: the table is changed first, and a marker that is no longer true is removed before another one is
+ * Markers of the direct routes. The file `<generation>/<slot>/<host>` exists only while the targets in the route table
+ * equal the targets of this slot, which are in Caddy's configuration of this generation. Without a marker, Caddy reads
+ * the route table. A missing marker therefore only costs time, but a false one would send requests to the wrong
+ * container: the route table is changed first, and a marker that is no longer true is removed before another one is
  * created. A configuration of another generation ignores these markers.
  *
  * The caller of `synchronize` holds the App's lock.
@@ -56,8 +56,8 @@ export class DirectMarkers {
   }
 
   /**
-   * Creates a marker file for each slot of an App's direct routes that equals `targets`, and removes all other marker
-   * files of the App. `targets` is null if the App has no route.
+   * Creates the marker files for the slots of an App's direct routes whose lists equal `targets`, and removes all other
+   * marker files of the App. `targets` is null if the App has no route.
    */
   async synchronize(app: string, targets: readonly string[] | null): Promise<void> {
     const wanted = new Set<string>();

@@ -15,7 +15,10 @@ export interface DirectRouteLoadsOptions {
   readonly table: FolderRouteTable;
   /** The file that stores the direct routes of the loaded configuration for the next Berth process. */
   readonly file: string;
-  /** Returns the range of addresses of which each replica has two; undefined if the engine chooses all addresses. */
+  /**
+   * Returns the address range that is reserved for Apps' containers, with two addresses for each replica; undefined if
+   * the engine chooses all addresses.
+   */
   readonly findReservedRange: (signal: AbortSignal) => Promise<string | undefined>;
 }
 

@@ -26,7 +26,8 @@ export interface DirectRouteSet {
 }
 
 /**
- * The names of the folders in `direct/<generation>/`, one for each slot of a direct route. They contain the markers.
+ * The names of the folders in `direct/<generation>/` with the marker files (see DirectMarkers): one folder for each
+ * slot of a direct route.
  */
 export const SLOT_FOLDERS = ["a", "b"] as const;
 
@@ -47,8 +48,8 @@ export async function proposeDirectRoutes(
     sites.filter((site) => !isTableOnly(site)).flatMap(({ domains }) => domains),
   );
   for (const site of sites.filter(isTableOnly).toSorted((a, b) => (a.app < b.app ? -1 : 1))) {
-    // A domain that is an IP address gets no direct route, because Caddy requests its certificate permissions from that
-    // address.
+    // A domain that is an IP address gets no direct route, because the route of 127.0.0.1 would also match the requests
+    // with which Caddy asks for permission to issue certificates.
     const hosts = site.domains
       .filter((domain) => isIP(domain) === 0 && !shared.has(domain))
       .toSorted();

@@ -48,8 +48,8 @@ interface StoredEntry extends RouteTableEntry {
    */
   readonly name: string;
   /**
-   * The number of names on the path from the App's folder to the entry's file: 1, 2 for a single target, or 5 for more
-   * than twelve targets.
+   * The number of names on the path from the App's folder to the entry's file: 2 for one target, 5 for more than twelve
+   * targets, and otherwise 1.
    */
   readonly levels: number;
 }
@@ -57,7 +57,7 @@ interface StoredEntry extends RouteTableEntry {
 interface StoredEntries {
   /** The entry from which Caddy reads the targets of the App. */
   readonly current: StoredEntry | undefined;
-  /** All entries, the newest first. */
+  /** All entries of the App, the newest first. */
   readonly all: readonly StoredEntry[];
 }
 

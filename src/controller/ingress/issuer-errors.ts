@@ -46,7 +46,7 @@ export class IssuerErrors {
   }
 }
 
-/** Parses the message of certmagic about one attempt at one authority. */
+/** Parses certmagic's log line about a certificate that one certificate authority did not issue. */
 function parseFailure(line: string): { name: string; error: string } | undefined {
   if (!line.includes("could not get certificate from issuer")) return undefined;
   try {

@@ -14,7 +14,10 @@ const COST = 10;
  */
 export class PasswordHashes {
   readonly #instance: string;
-  /** The hashes that were computed, by a digest of all inputs, so that the map contains no password. */
+  /**
+   * The computed hashes. The key of each hash is a digest of App, user and password, so that the map contains no
+   * password.
+   */
   #known = new Map<string, string>();
 
   constructor(instance: string) {

@@ -143,7 +143,8 @@ class SessionCompanionBus implements CompanionBus {
   }
 
   /**
-   * Returns the first value that the bus answers to a question about a bus name; undefined if the name has no owner.
+   * Calls `ask`, a method call to the bus about a bus name. Returns the first value of the reply; undefined if the name
+   * has no owner.
    */
   async #valueIfOwned(ask: () => Promise<readonly BusValue[]>): Promise<BusValue | undefined> {
     try {

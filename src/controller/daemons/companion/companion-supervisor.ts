@@ -73,7 +73,10 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
    * moment.
    */
   #endedPid: number | undefined;
-  /** True if the installed companion has been running on the current session bus. */
+  /**
+   * True after a companion has owned its bus names on the current session bus, or the bus has started it. Berth then
+   * leaves the start of an installed companion to the bus.
+   */
   #isManagedByBus = false;
   #startNotBefore = 0;
   /** The failure that was logged last, so that it is not logged again at each try. */

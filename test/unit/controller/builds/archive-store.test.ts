@@ -130,7 +130,7 @@ describe("a failed upload", () => {
           ]).flat(),
         ),
       ),
-      "its links are too many and too long",
+      "its symbolic links take too long to follow",
     ],
     [
       "more than a source may contain",
