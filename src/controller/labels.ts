@@ -6,8 +6,8 @@ export const GENERATION = "dev.berth.generation";
 export const SPEC_HASH = "dev.berth.spec-hash";
 export const REPLICA = "dev.berth.replica";
 /**
- * The role of a container when it was created. An engine cannot change labels later, so Berth does not read this label:
- * it derives the current role from SPEC_HASH.
+ * The role of a container when it was created, for users who inspect the container. An engine cannot change labels
+ * later, so Berth itself derives the current role from SPEC_HASH.
  */
 export const ROLE = "dev.berth.role";
 export const VOLUME = "dev.berth.volume";

@@ -73,7 +73,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
             "server",
             "fail",
             `${text}: ${otherWriter}`,
-            "stop one of them (this one takes over a minute later), or run this one as an instance of its own: berth restore FILE --new-instance",
+            "stop one of them (one minute later, this one takes over), or run this one as an instance of its own: berth restore FILE --new-instance",
           )
         : health.status === "ok"
           ? createFinding("server", "ok", text)

@@ -20,8 +20,8 @@ export interface Ingress {
   readonly table: AppRouteTable;
   state(): IngressState;
   /**
-   * Returns how the proxy serves the domains of this spec. Earlier domains of the App are not served. Undefined if
-   * the proxy has not reported on the App since Berth started.
+   * Returns how the proxy serves the domains in this version of the App's spec; domains of earlier versions are not
+   * served. Undefined if the proxy has not reported on the App since Berth started.
    */
   verdict(app: Resource<"App">): SiteVerdict | undefined;
   /** Returns the address of the REST API through the proxy; undefined if the API has no such address. */
@@ -52,7 +52,7 @@ export interface AppRouteTable {
 }
 
 export interface AppRoute {
-  /** The serving version (the hash of its containers). */
+  /** The version of the App that receives the requests: a hash of the settings of its containers. */
   readonly version: string;
   /** The host:port of each replica, in order and distinct. */
   readonly targets: readonly string[];

@@ -18,8 +18,9 @@ export interface RouteTableEntry {
 }
 
 /**
- * The number of slots in a name of a table entry. Twelve slots can be filled evenly with 1, 2, 3, 4 or 6 targets, and
- * fit into a file name with IPv4 addresses and ports.
+ * The number of slots in a name of a table entry; each slot contains the part of a target that differs from the others.
+ * Twelve slots can be filled evenly with 1, 2, 3, 4 or 6 targets, and fit into a file name with IPv4 addresses and
+ * ports.
  */
 export const SLOTS = 12;
 export const LONG_LEVELS = 5;

@@ -16,7 +16,7 @@ export interface SitePlan {
   readonly apps: ReadonlyMap<string, string>;
 }
 
-/** Computes the site of each App from the store. */
+/** Computes the proxy's settings for each App (its site) from the store. */
 export class SitePlanner {
   readonly #store: Pick<Store, "list" | "secrets">;
   readonly #domains: DomainSettings;

@@ -106,7 +106,10 @@ export async function resolveSite(
   };
 }
 
-/** True if the site needs only the route table, so that it does not change Caddy's configuration. */
+/**
+ * True if the route table contains all settings of the site, so that the site adds nothing to the configuration of
+ * Caddy.
+ */
 export function isTableOnly(site: Site): boolean {
   return (
     site.pathPrefix === "" &&
@@ -129,7 +132,7 @@ export function isInternalName(domain: string): boolean {
   return new RegExp(internalPattern).test(domain.replace(/^\*\./, ""));
 }
 
-/** Matches internal names, with a syntax that Go and JavaScript share. */
+/** Matches the domains for which `isInternalName` returns true, with a syntax that Go and JavaScript share. */
 export const internalPattern =
   "^(?:[a-z0-9-]+\\.)*(?:localhost|local|internal|test|invalid|example|onion|home\\.arpa)$|^[a-z0-9-]+$";
 

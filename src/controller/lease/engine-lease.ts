@@ -7,7 +7,10 @@ import type { Labels, LeaseRuntime } from "../runtime/port.ts";
 import { buildLeaseLabels, findLastTerm, type LeaseTerm, parseLeaseTerm } from "./lease-term.ts";
 import type { EngineWriter, WriterLease } from "./port.ts";
 
-/** Another process takes over the engine lease after it has observed the same last term of the lease for this time. */
+/**
+ * Another process takes over the engine lease after it has observed no new term, which a renewal creates, for this
+ * time.
+ */
 export const LEASE_MS = 60_000;
 /**
  * The holder regards its lease as lost after this time without a renewal. Calls in progress have then ended before
@@ -154,8 +157,8 @@ export class EngineLease implements WriterLease {
         );
         isCreated = false;
       });
-    // If another process has created later terms and removed older records, the engine may have created the record of
-    // an older term again. Therefore all terms are listed, and the highest one decides.
+    // If another process has created later terms and removed older records, `createLease` may have succeeded with the
+    // number of a removed record. Therefore all terms are listed, and the highest one decides.
     const terms = await this.#listTerms(signal);
     const last = findLastTerm(terms);
     const isOwn = last !== undefined && this.#ownSessions.has(last.session);
@@ -252,7 +255,7 @@ function createLeasedError({ host, dataDir, since }: EngineWriter): BerthError {
     "engine_leased",
     `another Berth with the same identity writes to the engine: on ${host}, data directory ${dataDir}, since ${since}; this one changes nothing there`,
     {
-      hint: "stop the other process (this one takes over a minute later), or run this process as another instance: berth restore FILE --new-instance",
+      hint: "stop the other process (one minute later, this one takes over), or run this process as another instance: berth restore FILE --new-instance",
     },
   );
 }

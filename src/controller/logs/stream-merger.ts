@@ -42,7 +42,10 @@ export class StreamMerger<T> {
     this.#notify();
   }
 
-  /** Cancels every stream as soon as its next value arrives. */
+  /**
+   * Discards the buffered values, and ends the reading of each stream at its next value, because a pending read of an
+   * AsyncIterable cannot be interrupted.
+   */
   close(): void {
     this.#isClosed = true;
     for (const { taken } of this.#pending.splice(0)) taken();

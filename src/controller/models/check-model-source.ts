@@ -5,8 +5,8 @@ import { resolveToken, toSourceRequest } from "./desired-model.ts";
 import type { ModelContext } from "./model-context.ts";
 
 /**
- * The time limit in milliseconds, because the caller waits for the result. If the hub is slower, the reconciler tries
- * again later.
+ * The time limit of the check in milliseconds, because the caller of `checkModelSource` waits for the result. If the
+ * hub is slower, the reconciler tries again later.
  */
 const LIMIT_MS = 5_000;
 

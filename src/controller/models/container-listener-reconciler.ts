@@ -30,7 +30,9 @@ export interface ContainerListenerReconcilerOptions {
   readonly runtime: Pick<WorkloadRuntime, "ensureNetwork" | "removeNetwork"> &
     Pick<EngineHost, "location" | "networkSubnets" | "hostGateway">;
   readonly assistant: Pick<AssistantControl, "setContainerListeners">;
-  /** Returns how containers are reached. Called only after the engine has answered. */
+  /**
+   * Returns how this machine reaches containers; see Ingress.reachability. Called only after the engine has answered.
+   */
   readonly findReachability: (signal: AbortSignal) => Promise<Ingress["reachability"]>;
   /** The configured port of the assistant's endpoint; 0 if the endpoint has a new port after each start. */
   readonly port: number;

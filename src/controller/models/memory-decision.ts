@@ -30,7 +30,7 @@ export function decideMemory(
   candidates: readonly MemoryCandidate[],
   memory: {
     readonly bytesMax: number;
-    /** Memory of pinned models that are not Models of the store. */
+    /** The memory in use by the assistant's pinned models that belong to no Model resource. */
     readonly otherBytes: number;
   },
 ): MemoryDecision {

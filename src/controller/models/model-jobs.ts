@@ -169,8 +169,8 @@ class TransferRate {
    */
   update({ step, doneBytes }: DownloadProgress): number | null {
     const at = this.#clock.now();
-    // The earlier samples are dropped when another step begins or a download starts again, because the count of
-    // transferred bytes then begins at 0.
+    // The earlier samples of transferred bytes are dropped when another step begins or a download starts again, because
+    // the count then begins at 0.
     if (step !== this.#step || doneBytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
     this.#step = step;
     this.#samples.push({ at, bytes: doneBytes });

@@ -227,7 +227,7 @@ export class ModelRun {
     const { stored } = observed;
     if (!stored) return false;
     const job = this.#context.jobs.current(this.#desired.name);
-    // A running download already has all files and ends within moments, so the inspection of the file waits for it.
+    // A job that has downloaded all files ends within moments, so the inspection of the file waits for its end.
     if (job?.step === "download" && job.state.type === "running") return false;
     const { name: id, contextTokens, sequences } = this.#desired;
     const key = computeFactsKey(stored.path, this.#desired);

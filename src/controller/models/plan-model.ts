@@ -36,7 +36,7 @@ export interface ModelPlan {
   readonly blockedBy: Reason | null;
 }
 
-/** All inputs of a plan. */
+/** The observed state of a Model, from which `planModel` computes the steps. */
 export interface ObservedModel {
   readonly pin: ModelReconcileState["pin"];
   /** True if a user requested that the resolved source is resolved again. */
@@ -55,7 +55,7 @@ export interface ObservedModel {
         readonly reachable: true;
         /** This Model's state at the assistant; undefined if the assistant has no model with this Model's name. */
         readonly model: AssistantModel | undefined;
-        /** The names of the assistant's other models. */
+        /** The ids and aliases of all models at the assistant except this Model. */
         readonly namesOfOthers: readonly string[];
         readonly verdict: MemoryDecision;
       };
@@ -155,8 +155,8 @@ function getUnloadCause(
 }
 
 /**
- * Returns true for a model that Berth loaded through the control socket, because the assistant pins such models. All
- * other models are files in the assistant's own folder.
+ * Returns true for a model that Berth loaded through the control socket; the assistant pins only such models. All other
+ * models are files in the assistant's own folder.
  */
 function isLoadedByBerth({ pinned }: AssistantModel): boolean {
   return pinned;

@@ -33,7 +33,7 @@ export interface DownloaderDependencies {
 interface FileState {
   readonly file: ResolvedFile;
   stored: StoredFile | undefined;
-  /** Bytes that were on the disk before the download; 0 while the transfer counts the bytes on the disk. */
+  /** Bytes of the file that were on the disk before the download; 0 if these bytes turned out to be unusable. */
   foundBytes: number;
   /** Bytes verified so far; undefined while the file is not being verified. */
   verifiedBytes: number | undefined;
@@ -157,7 +157,8 @@ export class Downloader implements AsyncDisposable {
       // Another model that waited for the same file may have stored it already. The file is then not stored again.
       if ((await blobs.find(sha256)) === undefined) await this.#adopt(file, content, result);
       else if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
-      // The file without its link is unused. It is removed with other unused files when space is needed.
+      // If `assertUsable` throws, the stored file gets no link. It is removed with other unused files when space is
+      // needed.
       await this.#dependencies.assertUsable(blobs.getPath(sha256), file.name);
       await views.link(key, file.name, sha256);
       return { sizeBytes: result.sizeBytes, sha256 };

@@ -86,7 +86,7 @@ export class FileHash {
   }
 }
 
-/** Hashes a file that is complete. */
+/** Hashes a file to which no process writes any more. FileHash also hashes a file during its download. */
 export function hashFile(
   path: string,
   sizeBytes: number,

@@ -27,7 +27,7 @@ const CHANGES_MAX = 3;
 /** After this many contradictory responses, the file is downloaded again over a single connection. */
 const BAD_RANGES_MAX = 3;
 const WHOLE_FILE_SENT = "a part was requested, but the server sends the whole file";
-/** The interval at which an idle connection checks if it can get a part of the file, perhaps from a slow connection. */
+/** The interval at which an idle connection checks if it can take over a part of the file from a slow connection. */
 const IDLE_MS = 250;
 
 /** The dependencies that all transfers share. */
@@ -106,7 +106,7 @@ export class FileTransfer {
     return this.#verifiedBytes;
   }
 
-  /** Adds a model that waits for this file. */
+  /** Adds the key of another model that waits for this file. */
   addKey(key: string): void {
     this.#keys.add(key);
     this.#saveOrigin();
@@ -292,7 +292,7 @@ export class FileTransfer {
     }
     if (!this.#hasDigest && validator === null) {
       response.destroy();
-      throw noRangesError("the parts have neither a digest nor a strong entity tag");
+      throw noRangesError("the file has neither a digest nor a strong entity tag");
     }
     if (validator !== null && validator !== this.#validator) {
       this.#validator = validator;
@@ -375,7 +375,7 @@ export class FileTransfer {
     return { digests, sizeBytes };
   }
 
-  /** Throws the error if a retry cannot succeed, or if too many failed in a row. Otherwise delays the next request. */
+  /** Throws the error after too many failures in a row, or if no retry can help. Otherwise delays the next request. */
   #recordFailure(error: unknown): void {
     if (!(error instanceof RetryableError)) throw error;
     if (error.kind === "changed" || error.kind === "no-ranges") throw error;

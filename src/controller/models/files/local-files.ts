@@ -78,7 +78,7 @@ export class LocalFiles {
     signal: AbortSignal,
   ): Promise<string> {
     const { sha256 } = await hashFile(path, stamp.sizeBytes, onRead, signal);
-    // The file's stamp is read before its content, so that a file that changes meanwhile is verified again.
+    // `stamp` was read before the content of the file, so that a file that changes meanwhile is verified again.
     await writeVerificationNote(this.#getNotePath(path), { stamp, sha256 }, this.#clock.now());
     return sha256;
   }

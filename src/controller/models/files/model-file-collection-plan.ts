@@ -4,7 +4,9 @@ const PARTIAL_KEPT_MS = 7 * 24 * 3_600_000;
 export interface StoredContent {
   readonly name: string;
   readonly sizeBytes: number;
-  /** The time of last use. */
+  /**
+   * The time of the last use of a complete file, or of the last change of a partial download, in epoch milliseconds.
+   */
   readonly usedMs: number;
   /** True if a model uses the file, or if it is being downloaded. */
   readonly isKept: boolean;

@@ -12,7 +12,7 @@ const PART_BYTES_MAX = 64 * 2 ** 20;
 const PART_BYTES_MIN = 4 * 2 ** 20;
 /** The rest of a slow part is not divided if it is smaller than this. */
 const SPLIT_BYTES_MIN = 512 * 2 ** 10;
-/** A part counts as slow only after this time. */
+/** A connection counts as slow only if it has not completed its part of the file after this time. */
 const SPLIT_AFTER_MS = 1_000;
 
 /** The part that one connection downloads. `received` and `written` grow; `end` may become smaller. */

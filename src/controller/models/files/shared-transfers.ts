@@ -10,7 +10,10 @@ interface RunningTransfer {
   isOver: boolean;
 }
 
-/** Runs one transfer for each content. A transfer is aborted when no caller waits for it any more. */
+/**
+ * Runs at most one transfer for each content id, even if several models need the file. A transfer is aborted when no
+ * caller waits for it any more.
+ */
 export class SharedTransfers implements AsyncDisposable {
   readonly #running = new Map<string, RunningTransfer>();
 

@@ -52,7 +52,7 @@ export class Views {
     return readdir(this.#dir).catch(() => []);
   }
 
-  /** Returns the sha256 of every content that a model's links name. */
+  /** Returns the sha256 values in the targets of a model's symbolic links. */
   async listDigests(key: string): Promise<Set<string>> {
     const found = new Set<string>();
     const folder = this.#getFolder(key);
@@ -66,7 +66,7 @@ export class Views {
   }
 
   #getFolder(key: string): string {
-    // Users cannot choose keys, which are derived from resolved sources, so an invalid key is a bug.
+    // A model's key is derived from its resolved source, and users cannot choose it, so an invalid key is a bug.
     if (!/^[^/\0]{1,200}$/.test(key) || key === "." || key === "..")
       throw new Error("the key of a model is not a valid folder name");
     return join(this.#dir, key);
@@ -79,7 +79,10 @@ async function readLinkedDigest(path: string): Promise<string | undefined> {
   return /^[0-9a-f]{64}$/.test(name) ? name : undefined;
 }
 
-/** Splits a file name of a hub, which may be malicious and lead out of the folder. */
+/**
+ * Splits the name of a hub's file into the segments of its path. Throws if a malicious name leads out of the model's
+ * folder, or if the file system cannot store the name.
+ */
 function parseFileName(name: string): string[] {
   const parts = name.split("/");
   const isRight =

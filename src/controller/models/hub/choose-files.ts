@@ -57,7 +57,10 @@ function groupFiles(listed: readonly string[]): ModelGroup[] {
   });
 }
 
-/** Leaves out companion files. Also leaves out draft models, unless there are no other models. */
+/**
+ * Leaves out files that accompany a model, such as image projectors. Also leaves out draft models, unless there are no
+ * other models.
+ */
 function selectLoadable(all: readonly ModelGroup[]): ModelGroup[] {
   const models = all.filter(({ first }) => first.role === "model");
   return models.length > 0 ? models : all.filter(({ first }) => first.role === "draft");
@@ -160,7 +163,7 @@ function toChosenFiles(title: string, { first, members }: ModelGroup): ChosenFil
       throw new BerthError(
         "hub_not_found",
         `${title} lists ${getFileStem({ first, members })} as ${first.part.count} parts, but part ${parts} is missing`,
-        { hint: "perhaps the part has not been uploaded yet; try later, or choose another file" },
+        { hint: "perhaps the upload is not complete yet; try later, or choose another file" },
       );
     }
   }

@@ -44,7 +44,6 @@ function parseWaitMs(headers: IncomingHttpHeaders, nowMs: number): number | unde
   return seconds === undefined ? undefined : Number(seconds) * 1000;
 }
 
-/** Describes a failed connection. */
 export function describeNetworkError(error: unknown, { hostname, protocol }: URL): string {
   const code = findErrorCode(error);
   switch (code) {

@@ -27,7 +27,9 @@ export function toHubError(response: HttpResponse, query: HubQuery, nowMs: numbe
     return new BerthError(
       "hub_denied",
       `${query.endpoint.host} redirects to ${response.url.host}, which requires a token; Berth sends none to another server`,
-      { hint: "set HF_ENDPOINT to the other server if it may receive the token" },
+      {
+        hint: `set HF_ENDPOINT to the URL of ${response.url.host} if this server may receive the token`,
+      },
     );
   const message = getFirstValue(headers["x-error-message"]) ?? "";
   if (status === 401)
@@ -72,8 +74,8 @@ function gatedError(response: HttpResponse, query: HubQuery): BerthError {
 }
 
 /**
- * Creates the error for a refused token. If the token is accepted, a hub responds 403 for repositories of other
- * accounts, and 404 for missing ones.
+ * Creates the error for HTTP 401 to a request with a token: the hub does not know the token. To a valid token without
+ * access, a hub responds 403 or 404 instead.
  */
 function refusedTokenError(query: HubQuery): BerthError {
   return new BerthError("hub_denied", `${query.endpoint.host} does not accept the token`, {
@@ -131,7 +133,7 @@ function noRevisionError(query: HubQuery): BerthError {
 
 function noFileError(query: HubQuery): BerthError {
   return new BerthError("hub_not_found", `${describeQuery(query)} has no file ${query.file}`, {
-    hint: "correct file: it has to be the path of the file in the repository",
+    hint: "set file to the path of a file in the repository",
   });
 }
 

@@ -176,8 +176,8 @@ function resolveCanonicalId(requestedId: string, { id }: RepositoryListing): str
 }
 
 /**
- * Builds a URL below the endpoint, which may have a path. A slash inside a part is escaped, because it belongs to a
- * name.
+ * Builds a URL below the endpoint, which may have a path. A slash inside one of `parts` is escaped, because it belongs
+ * to a name such as that of a branch.
  */
 function buildUrl(endpoint: URL, parts: readonly string[]): URL {
   const path = parts.map((part) => encodeURIComponent(part)).join("/");

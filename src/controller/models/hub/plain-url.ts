@@ -141,7 +141,7 @@ function toUrlError(response: HttpResponse, url: URL, nowMs: number): BerthError
       );
     return response.isAuthorised
       ? new BerthError("hub_denied", `${formatUrl(url)}: the server does not accept the token`, {
-          hint: "check that the token of credential is valid and may read the file",
+          hint: "check that the token in the Secret that credential names is valid and may read the file",
         })
       : new BerthError(
           "hub_denied",

@@ -24,6 +24,8 @@ export interface SourceRequest {
   readonly quantization: string | undefined;
   readonly revision: string | undefined;
   readonly sha256: string | undefined;
-  /** The token, which is sent only to the source's own origin, never to the target of a redirect. */
+  /**
+   * The access token for the source. It is sent only to the origin of the source, never to the target of a redirect.
+   */
   readonly token: string | undefined;
 }
