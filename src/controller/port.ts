@@ -50,7 +50,8 @@ export interface ControlPlane {
   /** Returns the state of the companion of the user who runs Berth. */
   companion(): CompanionReport;
   /**
-   * Returns the assistant's other models as last observed. They are the files in the assistant's own folder of models.
+   * Returns the assistant's models that belong to no Model resource, as last observed. They are the files in the
+   * assistant's own folder of models.
    */
   otherModels(): readonly AssistantModel[];
   /** Returns why Berth cannot write to the data directory, and what to do about it; null if Berth can write. */
@@ -96,7 +97,7 @@ export interface PlanReport {
   readonly generation: number;
   readonly strategy: "recreate" | "rolling";
   readonly strategyReason: string;
-  /** The operations in the order of execution; empty if there is nothing to do. */
+  /** The planned operations in the order of execution; empty if there is nothing to do. */
   readonly operations: readonly {
     readonly operation: string;
     readonly target: string;
@@ -111,7 +112,7 @@ export interface PlanReport {
 export interface ModelPlanReport {
   readonly model: string;
   readonly generation: number;
-  /** The operations in the order of execution; empty if there is nothing to do. */
+  /** The planned operations in the order of execution; empty if there is nothing to do. */
   readonly operations: PlanReport["operations"];
   readonly changes: readonly FieldChange[];
   /** The reason why the plan cannot be executed, such as memory that another model uses; null if it can be executed. */
@@ -198,7 +199,7 @@ export interface SpecsGitReport {
   /** The commit that the files come from; null before the first checkout. */
   readonly commit: string | null;
   readonly state: "following" | "failing";
-  /** The reason why the last fetch failed. */
+  /** The reason why the last fetch of the repository failed. */
   readonly message: string | null;
   /** The time of the last request to the repository. */
   readonly checkedAt: string | null;

@@ -1,7 +1,7 @@
 /**
- * The addresses of a network that only Berth assigns. They are the upper half of its IPv4 subnet; the engine assigns
- * the addresses of the lower half to containers that ask for none. Two addresses that differ in the last bit are a
- * pair: the versions of one replica use them in turn.
+ * IPv4 addresses of a network that only Berth assigns: the upper half of a subnet. The engine assigns the addresses of
+ * the lower half to containers that ask for none. Two addresses that differ only in the last bit are a pair: a
+ * replica's container and its successor in the next version of the App use the two addresses in turn.
  */
 
 /** The shortest prefix of a subnet that Berth divides into two halves. */
@@ -30,12 +30,15 @@ export function divideSubnet(subnet: string): DividedSubnet | undefined {
 /** Returns the address with this number, counted from 0, of a reserved range; undefined if the range has fewer. */
 export function findReservedAddress(reserved: string, index: number): string | undefined {
   const range = parseRange(reserved);
-  // The last pair is excluded, because its second address is the broadcast address of the network.
+  // The last two addresses are excluded, because the second of them is the broadcast address of the network.
   if (!range || index < 0 || index >= range.count - 2) return undefined;
   return formatAddress(range.first + index);
 }
 
-/** Returns the address that forms a pair with `address`; undefined if `address` is not in the reserved range. */
+/**
+ * Returns the address that differs from `address` only in the last bit; undefined if `address` is not in the reserved
+ * range, or is one of its last two addresses.
+ */
 export function findPairedAddress(reserved: string, address: string): string | undefined {
   const range = parseRange(reserved);
   const value = parseAddress(address);
@@ -43,7 +46,7 @@ export function findPairedAddress(reserved: string, address: string): string | u
   return findReservedAddress(reserved, getOther(value - range.first));
 }
 
-/** Returns 0 or 1: the place of an address in its pair. */
+/** Returns the last bit of an address, which distinguishes the two addresses of a pair. */
 export function getPlaceInPair(address: string): 0 | 1 {
   return (parseAddress(address) ?? 0) % 2 === 0 ? 0 : 1;
 }

@@ -77,9 +77,9 @@ export class WorkQueue {
   }
 
   /**
-   * A run calls this before it observes the key's resource. Removes the key if only hints have added it during the run,
-   * because the observation includes their changes. Returns true if the key was added during the run, by hints or
-   * otherwise.
+   * Called by a worker before it observes the resource of the key that it processes. If all additions of the key since
+   * `take` were hints (see `add`), removes the key from the queue, because the observation includes the changes behind
+   * them. Returns true if the key was added since `take`, as a hint or otherwise.
    */
   takeHints(key: string): boolean {
     const waiting = this.#dirty.get(key);
@@ -114,7 +114,7 @@ export class WorkQueue {
   onTake: (key: string, waitedMs: number) => void = () => {};
   /** Called when `takeHints` has removed a waiting key that only hints had added; for the metrics. */
   onTakeHints: (key: string) => void = () => {};
-  /** Called when a key that did not wait is added; for the metrics. */
+  /** Called when a key is added that was not in the queue; for the metrics. */
   onAdd: (key: string) => void = () => {};
 
   #dispatch(): void {

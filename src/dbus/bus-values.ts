@@ -1,14 +1,20 @@
 import type { BusDictionary, BusValue, BusVariant } from "./port.ts";
 import { formatSignature, parseSignature, type TypeTree, ValueReader } from "./wire-format.ts";
 
-/** Thrown if a body has more values than allowed, because reading them would block the event loop for too long. */
+/**
+ * Thrown if the body of a message has more values than allowed, because reading them would block the event loop for too
+ * long.
+ */
 export class TooManyValuesError extends Error {}
-/** Thrown if a body refers to a descriptor that was not sent with it, or that its method does not accept. */
+/**
+ * Thrown if the body of a message refers to a descriptor that was not sent with it, or that its method does not accept.
+ */
 export class NoSuchDescriptorError extends Error {}
 
 /**
- * Reads the arguments of a body. Throws TooManyValuesError if there are more than `valuesMax` values, and
- * NoSuchDescriptorError. A bus validates bodies, so other errors cannot come from a message that a bus forwarded.
+ * Reads the arguments in the body of a message. Throws TooManyValuesError if there are more than `valuesMax` values,
+ * and NoSuchDescriptorError if a value refers to a descriptor that is not in `fds`. A bus validates bodies, so other
+ * errors cannot come from a message that a bus forwarded.
  */
 export function readValues(
   body: Buffer,

@@ -10,7 +10,8 @@ import { parseSocketPaths } from "./session-bus-address.ts";
 import { SignalSubscriptions } from "./signal-subscriptions.ts";
 
 /**
- * Longest body that is received: the D-Bus limit for one message, because a client trusts the services that it calls.
+ * The longest body that a client accepts: the D-Bus limit for a message. A lower limit is not needed, because a client
+ * receives large messages only from services that it calls, which it trusts.
  */
 const BODY_BYTES_MAX = 128 * 2 ** 20;
 const VALUES_MAX = 16 * 2 ** 20;
@@ -18,7 +19,7 @@ const VALUES_MAX = 16 * 2 ** 20;
 const CONNECT_TIMEOUT_MS = 10_000;
 
 export interface ConnectOptions {
-  /** The result of `sessionBusAddress`. */
+  /** The D-Bus address of the bus, such as unix:path=/run/user/1000/bus; see `sessionBusAddress`. */
   readonly address: string;
   /**
    * If true, descriptors can be sent and received. This needs the package koffi, which is loaded only in this case.

@@ -146,7 +146,7 @@ export class FdTransport implements BusTransport {
 
   #retryLater(): void {
     this.#retries += 1;
-    // Write events are off until the retry, because the socket would be reported as writable at once.
+    // Write events are off until the next attempt to send, because the socket would be reported as writable at once.
     this.#retryTimer = setTimeout(() => {
       this.#retryTimer = undefined;
       this.#flush();

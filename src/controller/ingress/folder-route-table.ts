@@ -69,8 +69,8 @@ interface StoredEntries {
  * - `hosts/<host>`: a link to `../apps/<app>`.
  * - `direct/`: see direct-markers.ts.
  * - `new/`: entries that are being created or removed.
- * Each change is atomic: a file appears or disappears, or a folder or link is renamed. The table outlives Berth and Caddy. A folder
- * without an entry is a known host without targets.
+ * Each change is atomic: a file appears or disappears, or a folder or link is renamed. The table outlives
+ * Berth and Caddy. A folder without an entry is a known host without targets.
  */
 export class FolderRouteTable implements AppRouteTable {
   readonly folder: string;

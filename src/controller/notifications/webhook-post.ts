@@ -14,7 +14,7 @@ const BODY_BYTES_MAX = 4 * 1024;
 export interface PostResponse {
   readonly status: number;
   readonly retryAfter: string | undefined;
-  /** The beginning of the body; shorter if the connection ended early. */
+  /** The body of the response up to its first 4 KiB, or as far as it arrived before the connection ended. */
   readonly text: string;
 }
 

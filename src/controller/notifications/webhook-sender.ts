@@ -281,8 +281,8 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
 }
 
 /**
- * Returns the lane of a delivery. Deliveries of one lane are sent one after the other. A test has its own lane, so
- * that it is sent at once, regardless of pending deliveries.
+ * Returns the lane of a delivery. Deliveries of one lane are sent one after the other. A delivery that tests a webhook
+ * has its own lane, so that it is sent at once, regardless of pending deliveries.
  */
 function getLane({ webhook, event }: DeliveryRecord): string {
   return event === "test" ? `${webhook} test` : webhook;

@@ -41,7 +41,8 @@ export class LineAssembler {
   flush(): void {
     const rest = this.#rest;
     this.#rest = "";
-    // The engine may reset colours after the last newline. This rest has no text, so it is not emitted.
+    // After the last newline, the engine may send a control sequence that resets colours. It contains no text and is
+    // not emitted.
     if (stripControlCharacters(rest) !== "") this.#emit(rest);
   }
 

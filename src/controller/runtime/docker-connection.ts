@@ -249,9 +249,9 @@ export class DockerConnection {
 const noop = () => {};
 
 /**
- * Hides values from docker-modem. For a debug line that is rarely written, it formats the options of each request at
- * full depth, including hidden fields. With agents and signals in these options, this took 140 ms of CPU for each new
- * App; without them it takes no measurable time.
+ * Makes docker-modem print only the class name of `value`. docker-modem formats the options of each request at full
+ * depth, including non-enumerable properties, even if its debug output is off. With agents and signals in these
+ * options, this took 140 ms of CPU for each new App; without them it takes no measurable time.
  */
 function hideFromInspection(value: object): void {
   const name = value.constructor.name;

@@ -47,7 +47,7 @@ function parseStreamType(header: Buffer): "stdout" | "stderr" | undefined {
   const type = header[0];
   if (header[1] !== 0 || header[2] !== 0 || header[3] !== 0 || type === undefined || type > 2)
     throw new BerthError("engine_error", "the engine's stream is not multiplexed", {
-      hint: "a container with a terminal (tty) cannot be read",
+      hint: "Berth cannot read the output of a container with a terminal (tty)",
     });
   return type === 1 ? "stdout" : type === 2 ? "stderr" : undefined;
 }

@@ -96,8 +96,8 @@ const PORT_TAKEN =
   /(?:Bind for|listen tcp\d?|listen udp\d?|exposing port \S+ \S+ ->) ?([\d.:[\]a-f]*:\d+)?.*(?:port is already allocated|address already in use)|port is already allocated|address already in use/i;
 
 /**
- * Matches the refusal of an address that a client has chosen for a container. The engine writes it with a capital
- * letter, while the error of a taken port comes from the kernel.
+ * Matches the engine's refusal of an address that a client has chosen for a container. The capital letter in "Address
+ * already in use" distinguishes this error of the engine from the kernel's error for a port in use.
  */
 const ADDRESS_REFUSED =
   /(?:^|: )Address already in use$|user specified IP address is supported only|no configured subnet (?:or ip-range )?contains? |requested address is out of range/;

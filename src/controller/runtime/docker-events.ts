@@ -15,8 +15,9 @@ const BACKOFF_MAX_MS = 5_000;
 /** After a connection that lasted this long, the next reconnect waits for the first delay again. */
 const STABLE_AFTER_MS = 5_000;
 /**
- * Events are requested from an earlier time, because the clocks of two machines differ. An event that arrives twice is
- * harmless, but only the resync would notice a missed one.
+ * If the engine is on another machine, events are requested from this many milliseconds before the connection, because
+ * the clocks of the two machines may differ. An event that arrives twice is harmless, but only the resync would notice
+ * a missed one.
  */
 const SINCE_MARGIN_MS = 5_000;
 /**
@@ -25,7 +26,10 @@ const SINCE_MARGIN_MS = 5_000;
  */
 const KEEP_ALIVE_MS = 30_000;
 
-/** All actions that can change what the plan compares. Exec and health events are excluded. */
+/**
+ * All actions that can make the containers or networks of an App differ from its spec. Exec and health events are
+ * excluded.
+ */
 const watchedActions = [
   "start",
   "die",

@@ -23,7 +23,7 @@ import { assertReference, splitReference } from "./docker-reference.ts";
 import { encodeRegistryAuth } from "./docker-registry-auth.ts";
 import type { ImageInfo, PullProgress, RegistryAuth } from "./port.ts";
 
-/** `onInspected` is called with the engine's response. */
+/** Implements ImageRuntime.inspectImage. Calls `onInspected` with the whole response of the engine. */
 export async function inspectImage(
   connection: DockerConnection,
   reference: string,

@@ -63,7 +63,10 @@ export class NetworkSetup {
     if (own) this.#known.set(name, own);
   }
 
-  /** Creates a network with the subnet of an earlier one, if that is still free; otherwise with one of the engine's choice. */
+  /**
+   * Creates a network with the subnet of an earlier network if the subnet is still free, and otherwise with a subnet
+   * that the engine chooses.
+   */
   async #create(
     name: string,
     labels: Labels,
@@ -79,7 +82,7 @@ export class NetworkSetup {
       await createNetwork(this.#connection, { name, labels, range }, signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      // Another network has got the subnet meanwhile.
+      // Another network uses the subnet now, so the engine chooses the subnet of the new network.
       await createNetwork(this.#connection, { name, labels }, signal);
     }
   }
@@ -91,7 +94,7 @@ export class NetworkSetup {
     signal: AbortSignal,
   ): Promise<NamedNetwork | undefined> {
     try {
-      // The engine refuses to remove a network that a running container uses, and then also to create a second one.
+      // The engine refuses to remove a network that a running container uses. The network is then kept.
       await removeNetwork(this.#connection, own.id, signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;

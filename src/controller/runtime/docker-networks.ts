@@ -76,7 +76,7 @@ function parseGateway(ranges: unknown): string | undefined {
 const getSortKey = (network: unknown): string =>
   `${textAt(network, "Created")} ${textAt(network, "Id")}`;
 
-/** A subnet of a network, in the engine's words. */
+/** A subnet of a network, with the names of the fields in the Docker API. */
 export interface AddressRange {
   readonly Subnet: string;
   readonly IPRange: string;

@@ -23,9 +23,9 @@ interface ContainerEndpoints {
 
 /**
  * The time for which an address is cached, so that probing hundreds of apps does not inspect hundreds of containers.
- * (At an interval of 10 s, inspections were most of Berth's idle work.) Every inspection of a list renews it. Events and Berth's own calls invalidate the
- * address earlier, because another container may get it. If an event is lost, the resync of all containers once a
- * minute invalidates it.
+ * (At an interval of 10 s, inspections were most of Berth's idle work.) Every inspection of a list renews the address.
+ * Events and Berth's own calls invalidate the address earlier, because another container may get it. If an event is
+ * lost, the resync of all containers once a minute invalidates it.
  */
 const ENDPOINTS_TTL_MS = 300_000;
 const ENDPOINTS_MAX = 2_000;
@@ -354,7 +354,10 @@ function describeError(error: unknown): string {
   return reasons[code] ?? `the connection failed (${code})`;
 }
 
-/** Decodes a path, which may have been escaped or not. */
+/**
+ * Decodes a percent-encoded path, so that `encodeURI` does not encode it twice. A path that cannot be decoded is
+ * returned unchanged.
+ */
 function decodeSafely(path: string): string {
   try {
     return decodeURI(path);

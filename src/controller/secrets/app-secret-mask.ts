@@ -17,7 +17,8 @@ export type SecretMask = (text: string) => string;
 
 /**
  * Returns a function that masks the values of an App's Secrets in messages of its containers, its probes and the engine
- * before they are written to a status or an event. A user who may read the App's log sees the values there.
+ * before they are written to a status or an event. The log of the App is not masked, so users who may read the log can
+ * see the values there.
  */
 export function createSecretMask(
   store: Pick<Store, "secrets">,

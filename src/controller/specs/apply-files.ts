@@ -27,7 +27,7 @@ export interface ApplyFilesOptions {
   readonly events: SpecEvents;
   /** The resources that files declare, according to the store. */
   readonly declared: () => readonly DeclaredResource[];
-  /** Every spec file in the state of the previous scan. If `loaded` has the file too, the state in `loaded` is used. */
+  /** The spec files as of the previous scan. For a file that is also in `loaded`, the entry in `loaded` counts. */
   readonly known: ReadonlyMap<string, FileView & { readonly hash: string }>;
   /** Returns true if a file that the scan has not found may still exist. */
   readonly isUnknown: (file: string) => boolean;

@@ -104,7 +104,7 @@ export class FolderSync implements Disposable {
     }
     if (this.#absent) this.#events.logFolderReturned();
     this.#absent = undefined;
-    // The link now leads to another folder, so a different file system is expected.
+    // The watched link now leads to another folder, which may be on another file system.
     if (scan.realpath !== this.#realpath) this.#devices = new Map();
     this.#realpath = scan.realpath;
     this.#unread = scan.unknown;
@@ -116,7 +116,7 @@ export class FolderSync implements Disposable {
     return { location: scan, recheckAt };
   }
 
-  /** Confirms the deletions that wait for the user now. The next scan executes them. */
+  /** Confirms the held deletions, which need the user's confirmation. The next scan executes them. */
   confirmPrune(): readonly DeclaredResource[] {
     for (const held of this.#held) this.#approved.add(formatDeclaredId(held));
     return this.#held.map(({ kind, name, file }) => ({ kind, name, file }));
@@ -211,7 +211,7 @@ export class FolderSync implements Disposable {
     };
     await Promise.all(Array.from({ length: CONCURRENT_READS_MAX }, worker));
 
-    // The files are in the order of the scan. Those that are about to be applied keep their earlier states until then.
+    // The map has the order of the scan. A file that `#apply` has still to apply keeps its earlier entry.
     this.#files = new Map(
       [...scan.files.keys()].flatMap((path) => {
         const file = next.get(path) ?? (gone.has(path) ? undefined : this.#files.get(path));
@@ -301,8 +301,8 @@ export class FolderSync implements Disposable {
   }
 
   /**
-   * Deletes the resource before it removes the file as its manager. After a crash in between, the resource is still
-   * declared, and the next start completes the deletion.
+   * Deletes the resource before it removes the file from the resource's managers. After a crash in between, the file
+   * still declares the resource, and the next start completes the deletion.
    */
   #pruneResource({ kind, name, file }: DeclaredResource): void {
     const manager = formatFileManager(file);
@@ -337,7 +337,7 @@ export class FolderSync implements Disposable {
     });
   }
 
-  /** Records a deletion by another manager at the moment when it is requested. */
+  /** Records that another manager deletes a resource, which then stays deleted until its file's text changes. */
   #noticeForcedDeletion({ type, kind, name }: StoreChange): void {
     if (this.#isWriting || kind === null || (type !== "modified" && type !== "deleted")) return;
     const resource = this.#store.get(kind, name);

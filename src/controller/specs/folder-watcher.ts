@@ -14,7 +14,10 @@ export interface WatcherEvents {
    * text of that file has to be read even if its stamp is unchanged.
    */
   readonly onHint: (path: string | undefined) => void;
-  /** Called for chokidar's own event of a file, which usually comes some time after the hint of the same change. */
+  /**
+   * Called for chokidar's event of a change. `onHint` was usually called some time earlier, for the operating system's
+   * event of the same change.
+   */
   readonly onDelayedHint: (path: string | undefined) => void;
   /** Called when events may be missed from now on, for example because the system allows no more watches. */
   readonly onError: (error: unknown) => void;

@@ -127,7 +127,7 @@ export async function mirrorFiles(
   for (const below of foreign) {
     if (files.has(below)) continue;
     signal.throwIfAborted();
-    // If a real folder has replaced the unwanted file or link since the comparison, the folder is kept.
+    // `below` was a file or a link. If a real folder has replaced it since `findDifferences`, the folder is kept.
     if (await isRealFolder(join(folder, below))) continue;
     await unlink(join(folder, below)).catch(ignoreNotFound);
     if (!isTemporaryName(below.split("/").at(-1) ?? "")) removed.push(below);

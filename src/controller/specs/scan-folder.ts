@@ -48,7 +48,10 @@ const ENTRIES_MAX = 50_000;
 const LINKED_ENTRIES_MAX = 10_000;
 const DEPTH_MAX = 32;
 
-/** Walks the folder. Rejects only when `signal` aborts. */
+/**
+ * Finds the spec files in `folder` and its subfolders, or the reason why the folder cannot be read. Rejects only when
+ * `signal` aborts.
+ */
 export async function scanFolder(folder: string, signal: AbortSignal): Promise<FolderScan> {
   let root: string;
   let rootStats: BigIntStats;

@@ -64,7 +64,7 @@ export class SpecFolder implements AsyncDisposable {
     this.#debouncer = new Debouncer(this.#clock, () => this.#trigger());
     this.#watcher = new FolderWatcher(options.folder, {
       onHint: (path) => this.#hint(path),
-      // The file has certainly changed already, so a second debounce would only add a delay.
+      // The debounce for a change of this file is already running. Another hint would only restart the debounce.
       onDelayedHint: (path) => {
         if (path === undefined || !this.#suspects.has(path)) this.#hint(path);
       },
