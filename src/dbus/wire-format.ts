@@ -31,8 +31,8 @@ interface ValueReader {
   pos: number;
   align(power: number): void;
   /**
-   * Reads one value of the given type. The result has the form of WireMessage, except that a variant is [[tree],
-   * [value]].
+   * Reads one value of the given type. Its form is that of a value in WireMessage.body, except that a variant is
+   * [[tree], [value]].
    */
   readTree(tree: TypeTree): unknown;
   readArray(element: TypeTree, byteLength: number): unknown[];

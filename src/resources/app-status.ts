@@ -70,8 +70,9 @@ export interface ContainerStatus {
  * The window is stored before the switch, so that Berth resumes the observation after a crash.
  */
 export interface RolloutWindow {
-  /** The new version (`version`) and the one before it (`previous`), each as the hash of its containers. */
+  /** The hash of the container settings of the new version. */
   readonly version: string;
+  /** The hash of the container settings of the previous version. */
   readonly previous: string;
   readonly outcome: "open" | "passed" | "failed";
   /** The time at which the new version was ready and its observation began; null while the new version is not ready. */
@@ -126,13 +127,16 @@ export interface ReconcileState {
     readonly progressAt: number;
     readonly steps: number;
     readonly readySince: number | null;
-    /** The time when the attempt began; absent in a state that an earlier version of Berth has stored. */
+    /**
+     * The time when Berth began to roll the version out; absent in a state that an earlier version of Berth has stored.
+     */
     readonly beganAt?: number;
   } | null;
   /** The version that failed and was reverted. It is not retried until the spec changes. */
   readonly quarantine: {
     /**
-     * A digest of the version and its health checks. If the pull failed, the digest also covers the pull credentials.
+     * A digest of the failed version and its health checks, and, after a failed pull, of the pull credentials. Berth
+     * tries the version again when the digest changes.
      */
     readonly inputs: string;
     readonly generation: number;

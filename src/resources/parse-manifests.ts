@@ -87,7 +87,7 @@ function parseDocument(
   if (document.directives.yaml.explicit === true && document.directives.yaml.version !== "1.2") {
     return { errors: [at(document.range[0], "write YAML 1.2: leave the %YAML directive out")] };
   }
-  // The version of YAML is fixed, so every warning that is not about a directive is about a tag.
+  // The parser warns only about directives and tags, because the check above has refused other versions of YAML.
   const warnings = document.warnings
     .slice(0, ERRORS_MAX)
     .map(({ code, pos }) => at(pos[0], code === "BAD_DIRECTIVE" ? directiveProblem : tagProblem));

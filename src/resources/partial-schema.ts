@@ -18,7 +18,7 @@ export function createPartialSchema(schema: Schema): Schema {
 function allowNull(schema: Schema): Schema {
   const partial = createPartialSchema(schema);
   const description = partial.description === undefined ? {} : { description: partial.description };
-  // The union is flat, so that messages can distinguish the branches.
+  // `null` becomes one more alternative of an existing `anyOf`, because messages cannot tell nested alternatives apart.
   const branches = partial.anyOf ?? [partial];
   return { anyOf: [...branches, { type: "null" }], ...description };
 }

@@ -51,7 +51,7 @@ export const lifecycleFields: ReadonlySet<string> = new Set([
 
 /** Thrown for a write that its author may not make. */
 export class PrivilegeError extends BerthError {
-  /** The refused field, as a JSON Pointer below the resource. */
+  /** The JSON Pointer of the refused field within the resource. */
   readonly path: string;
 
   constructor(path: string, message: string, hint: string) {
@@ -62,7 +62,7 @@ export class PrivilegeError extends BerthError {
 
 /** A field that no writer with the scope `admin` has set or confirmed. */
 export interface UncheckedField {
-  /** JSON Pointer below the resource. */
+  /** The JSON Pointer of the field within the resource, such as /spec/command. */
   readonly path: string;
   /** The name of the writer who has set the field; undefined if the writer is unknown. */
   readonly author: string | undefined;
@@ -84,7 +84,7 @@ export class UncheckedFieldsError extends ConflictError {
     const named = fields.slice(0, NAMED_MAX).map(describeField).join(", ");
     const more = fields.length > NAMED_MAX ? ` and ${fields.length - NAMED_MAX} more` : "";
     super("conflict", `${subject}, but no one with the scope admin has checked ${named}${more}`, {
-      hint: "check these fields; then remove them, or repeat this write with the scope admin and these fields (with their present values to keep them); fields of other resources must be written before this app",
+      hint: "check these fields; then remove them, or include them in this write with the scope admin (with their present values to keep them); write the fields of other resources before this app",
       details: { fields },
     });
     this.path = path;

@@ -78,7 +78,7 @@ const ABSENT = Symbol("absent");
 interface RenderScope {
   /** The text that replaces `${name}`: the name of the main app. */
   readonly name: string;
-  /** The app that is being rendered: the main app or a companion. */
+  /** The name of the app that is being rendered: the template's main app or one of its companion apps. */
   readonly app: string;
   readonly parameters: ReadonlyMap<string, ResolvedParameter>;
   readonly secrets: SecretCollector;

@@ -3,7 +3,10 @@ import { isMetadataAddress } from "../base/ip-address.ts";
 
 const URL_LENGTH_MAX = 2_048;
 
-/** Creates the error for a receiver at the metadata service of a cloud. Private networks are allowed. */
+/**
+ * Creates the error for a webhook whose URL leads to a cloud's metadata service. Webhooks to private networks are
+ * allowed.
+ */
 export function refusedAddressError(address: string): BerthError {
   return new BerthError(
     "invalid_request",

@@ -143,8 +143,8 @@ async function determineReachability(
 }
 
 /**
- * Returns the reserved addresses of the apps' network; undefined if the engine does not answer. A direct route that is
- * created then applies only until the next rollout of its App.
+ * Returns the range of reserved addresses in the apps' network; undefined if the engine does not answer. Without this
+ * range, a new direct route applies only until the next rollout of its App.
  */
 async function findReservedRange(
   { runtime, store, logger }: OpenIngressOptions,

@@ -20,7 +20,7 @@ interface Rule {
   readonly isException: boolean;
 }
 
-/** One value for each rule: true if the rule matches the folder, and therefore everything below it. */
+/** The matches of one path: for each rule, true if the rule matches the path or a folder that contains the path. */
 export type RuleMatches = readonly boolean[];
 
 /**

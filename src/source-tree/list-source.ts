@@ -78,7 +78,7 @@ export async function listSource(
 }
 
 async function assertFolder(dir: string): Promise<void> {
-  // With the trailing slash, the check follows a link to a folder.
+  // The slash at the end of the path makes lstat follow a symbolic link to a folder.
   const state = await lstat(join(dir, "/")).catch((error: unknown) => {
     if (isMissing(error)) return undefined;
     throw new BerthError("invalid_request", "the source folder cannot be read", { cause: error });

@@ -4,7 +4,7 @@ import { BerthError, getErrorCode } from "../base/errors.ts";
 
 /**
  * Reads a text file of a source folder; undefined if it does not exist. A file whose real path is outside the folder
- * counts as missing, because a link could lead anywhere on the machine, and the text is shown in messages and images.
+ * counts as missing, because a link could otherwise reveal any file of the machine in messages or in the built image.
  * Throws `invalid_request` if the file is larger than `bytesMax`.
  */
 export async function readInside(

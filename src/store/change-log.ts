@@ -53,8 +53,8 @@ export class ChangeLog {
   }
 
   /**
-   * Records a change. Must run in a transaction. Returns the sequence, which is the resourceVersion of the changed
-   * resource.
+   * Records a change. Must run in a transaction. Returns the sequence number of the change, which is the
+   * resourceVersion of the changed resource.
    */
   append(change: {
     type: StoreChange["type"];

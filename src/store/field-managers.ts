@@ -151,7 +151,7 @@ class FieldDraft {
   set(pointer: string, value: unknown): void {
     const empty = isEmptyMap(value);
     const descendants = this.#descendants(pointer);
-    // An empty map has no effect on a map that already has fields, which belong to other managers.
+    // If other managers own fields of the map, setting the map to {} changes neither these fields nor their owners.
     if (empty && descendants.length > 0) return;
     const inTheWay = [
       ...getAncestors(pointer).filter((ancestor) => this.#leaves.has(ancestor)),

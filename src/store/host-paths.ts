@@ -136,12 +136,13 @@ function leadsThroughProcesses(path: string): boolean {
   try {
     return listPathSteps(given).some(
       ({ path: step, stats }) =>
-        // statfs would follow a link to a file of a process, so the folder that contains the link is examined.
+        // statfs follows a symbolic link and reports the file system of its target, so the folder of the link is
+        // examined.
         statfsSync(stats.isDirectory() ? step : dirname(step)).type === PROC_SUPER_MAGIC,
     );
   } catch (error) {
-    // A path below /proc that Berth cannot examine counts as leading through processes: the engine can follow a link,
-    // such as /proc/1/root, that Berth may not follow, or whose process starts later.
+    // The result is true for a path below /proc that Berth cannot examine: the engine can follow a link, such as
+    // /proc/1/root, that Berth may not follow, or whose process starts later.
     if (error instanceof Error && "path" in error && isWithin("/proc", String(error.path)))
       return true;
     const parent = dirname(given);

@@ -1,10 +1,10 @@
 /** Loopback ports on which apps are published. A lease exists as long as its app. */
 export interface PortLeases {
   /**
-   * Returns the leased port of this replica, or leases one outside of `avoid`. Throws `port_taken` if no port is free.
+   * Returns the leased port of the replica, or leases one outside of `avoid`. Throws `port_taken` if no port is free.
    */
   lease(app: string, replica: number, containerPort: number, avoid?: readonly number[]): number;
-  /** Returns the leased port of this replica, or undefined; never creates a lease. */
+  /** Returns the leased port of the replica, without creating a lease; undefined if there is none. */
   get(app: string, replica: number, containerPort: number): number | undefined;
   release(app: string): void;
 }
@@ -15,13 +15,13 @@ export interface PortLeases {
  */
 export interface AddressLeases {
   /**
-   * Returns the number of the address pair that this replica leases. If the replica leases none, leases the free pair
+   * Returns the number of the address pair that the replica leases. If the replica leases none, leases the free pair
    * with the lowest number.
    */
   lease(app: string, replica: number): number;
   /**
-   * Returns the number of the address pair that this replica leases; undefined if it leases none. Never creates a
-   * lease.
+   * Returns the number of the address pair that the replica leases, without creating a lease; undefined if there is
+   * none.
    */
   get(app: string, replica: number): number | undefined;
   release(app: string): void;

@@ -28,8 +28,8 @@ import { getSecretKeyFile, writeSecretKey } from "./secret-key.ts";
 import { acquireStoreLock } from "./store-lock.ts";
 
 /**
- * A restore increases the sequence of changes by this number, so that it never reuses a sequence that a watcher saw
- * after the backup was made. No store makes that many changes between two backups.
+ * A restore adds this to the last sequence number of the changes, so that later changes never reuse a number that a
+ * watcher saw after the backup was made. No store makes that many changes between two backups.
  */
 const SEQUENCE_JUMP = 1_000_000_000;
 
@@ -139,8 +139,8 @@ interface StagedBackup {
 }
 
 /**
- * Copies and checks the backup. Removes the key, the files and the manifest from the copy and returns them, because
- * they do not belong in a store.
+ * Copies and checks the backup. Turns the copy into a store: extracts the archives and certificates to the folder
+ * `files`, and removes them, the secret key and the manifest from the copy.
  */
 function stageBackup(
   file: string,

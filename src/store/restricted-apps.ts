@@ -86,7 +86,10 @@ export class RestrictedApps {
     return listClaims(name, spec, baseDomain).filter((claim) => !kept.includes(formatClaim(claim)));
   }
 
-  /** Lists the Apps, except `name`, that have a claim to the host of one of these claims. */
+  /**
+   * Lists the Apps, except `name`, that claim the host of one of `claims`, directly or by a wildcard such as
+   * *.example.com.
+   */
   listHolders(name: string, claims: readonly DomainClaim[]): readonly Resource<"App">[] {
     return this.#listByClaims(name, (held) => claims.some((claim) => isHostShared(claim, held)));
   }

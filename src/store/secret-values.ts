@@ -43,8 +43,8 @@ export class SqliteSecretValues implements SecretValues {
 
   /** Seals a text that is not part of a Secret. It can only be opened with the same `label`. */
   sealText(label: string, text: string): Buffer {
-    // "/" replaces the name of a Secret here. No Secret can have this name, so the text cannot be opened as a value of
-    // a Secret.
+    // The value of a Secret is sealed with the Secret's name. This text is sealed with "/", which no Secret can have as
+    // its name, so the text cannot be opened as the value of a Secret.
     return this.#seal("/", label, text);
   }
 

@@ -59,7 +59,7 @@ export interface StoreOptions {
   /** The data directory, which is created with mode 0700 if it does not exist. */
   readonly dataDir: string;
   readonly clock: Clock;
-  /** Logs errors of watchers. */
+  /** Logs the errors that watchers of the store's changes throw. */
   readonly logger?: Logger;
   /**
    * The durability of writes. Default: full. With off, which is for simulations only, a power cut may damage the

@@ -166,11 +166,13 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly annotations?: Readonly<Record<string, string | null>>;
   /** If true, the write takes over fields from their owners. */
   readonly force?: boolean;
-  /** True if the manager is a spec file, and the applied document is its declaration of the resource. */
+  /** True if `manager` is a spec file, and this write applies the file's declaration of the resource. */
   readonly declares?: boolean;
   /** Managers whose documents disappear in the same step (a rename). The writing manager gets their fields. */
   readonly takeOverFrom?: readonly string[];
-  /** Takes over one App from the import or the template that made it. Only for an App that a user named. */
+  /**
+   * Lets the write take over an App of another origin, such as a template. Set only if the request is for this one App.
+   */
   readonly takeOver?: boolean;
   readonly createOnly?: boolean;
   readonly updateOnly?: boolean;
@@ -185,7 +187,7 @@ export interface ApplyIntent<K extends Kind = Kind> {
 export type Admission<K extends Kind> = (candidate: Resource<K>) => void;
 
 export interface FieldChange {
-  /** JSON Pointer below the resource, such as /spec/image. */
+  /** The JSON Pointer of the field within the resource, such as /spec/image. */
   readonly path: string;
   /** `before` and `after` are undefined if the field is not set. Values of secrets are shown as "(secret)". */
   readonly before: unknown;

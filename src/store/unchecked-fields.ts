@@ -48,15 +48,18 @@ export function isProtectedField(path: string): boolean {
 
 /**
  * Protects the folders that an App mounts from unchecked fields, which only writers without the scope `admin` have set.
- * Throws UncheckedFieldsError in two cases: a write adds a mount to an App while the App, its Secrets, or the domains
- * of other Apps on its hosts have unchecked fields; or a write adds such a Secret or host to an App that has a mount.
+ * Throws UncheckedFieldsError for a write to an App with a mount if an unchecked field is
+ *
+ * - a field of the App, and the write adds a mount;
+ * - in a Secret of the App, and the write adds the Secret or a mount;
+ * - a domain of another App that shares a host with this App, and the write adds the host or a mount.
  */
 export function assertFieldsChecked(
   { metadata: { name }, spec }: Resource<"App">,
   before: Resource<"App"> | undefined,
   options: {
     readonly apps: RestrictedApps;
-    /** The fields of the App itself that only writers without the scope `admin` have set. */
+    /** The unchecked fields of the App, without those of its Secrets and of other Apps. */
     readonly unchecked: readonly UncheckedField[];
     readonly listUncheckedFields: (
       kind: "App" | "Secret",

@@ -78,7 +78,7 @@ export interface DeliveryRecord {
   readonly nextAtMs: number | null;
   /** HTTP status of the last response; null if there was none. */
   readonly status: number | null;
-  /** Result of the last attempt. */
+  /** Describes the result of the last attempt to send the delivery; null before the first attempt. */
   readonly message: string | null;
   readonly createdAt: string;
   readonly finishedAt: string | null;

@@ -23,8 +23,8 @@ export async function createGoDockerfile(
   const main = await findMainPackage(reader, module);
   const version = chooseGoVersion(module);
   const sums = (await reader.read("go.sum")) ?? "";
-  // Many small services use SQLite's C library, and need a C compiler, so the image then gets one. Most other services
-  // build without one.
+  // go-sqlite3 compiles SQLite's C code, so a program that uses it is built with cgo. All other programs are built
+  // without cgo.
   const needsC = /^github\.com\/mattn\/go-sqlite3 /m.test(sums);
   const isVendored = reader.has("vendor/modules.txt");
   const description = `Go ${version}`;

@@ -37,7 +37,8 @@ export async function createPythonDockerfile(
     "",
     `FROM ${options.baseImage ?? `${image}-slim`}`,
     "COPY --from=build /venv /venv",
-    // COPY comes before WORKDIR, so that the working directory itself also belongs to the user.
+    // COPY comes before WORKDIR, because it creates /app with the owner USER, whereas WORKDIR would create /app as
+    // root.
     `COPY --chown=${USER} . /app`,
     "WORKDIR /app",
     `ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PORT=${PORT}`,

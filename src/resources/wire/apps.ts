@@ -196,9 +196,7 @@ export const RevisionList = Type.Object(
 );
 export type RevisionList = Static<typeof RevisionList>;
 
-/**
- * The five fields that the API's contract names, and any other field of an App's spec under its name in the manifest.
- */
+/** The request body of `POST /api/apps`: the name and the labels of an App, and the fields of its spec. */
 export const CreateAppBody = Type.Object(
   { name: Name, labels: Type.Optional(Metadata.properties.labels), ...AppSpec.properties },
   closed,

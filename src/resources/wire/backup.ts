@@ -21,6 +21,6 @@ export interface LeftOut {
   readonly name: string;
   /** The App to which the omitted data belongs; null if there is none. */
   readonly app: string | null;
-  /** The effect that the omission has on a restore, or the action that the user has to take. */
+  /** The effect that the missing data has on a restore, or the action that the user has to take. */
   readonly note: string;
 }

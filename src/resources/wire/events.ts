@@ -41,7 +41,7 @@ export type EventList = Static<typeof EventList>;
 
 const changeTypes = ["added", "modified", "deleted", "status", "event"] as const;
 
-/** The data of a server-sent event of `GET /api/events`; its `id:` is the sequence. */
+/** The data of a server-sent event of `GET /api/events`. The event's `id` equals `sequence`. */
 export const ChangeView = Type.Object(
   {
     sequence: Type.Integer(),

@@ -1,7 +1,6 @@
 import { type TSchema, Type } from "typebox";
 import { closed, FieldChangeView, NullableOf, NullableString } from "./wire-schema.ts";
 
-/** The fields of every plan. */
 export const planFields = {
   generation: Type.Integer(),
   operations: Type.Array(
