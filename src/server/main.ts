@@ -159,7 +159,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
   webhooks.start();
   await git
     .start()
-    .catch((error: unknown) => logger.warn({ err: error }, "files of earlier git commands were not removed"));
+    .catch((error: unknown) =>
+      logger.warn({ err: error }, "files of earlier git commands were not removed"),
+    );
   await builds.start();
   ingress.start(ending.signal);
   assistant.start();

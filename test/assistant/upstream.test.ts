@@ -20,8 +20,8 @@ import { SHORT_WAIT } from "../support/inference-http-harness.ts";
 import { collect, plainRequest } from "../support/service-harness.ts";
 
 /**
- * Disposes of the two services under comparison: the assistant's system instance in its own process, and a service with
- * its own engine in this process.
+ * Cleans up after the tests, which compare two services: `upstream` uses the assistant process `system`, and `direct`
+ * has its own engine in this process.
  */
 const harness = new Cleanup();
 let system: AssistantProcess;
@@ -168,7 +168,7 @@ test.each(Object.entries(refused))(
     );
     expect(ours).toMatchObject({ code: expect.any(String), message: expect.any(String) });
     const { code, message, param } = Object(theirs);
-    // The engine calls the parameter `prompt`, and the service calls it `prompts`.
+    // An error of the engine names the parameter `prompt`. The service calls it `prompts`, so the test renames it.
     const wanted = typeof param === "string" ? param.replace(/^prompt\b/, "prompts") : param;
     expect(ours).toMatchObject({ code, message, param: wanted });
   },

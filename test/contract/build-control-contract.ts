@@ -11,7 +11,7 @@ export interface BuildControlCapabilities {
   readonly findsFollowers: boolean;
 }
 
-/** The environment of the contract's tests in addition to the builds. */
+/** The BuildControl under test, and the operations by which the tests prepare and observe builds. */
 export interface BuildControlHarness extends AsyncDisposable {
   readonly builds: BuildControl;
   /** Starts a build that runs until it is cancelled. Returns the number of the build when the log contains a line. */

@@ -89,7 +89,7 @@ export function controlPlaneContract(
       expect(control.modelProgress("gone")).toBeUndefined();
     });
 
-    it("reports the states of the assistant and the companion, and no other models", () => {
+    it("reports the states of the assistant and the companion, and no models in the assistant's own folder", () => {
       const report = { state: expect.any(String), starts: expect.any(Number) };
       expect(control.assistant()).toMatchObject(report);
       expect(control.companion()).toMatchObject(report);

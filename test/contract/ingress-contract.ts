@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Ingress } from "../../src/controller/ingress/port.ts";
 import type { Resource } from "../../src/resources/resource.ts";
 
-/** The environment of the contract's tests in addition to the ingress: a store of Apps, and a client. */
+/** The ingress under test, a store of Apps, and a client. */
 export interface IngressHarness extends AsyncDisposable {
   readonly ingress: Ingress;
   /** Adds an App, and waits until the ingress has noticed it. */

@@ -16,10 +16,7 @@ import type {
 import { randomInstance } from "../support/random-instance.ts";
 import { type BuildHarness, buildContract } from "./build-contract.ts";
 
-/**
- * The environment of the contract's tests in addition to the runtime: images with known behaviour, and another user of
- * the engine.
- */
+/** The runtime under test, images with known behaviour, and another user of the engine. */
 export interface RuntimeHarness extends AsyncDisposable {
   readonly runtime: ContainerRuntime;
   /** An image that listens on 8080, answers GET /healthz with 200, and prints "web starts" to its log. */
@@ -183,7 +180,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
     });
 
     describe("the engine lease", () => {
-      it("keeps the labels of the first process that creates a term, and lists only the terms of one instance", async () => {
+      it("keeps the labels of the process that first creates a term's record, and lists the records of one instance only", async () => {
         await begin();
         expect(await listHolders()).toEqual([]);
         await runtime.createLease(instance, 9, leaseLabels("one"), signal);
@@ -240,7 +237,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(new Date(container.createdAt).toISOString()).toBe(container.createdAt);
       });
 
-      it("lists settings that do not differ from the spec, whatever the image adds", async () => {
+      it("lists a container with exactly the settings of its spec, whatever the image adds", async () => {
         await begin();
         const plain = spec("plain");
         const volume = `${prefix}-volume-${count}`;
@@ -278,7 +275,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.removeVolume(volume, signal);
       });
 
-      it("lists the settings that differ from another spec", async () => {
+      it("lists a container's settings, so that its differences from another spec are found", async () => {
         await begin();
         const wanted = spec("differs");
         const other = {

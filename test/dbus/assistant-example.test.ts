@@ -37,7 +37,7 @@ test("the example assistant asks for a stronger confirmation if a web page influ
   expect((await assistant(args, "create_note\n")).code).toBe(0);
 });
 
-test("the example assistant asks about calls that were parked before it started", async () => {
+test("the example assistant asks the user about calls that already waited for confirmation when it started", async () => {
   const parked = ["call", NOTES, "create_note", "title=Salt", "body=", "--provenance", "user"];
   expect((await desktop.companion.berth(parked)).code).toBe(6);
   const { code, stdout, stderr } = await assistant(["waiting"], "y\n");

@@ -44,7 +44,7 @@ const berth = (words: readonly string[], input = "") =>
 const screen = (...words: string[]) => new Screen(words, bus.environment);
 
 describe("the built command line on a real bus", () => {
-  it("lists tools, and calls, parks, confirms and undoes calls", async () => {
+  it("lists tools, requests a call that waits for confirmation, confirms it, and undoes it", async () => {
     const listed = await berth(["tools"]);
     expect(listed).toMatchObject({ code: 0, stderr: "" });
     expect(listed.stdout).toMatch(/^org\.example\.notes +create +write +yes +Does create\.$/m);

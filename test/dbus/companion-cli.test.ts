@@ -90,7 +90,7 @@ describe("tools of apps", () => {
     expect(await listNotes()).toMatchObject([{ title: "Milk" }]);
   });
 
-  it("run after the user has typed their name if their tier is destructive, and Ctrl-C declines", async () => {
+  it("of the tier destructive run only after the user has typed the tool's name, and Ctrl-C declines the call", async () => {
     const id = (await listNotes())[0]?.id ?? "";
     const no = await runAnswering(modal, "", "call", NOTES, "delete_note", `id=${id}`);
     expect(no.code).toBe(5);
@@ -129,8 +129,8 @@ describe("tools of apps", () => {
   });
 });
 
-describe("parked calls", () => {
-  it("are listed, shown by number, and decided", async () => {
+describe("calls that wait for confirmation", () => {
+  it("can be listed, shown by number, and confirmed", async () => {
     expect(await parkCall("Salt")).toMatchObject({
       code: 6,
       stdout: expect.stringMatching(/waits for confirmation/),

@@ -45,7 +45,7 @@ it(
       if (one?.status === "executed") executed.add(Number(parked.callId));
       wins[(decided === 0) === (first === client) ? "client" : "other"] += 1;
     }
-    // Each of the two connections must be first in some rounds; otherwise their answers would not be concurrent.
+    // Each of the two connections must decide some of the calls, so that the test covers both outcomes.
     expect(Math.min(wins.client, wins.other)).toBeGreaterThan(ROUNDS / 10);
     expect(harness.app.effects()).toHaveLength(executed.size);
     await expect.poll(() => harness.audit(true)).toEqual({ verdict: "whole", problems: [] });

@@ -72,7 +72,7 @@ function* flood(): Generator<AnswerEvent> {
 }
 
 describe("a session on a real bus", () => {
-  it("has the read end of a blocking pipe", async () => {
+  it("gives its client the read end of a blocking pipe", async () => {
     const opened = await client.ask("open", { model_hint: "default" });
     expect(opened).toEqual({
       path: expect.stringMatching(/^\/dev\/assistant\/Inference1\/session\/[0-9a-f]{16}$/),

@@ -123,7 +123,7 @@ describe("the cancellation of a build on Docker", () => {
   );
 
   it.each(["classic", "buildkit"] as const)(
-    "can happen while the context is being sent, and ends the context (%s)",
+    "can happen while the context is being sent, and destroys the context's stream (%s)",
     async (builder) => {
       await using proxy = await startEngineProxy(dockerHost());
       await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });

@@ -102,7 +102,7 @@ describe("a build on the engine", () => {
     expect(store.builds.get(1)?.imageBytes).toBeGreaterThan(0);
   });
 
-  test("of the same uploaded archive gives the image the same name", async () => {
+  test("of an archive that was uploaded twice has one image name", async () => {
     const dir = path.join(dataDir, "source");
     writeFiles(dir, {
       "app/Dockerfile": `FROM ${SHELL}\nCOPY hello.txt /\n`,

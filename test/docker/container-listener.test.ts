@@ -23,11 +23,13 @@ import { NODE_WEB } from "../support/images.ts";
 
 const never = new AbortController().signal;
 
-/** The program of a container that sends a question to the model in its environment, and prints the answer. */
+/**
+ * The program of a container: sends a question to the model that its environment variables name, and prints the answer.
+ */
 const ask = `
 const { OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL } = process.env;
-// Node 20's fetch sometimes loses a request whose connection is reset at once, and the process then exits, because
-// nothing else keeps it alive.
+// The timer keeps the process alive, because Node 20's fetch sometimes loses a request whose connection is reset at
+// once. The process would exit without an output.
 const hold = setTimeout(() => {}, 60000);
 fetch(OPENAI_BASE_URL + "/chat/completions", {
   method: "POST",

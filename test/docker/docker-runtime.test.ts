@@ -70,7 +70,7 @@ describe("a network on Docker", () => {
     docker.createContainer({ Image: SHELL, Labels: labels, HostConfig: { NetworkMode: name } });
   const readRange = () => runtime.reservedRange(name, signal);
 
-  it("has reserved addresses in its upper half, and the same subnet after it was removed", async () => {
+  it("has reserved addresses in its upper half, and gets its subnet back when it is removed and created again", async () => {
     await runtime.ensureNetwork(name, labels, signal);
     const [subnet = ""] = await runtime.networkSubnets(name, signal);
     expect(await readRange()).toBe(divideSubnet(subnet)?.reserved);
@@ -91,7 +91,7 @@ describe("a network on Docker", () => {
     expect(await readRange()).toBeDefined();
   });
 
-  it("that an earlier version has created is not replaced while a container refers to it, stopped or running", async () => {
+  it("that an earlier version of Berth has created is not replaced while a container refers to it, stopped or running", async () => {
     const { id } = await createPlain();
     const user = await createUser();
     for (const isRunning of [false, true]) {
@@ -110,7 +110,7 @@ describe("a network on Docker", () => {
     }
   });
 
-  it("that an earlier version has created is replaced at the start if no container refers to it", async () => {
+  it("that an earlier version of Berth has created is replaced when Berth starts if no container refers to it", async () => {
     await createPlain();
     const [subnet = ""] = await runtime.networkSubnets(name, signal);
     await using later = new DockerRuntime({ host: dockerHost(), clock: systemClock });

@@ -62,7 +62,8 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
-  // Only images of this test are removed, because other images with the run's label belong to concurrent tests.
+  // Only images of this test's instance are removed: other images with the label of the test run belong to concurrent
+  // tests.
   await sweep(docker, `${INSTANCE}=${instance}`);
   for (const image of await runtime.listImages({ instance }, signal))
     await runtime.removeImage(image.id, signal);

@@ -68,7 +68,7 @@ test("a second server on the same data directory is refused, and the error names
   expect(second.stderr).not.toMatch(/\n\s+at /);
   expect(second.stdout).toBe("");
   await expect.poll(() => berth.client.health()).toMatchObject({ status: "ok" });
-  // The command line still finds the address and the token of the first server.
+  // The refused second server has not replaced the address and the token that the command line reads.
   expect((await berth.cli(["get", "apps"])).code).toBe(0);
 
   const taken = new URL(berth.ready.api).host;

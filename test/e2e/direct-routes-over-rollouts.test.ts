@@ -5,7 +5,7 @@ import { BerthProcess } from "../support/berth-process.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { TrafficLoad, visit } from "../support/traffic.ts";
 
-/** Tests the two addresses of each replica, with the real server, a real engine, a real Caddy and constant requests. */
+/** Tests the two reserved addresses of each replica, with the real server, engine and Caddy, and constant requests. */
 
 const HOST = "web.localhost";
 const web = {
@@ -33,8 +33,8 @@ test("an app is served directly after each of many rollouts and a kill of Berth,
       return ready && containers.length === web.replicas;
     });
   await berth.client.apps.create({ name: "web", ...web, env: { BODY: "v0" } }, { wait: true });
-  // The options of another app change Caddy's configuration, which then contains both addresses of each replica. The
-  // load of this configuration must be over before the first visitor: Caddy closes kept connections then.
+  // The options of another app change Caddy's configuration, which then contains both addresses of each replica. Caddy
+  // closes idle connections when it loads this configuration, so the load must be over before the first visitor.
   await berth.client.apps.create(
     { name: "other", image: NODE_WEB, port: 8080, ingress: { pathPrefix: "/in" } },
     { wait: true },

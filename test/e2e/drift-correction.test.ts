@@ -13,7 +13,7 @@ const web = {
   restart: { attempts: 10, interval: "10m", backoff: "100ms" },
 } as const;
 
-test("a container that is killed, removed, renamed, disconnected, paused, limited or unhealthy is corrected and reported", async () => {
+test("a container that is killed, removed, renamed, disconnected, paused, limited in memory or unhealthy is corrected and reported", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   const names = ["killed", "removed", "renamed", "cut", "paused", "limited", "sick", "bystander"];

@@ -69,7 +69,9 @@ const changes: Readonly<Record<string, Readonly<Record<string, Change>>>> = {
   },
 };
 
-/** Recreates the container of a suspended app, and asserts that the plan of a resume names the changed settings. */
+/**
+ * Recreates the container of a suspended app, and asserts that a dry run of its resumption names the changed settings.
+ */
 async function expectPlanNamesSettings(berth: BerthProcess, app: string): Promise<void> {
   await berth.client.apps.patch(app, { suspend: true }, { wait: true });
   const id = await recreate(berth, app, (options, host) => {
@@ -115,7 +117,7 @@ test("a container that another program has recreated with other settings is repl
   expect(`${described.stdout}${berth.output}`).not.toContain("secret-value");
 });
 
-test("an app with every field keeps its container when Berth is restarted, and also one that was recreated with equal settings", async () => {
+test("a restart of Berth replaces neither the container of an app with every field, nor one that was recreated by hand with equal settings", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   const [hostPort = 0] = await freePorts(1);

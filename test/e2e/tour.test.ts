@@ -18,7 +18,7 @@ function written(write: AppWriteResult): AppDetails {
   return write.app;
 }
 
-test("a file becomes a container that answers, follows its changes, and is removed with the file", async () => {
+test("a spec file creates a container that answers, a change of the file replaces it, and the file's removal removes it", async () => {
   await using berth = await BerthProcess.open({
     specs: {
       "hello.yaml": [

@@ -27,7 +27,7 @@ async function open(): Promise<BerthProcess> {
 const limit = isLarge ? { timeout: 1_800_000 } : {};
 
 test(
-  "deploys under constant load fail no request, and keep the connections of another app",
+  "deploys under constant load cause no failed request, and close no connection of another app",
   limit,
   async () => {
     await using berth = await open();

@@ -44,7 +44,7 @@ test.concurrent("of two servers with copies of one data directory only the first
     expect(stdout).toContain(`data directory ${first.dataDir}`);
   }
   expect(second.output).toContain("another Berth with the same identity writes to the engine");
-  // The second server may change its desired state, but not the engine.
+  // The second server accepts changes of its desired state, but does not apply them to the engine.
   await second.client.apps.create({ name: "other", ...web });
   await second.client.apps.patch("web", { env: { BODY: "of the second" } });
   await second.waitForApp("other", "other waits", ({ conditions }) =>

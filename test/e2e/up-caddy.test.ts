@@ -29,7 +29,7 @@ test("an engine and Caddy are installed in one run of apt-get", async () => {
   expect(stderr).toBe("berth: installing docker.io, caddy, busybox-static\n");
 });
 
-test("Caddy is installed without an engine if one answers, and not at all if it exists or the ingress does not need it", async () => {
+test("if an engine answers, only Caddy is installed, and nothing if Caddy exists or the ingress does not need it", async () => {
   await release({ hasCaddy: true });
 
   await install([], ["--ingress=off"]);

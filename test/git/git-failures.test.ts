@@ -197,7 +197,7 @@ describe("an abort of a git request", () => {
   });
 });
 
-/** Lists processes in one of the scratch folders whose program has the given name. */
+/** Lists the processes that run the program `name` in a scratch folder of Berth's git. */
 async function childrenNamed(name: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await readdir("/proc")) {

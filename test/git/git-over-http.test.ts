@@ -287,7 +287,7 @@ describe("redirects of a git server", () => {
     expect(error.message).toContain(locked.origin);
   });
 
-  test("without an end are aborted", async () => {
+  test("in an endless loop are aborted", async () => {
     await using front = await GitHttpServer.start();
     await using bench = await GitHarness.make();
     front.fault = { type: "redirect", to: front.origin };

@@ -34,7 +34,7 @@ test("the HTTP server serves branches, tags and files", async () => {
   }
 });
 
-test("the ssh server accepts its own key, and no other key", async () => {
+test("the ssh server accepts the client key that it has generated, and no other key", async () => {
   await using server = await SshGitServer.start();
   await server.repositories.create("hello");
   const commit = await server.repositories.commit("hello", { "a.txt": "one" });

@@ -263,7 +263,7 @@ describe("the client of a request", () => {
     }
   });
 
-  it("is not what another process of this machine claims on the port of the API", async () => {
+  it("is not taken from a header that another process of this machine sends directly to the API's port", async () => {
     for (let count = 0; count < 5; count += 1)
       expect(await guessLocally(`192.0.2.${count}`)).toBe(401);
     expect(await guessLocally("192.0.2.99")).toBe(429);
@@ -284,7 +284,7 @@ describe("an app", () => {
 describe("while Berth is stopped", () => {
   it("Caddy answers with an error in the API's format, and forwards requests when the API is back", async () => {
     stop();
-    // Stopping the server does not end connections in progress.
+    // Caddy's connections to the stopped server stay open, so the test closes them.
     api.server.server.closeAllConnections();
     const answer = await send("/api/health");
     expect([answer.status, answer.headers["x-error-code"], JSON.parse(answer.body)]).toEqual([

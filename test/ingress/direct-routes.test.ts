@@ -190,7 +190,7 @@ describe("an App with two addresses for each replica", () => {
     expect(countLoads()).toBe(loads);
   });
 
-  it("is served through the route table while its targets are not exactly one of its two lists of reserved addresses", async () => {
+  it("is served through the route table while its targets equal neither of its two lists of reserved addresses", async () => {
     await addDirectApp(...targetsOf(0));
     for (const targets of [
       [other.target],
@@ -219,7 +219,7 @@ describe("an App with two addresses for each replica", () => {
     expect(countLoads()).toBe(loads);
   });
 
-  it("is served through the route table after a switch if the engine reported no reserved addresses before the load", async () => {
+  it("is served through the route table after a switch if the engine did not report the reserved addresses before the configuration was loaded", async () => {
     await harness[Symbol.asyncDispose]();
     const runtime = new FakeRuntime({ clock: systemClock });
     runtime.reservedRange = () => Promise.reject(new Error("away"));
@@ -233,11 +233,11 @@ describe("an App with two addresses for each replica", () => {
 });
 
 describe("a Berth that is killed", () => {
-  it("between its changes of the route table and the marker leaves the old version serving until the next start", async () => {
+  it("after it has changed an App's route but not the marker of its direct route keeps the old version serving until the next start", async () => {
     await addDirectApp(one.target);
     await harness.stopBerth();
-    // This FolderRouteTable has no direct routes, so it writes the table and leaves the marker, as a Berth does that is
-    // killed in between.
+    // This FolderRouteTable has no direct routes, so it writes the table and does not move the marker, like a Berth
+    // that is killed between these two changes.
     const folder = table();
     const direct = join(folder, "direct");
     const killed = new FolderRouteTable({ folder, clock: systemClock });

@@ -326,7 +326,7 @@ describe("basic authentication of an App", () => {
 });
 
 describe("requests to an App through the ingress", () => {
-  it("carry the client's address, and not the headers that the client set", async () => {
+  it("carry the client's real address instead of the forwarding headers that the client has sent", async () => {
     const host = await addApp("headers");
     await harness.get(host, "/", {
       "X-Forwarded-For": "1.2.3.4",

@@ -65,7 +65,7 @@ const all = ["one", "one"];
 
 const isGone = (pid: number): boolean => {
   try {
-    // A zombie process still has an entry in /proc, but without a command line.
+    // A zombie process counts as gone. Its entry in /proc still exists, but its command line is empty.
     return readFileSync(`/proc/${pid}/cmdline`, "utf8") === "";
   } catch {
     return true;
@@ -201,7 +201,7 @@ describe("an ingress that is switched off", () => {
 describe("the state of an App's domains that the ingress reports", () => {
   const waiting = { served: false, reason: "WaitingForIngress" };
 
-  it("is that of the current spec, and is reported again when Caddy serves the domains", async () => {
+  it("is WaitingForIngress after a change of the domain until Caddy serves the new one, and is then reported again", async () => {
     const here = await open();
     await addApps(here);
     here.changed.length = 0;

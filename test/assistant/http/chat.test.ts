@@ -128,7 +128,7 @@ describe("a chat as one document", () => {
     ]);
   });
 
-  test("passes parameters that the openai client does not have to the service, and treats null as absent", async () => {
+  test("accepts parameters that the openai client lacks, and treats null as absent", async () => {
     const response = await harness.post("/v1/chat/completions", {
       messages,
       model: null,

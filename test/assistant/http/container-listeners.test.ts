@@ -164,8 +164,8 @@ const ownListener = (): ContainerListener => ({
   subnets: ["127.0.0.0/24"],
 });
 
-describe("a listener on the endpoint's own address", () => {
-  test("is also reachable by its name until it is closed", async () => {
+describe("a container listener on the endpoint's own address", () => {
+  test("accepts its host name in the Host header until it is closed", async () => {
     await listeners.replace([ownListener()]);
     expect((await call(own())).status).toBe(200);
     expect((await call({ ...own(), headers: ["host", "127.0.0.1"] })).status).toBe(200);

@@ -31,7 +31,7 @@ const routes = [
   ["/v1/embeddings", { input: "hi" }],
 ] as const;
 
-/** Returns the last request that reached the local or the remote side. */
+/** Returns the last request that the remote provider received; if there is none, the last one of the local service. */
 function asked(): {
   readonly isRemote: boolean;
   readonly egress: unknown;
@@ -71,7 +71,7 @@ describe.each(routes)("on %s", (path, body) => {
     },
   );
 
-  test("svc_scopes adds data classes to the class prompt, which every request has", async () => {
+  test("the parameter svc_scopes adds data classes to `prompt`, the class of every request", async () => {
     const scopes = ["files", "memory", "files"];
     await harness.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
     expect(asked().egress).toEqual({ classes: ["prompt", "files", "memory"], allowedOnce: [] });
@@ -162,7 +162,7 @@ test("local and remote models are listed together, and found by their ids", asyn
   for (const { id } of data) expect((await harness.openai.models.retrieve(id)).id).toBe(id);
 });
 
-test("a slow remote model does not time out its client, which receives comments", async () => {
+test("a client of a slow remote model receives SSE comments while it waits, and an event if the model fails", async () => {
   await harness[Symbol.asyncDispose]();
   harness = await startInferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
   const gate = new Gate();

@@ -89,7 +89,7 @@ it("calls above an app's limit of concurrent calls are refused", async () => {
   await Promise.all(held);
 });
 
-it("an app that does not read is disconnected", async () => {
+it("an app that stops reading its socket is disconnected", async () => {
   await open({ outgoingBytesMax: MIB });
   await harness.startRawApp(APP, (message, peer) => {
     if (message.method === "tools/list") peer.socket.pause();

@@ -97,7 +97,7 @@ describe("initialising an app", () => {
   });
 });
 
-describe("an app that writes invalid data", () => {
+describe("an app that writes unusual or invalid data", () => {
   const answers: readonly (readonly [string, string, (peer: RawPeer, id: unknown) => void])[] = [
     ["text that is not JSON", "bad_result", ({ socket }) => socket.write("hello\n")],
     ["JSON that is not a message", "bad_result", ({ send }) => send({ hello: 1 })],

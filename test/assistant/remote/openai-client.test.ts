@@ -75,7 +75,7 @@ describe("a request of the openai client to a remote model", () => {
       }
     });
 
-    test("ends a stream that has begun with an error event that has the provider's code", async () => {
+    test("after the first delta, ends the stream with an error event that has the provider's code", async () => {
       remote.script = async function* () {
         yield { ...accepted, model: there };
         yield { type: "text", choice: 0, text: "so far" };

@@ -9,7 +9,7 @@ import { CountingCores } from "../../support/counting-cores.ts";
 import { GenerationReader } from "../../support/generation-reader.ts";
 import { createTextJob, plainSampling } from "../../support/scripted-engine.ts";
 
-/** The environment of the contract's tests in addition to the engine. */
+/** The engine under test, and the model files that the contract's tests use. */
 export interface EngineHarness extends AsyncDisposable {
   readonly engine: InferenceEngine;
   /** A model that generates text. */
@@ -263,7 +263,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
         if (embedder !== model) await embedder[Symbol.asyncDispose]();
       });
 
-      it("have length 1, are in the order of the texts, and are equal for equal texts", async () => {
+      it("are unit vectors in the order of the texts, and are equal for equal texts", async () => {
         const texts = ["a cat", "a much longer text about dogs, cats and horses", "a cat"];
         const { vectors, tokens } = await embedder.embed(texts, options, signal);
         expect(vectors.map((vector) => vector.length)).toEqual(

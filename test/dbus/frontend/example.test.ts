@@ -121,7 +121,7 @@ describe("the command ask of the example frontend", () => {
     using person = screen("ask", "Well?");
     await person.until(/so/);
     await companion.disconnect();
-    // The companion may report the query as cancelled before it leaves the bus, so the test accepts both outputs.
+    // Before the companion leaves the bus, it may report that the query is cancelled, so the test accepts both outputs.
     await person.until(
       /error: the companion, or the session bus, has gone|cancelled \(cancelled\)/,
     );
@@ -166,7 +166,7 @@ describe("the command chat of the example frontend", () => {
     expect(await second.ended).toBe(1);
   });
 
-  it("shows a summoned prompt of several lines as one line, and never as an answer to a question", async () => {
+  it("shows a prompt of several lines from Summon as one line, and never uses it as the answer to a question", async () => {
     parts.consent.set("prompt", true);
     using person = screen("chat", "--model", REMOTE_MODEL);
     await person.until(/> /);

@@ -347,8 +347,7 @@ describe("the frontend", () => {
     await using frontend = await DbusNextFrontend.connect(harness.bus);
     await frontend.takeUi();
     frontend.window.isMute = true;
-    // The companion calls the window's Summon before it asks the question, and reports after two seconds that the
-    // frontend has not answered.
+    // The frontend does not answer Summon, so the client's Summon fails after two seconds. The query must end sooner.
     let isRefused = false;
     const refusal = client.getRefusal("Summon", "s", "x").finally(() => {
       isRefused = true;

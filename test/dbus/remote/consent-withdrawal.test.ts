@@ -146,7 +146,7 @@ describe("a revocation of consent", () => {
 });
 
 describe("a cleared key", () => {
-  it("ends the streams that use it, but not the local model, and a new key can be used", async () => {
+  it("ends the streams that use it; the local model still answers, and a new key can be used", async () => {
     const chats = Array.from({ length: 10 }, () => askRemote("Tell me #hang"));
     const turn = await ask("Tell me #hang");
     await Promise.all(chats.map(({ begun }) => begun));

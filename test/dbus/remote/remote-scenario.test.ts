@@ -158,7 +158,7 @@ describe("a provider", () => {
     expect(JSON.parse(textOf(models))).toEqual(["test-model", "test-embedder"]);
   });
 
-  it("has its key read from the descriptor only if it exists, and the descriptor is closed in any case", async () => {
+  it("that does not exist gets no key: the descriptor of the key is closed, but not read", async () => {
     // The test keeps the other end of the pipe open, so a read until the end would never return.
     const pipe = join(folder, "endless");
     execFileSync("mkfifo", [pipe]);

@@ -89,7 +89,7 @@ test("a download resumes without fetching stored bytes again after a kill of Ber
     }
     await berth.remove(`${name}.yaml`);
   }
-  // Ensures that the kills have left enough stored bytes for the previous check to be meaningful.
+  // If the kills had left only a few stored bytes, the test could not detect that Berth downloads them a second time.
   expect(kept).toBeGreaterThan(1_000_000);
   expect(await readdir(join(world.modelsDir, "partial"))).toEqual([]);
   const after = await world.waitForModelStatus("chat", "running");
@@ -107,7 +107,10 @@ function asked(is: (request: HubRequest, path: string) => boolean): Moment["reac
 function moments(dice: Dice, small: TestFile, tiny: readonly TestFile[]): readonly Moment[] {
   const [first, second, third, fourth] = tiny;
   if (!first || !second || !third || !fourth) throw new Error("files are missing");
-  /** Returns a moment within the few milliseconds in which Berth hashes, links and reports the complete file. */
+  /**
+   * Creates the moment of a kill during the few milliseconds in which Berth hashes, links and reports the complete
+   * file.
+   */
   const complete = (file: TestFile): Moment => {
     const waitMs = dice.between(0, 40);
     return {

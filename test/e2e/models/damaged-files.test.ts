@@ -219,7 +219,7 @@ async function expectNowhere(id: string): Promise<void> {
   expect(await world.call("GET", `/api/llm/models/${encodeURIComponent(id)}`)).toMatchObject({
     status: 404,
   });
-  // A Model of a missing repository can be applied directly; a request that waits for it returns the error.
+  // POST /api/apply accepts a Model of a missing repository, and requests with `wait=true` return the error.
   const [, name = ""] = id.split("/");
   const metadata = { name };
   const manifest = { apiVersion: "berth.dev/v1", kind: "Model", metadata, spec: { source: id } };

@@ -25,7 +25,7 @@ it("the command line and the resources use the same names of kinds", () => {
   expect(new Set(kindsByWord.values()).size).toBe(kinds.length);
 });
 
-describe("the command tree", () => {
+describe("the completer of the command line", () => {
   it("completes verbs and their subcommands", () => {
     expect(values([], "de")).toEqual(["describe", "deploy", "delete"]);
     expect(values(["secrets"])).toEqual(["list", "set", "unset", "rm"]);
@@ -41,7 +41,7 @@ describe("the command tree", () => {
     expect(values(["delete", "--"], "--f")).toEqual([]);
   });
 
-  it("completes values of flags, after a blank or an equals sign", () => {
+  it("completes the values of flags, after a blank or an equals sign", () => {
     expect(values(["get", "apps", "-o"])).toEqual(["json", "yaml", "wide", "name"]);
     expect(values(["get", "apps", "--output"], "w")).toEqual(["wide"]);
     expect(values(["get"], "--output=y")).toEqual(["--output=yaml"]);

@@ -216,7 +216,7 @@ describe("a text that was erased from the ledger", () => {
     const canary = "canary-7f3a9c-";
     await using ledger = await openTestLedger(dir);
     await appendEntries(ledger, 20);
-    // The text is so long that it needs database pages of its own.
+    // The text is longer than a database page, so SQLite stores it on overflow pages, which the erasure must clear.
     const sealed = canary.repeat(2_000);
     const { seq } = await ledger.append({ name: "memory.set", fields: {}, sealed });
     await appendEntries(ledger, 20);

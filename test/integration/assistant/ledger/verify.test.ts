@@ -47,7 +47,7 @@ beforeAll(async () => {
   await appendEntries(ledger, 13, 3_000);
   size = ledger.state.size;
   await ledger[Symbol.asyncDispose]();
-  // The reserve of 10 MiB is not copied, because no test needs it.
+  // The function copyLedger would otherwise copy the disk reserve of 10 MiB, which no test needs.
   rmSync(join(whole, "ledger/reserve"));
 });
 afterAll(() => rmSync(whole, { recursive: true, force: true }));
@@ -268,7 +268,7 @@ describe("the verification of a ledger fails", () => {
     );
   });
 
-  it("if an entry is appended, or if the last entries or checkpoints are deleted", () => {
+  it("if a copy of an entry is appended, or if the last entries or checkpoints are deleted", () => {
     const another = `INSERT INTO entry SELECT ${size}, body, leaf FROM entry WHERE seq = 5`;
     expect(verifyAfter((db) => db.exec(another)).firstBad).toBe(5);
     expect(
@@ -342,7 +342,7 @@ describe("a history that was rewritten with all its hashes", () => {
     expect(verdict).toMatchObject({ status: "key" });
   });
 
-  it("and signed with the same key is reported as forked by an earlier checkpoint", async () => {
+  it("and signed with the same key is detected by an earlier checkpoint, and reported as a fork", async () => {
     const dir = copyLedger();
     const { parseSigner } = await import("../../../../src/assistant/ledger/signed-note.ts");
     const own = parseSigner(readFileSync(join(dir, "ledger.key"), "utf8"));
@@ -390,7 +390,7 @@ describe("the check for an older copy of a ledger", () => {
     expect(verifyLedgerAt(dir).status).toBe("tampered");
   });
 
-  it("reports a checkpoint that another key signed as such, not as rolled back", () => {
+  it("reports that a checkpoint is signed by another key, and not that the ledger is rolled back", () => {
     const dir = copyLedger();
     const file = join(dir, "ledger/checkpoint");
     const stranger = readFileSync(file, "utf8").replace("\n— berth", "\n— perth");

@@ -109,7 +109,7 @@ describe("reading a key from a file descriptor fails", () => {
     });
   });
 
-  it("for a datagram socket, which is closed too", async () => {
+  it("for a datagram socket, and the socket is closed", async () => {
     const socket = createSocket("udp4");
     onTestFinished(() => void socket.close());
     socket.bind(0, "127.0.0.1");

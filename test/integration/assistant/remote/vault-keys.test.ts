@@ -32,7 +32,7 @@ const locked = (source: Protection["source"], words: string) => ({
   message: expect.stringContaining(words),
 });
 
-/** Asserts that every method fails with a message that contains `words`, and that no key is created meanwhile. */
+/** Asserts that the vault is locked: get and put fail with a message that contains `words`, and no file is created. */
 async function expectLocked(harness: VaultHarness, source: Protection["source"], words: string) {
   const { vault } = harness;
   expect(vault.protection()).toEqual(locked(source, words));
@@ -84,7 +84,7 @@ describe("a vault key in a file", () => {
     expect(harness.vault.protection()).toEqual(ready("file"));
   });
 
-  it("locks the vault while it is not the key of the credentials, which are readable again with the right key", async () => {
+  it("that does not fit the stored credentials locks the vault until the right key is back", async () => {
     const { harness, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     writeFileSync(keyFile, Buffer.alloc(32, "other"));
@@ -208,7 +208,7 @@ describe("a systemd credential with the key of a vault", () => {
     expect(await harness.vault.get(openrouter)).toEqual(key);
   });
 
-  it("of another length is refused, and no other source is used", async () => {
+  it("that is too short is refused, and no other source is used", async () => {
     const environment = credentialsOf("systemd");
     const file = join(environment.CREDENTIALS_DIRECTORY, CREDENTIAL);
     chmodSync(file, 0o600);

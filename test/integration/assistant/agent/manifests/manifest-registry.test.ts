@@ -242,7 +242,7 @@ describe("manifest files with problems", () => {
     }
   });
 
-  it("files that other users may write are rejected; group write access and outside links cause warnings", async () => {
+  it("files that other users may write are rejected; group write access and links to files outside the folder cause warnings", async () => {
     chmodSync(writeManifest(own, "org.example.Any"), 0o666);
     chmodSync(writeManifest(own, "org.example.Group"), 0o664);
     symlinkSync(writeManifest(root, "org.example.Link"), join(own, "org.example.Link.json"));
