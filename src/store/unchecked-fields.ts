@@ -52,7 +52,7 @@ export function isProtectedField(path: string): boolean {
  *
  * - a field of the App, and the write adds a mount;
  * - in a Secret of the App, and the write adds the Secret or a mount;
- * - a domain of another App that shares a host with this App, and the write adds the host or a mount.
+ * - the `domain` or `ingress` of another App with a host of this App, and the write adds the host or a mount.
  */
 export function assertFieldsChecked(
   { metadata: { name }, spec }: Resource<"App">,
