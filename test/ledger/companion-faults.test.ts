@@ -128,7 +128,8 @@ async function assertWhole({ harness }: FaultSetup): Promise<void> {
 }
 
 /**
- * The faults happen one after the other: a daemon that has recovered from one fault must also recover from the next.
+ * The system calls that fail, with their error codes. One daemon gets these faults one after the other, because it must
+ * recover from each.
  */
 const errors = [
   ["fsync,fdatasync", "EIO"],

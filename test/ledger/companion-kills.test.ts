@@ -71,8 +71,8 @@ it(
   async () => {
     await using harness = await FaultHarness.open();
     await harness.companion.start();
-    // The first call after a start differs from later ones only in the main thread, which also connects to the app. So
-    // only the main thread's system calls are added.
+    // The first tool call after a start differs from later ones only in the main thread, which also connects to the
+    // app. So after a cold start, only system calls of the main thread are kill points.
     const cold = (await findKillPoints(harness, "cold")).filter(
       ({ target: traced }) => traced === "main",
     );
@@ -107,13 +107,14 @@ it(
 
       await harness.companion.start();
       await assertSettled(harness, `life-${index}`, life);
-      // If a call needs no confirmation, the daemon answers the call before it writes the result.
+      // The daemon answers a call without confirmation before it writes the result to the ledger, so the test polls.
       await expect.poll(() => harness.audit(true).problems).toEqual([]);
       expect([here, harness.audit(true)]).toEqual([here, { verdict: "whole", problems: [] }]);
       const far = life.made ? "made" : life.parked ? "parked" : life.star ? "starred" : "nothing";
       ends.set(far, (ends.get(far) ?? 0) + 1);
     }
-    // Some system calls are not repeated in every run, so not every kill happens, above all in a small sample.
+    // A run may make fewer system calls than the traced run, and then its kill does not happen. In a small sample, most
+    // kills may be missing.
     expect(killed).toBeGreaterThan(chosen.length === all.length ? chosen.length * 0.7 : 0);
     const verify = await harness.companion.berth(["ledger", "verify", "--user"]);
     expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });

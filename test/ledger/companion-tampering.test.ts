@@ -105,7 +105,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
       ] as const,
   ),
   [
-    "a row that is deleted",
+    "a deleted row",
     (db) => {
       const seq = anywhere();
       db.prepare("DELETE FROM entry WHERE seq = ?").run(seq);
@@ -113,7 +113,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
     },
   ],
   [
-    "a row that is deleted, and the others moved up",
+    "a deleted row whose successors are renumbered",
     (db) => {
       const seq = anywhere();
       db.prepare("DELETE FROM entry WHERE seq = ?").run(seq);
@@ -123,7 +123,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
     },
   ],
   [
-    "the end that is cut off",
+    "deleted rows at the end",
     (db) => {
       const seq = anywhere();
       db.prepare("DELETE FROM entry WHERE seq >= ?").run(seq);
@@ -131,7 +131,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
     },
   ],
   [
-    "two rows that change places",
+    "two swapped rows",
     (db) => {
       const seq = anywhere();
       db.prepare("UPDATE entry SET seq = -1 WHERE seq = ?").run(seq);
@@ -141,7 +141,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
     },
   ],
   [
-    "a row that is put in between, hashed and chained",
+    "an inserted row with the hash of its predecessor",
     (db) => {
       const seq = anywhere();
       db.prepare("UPDATE entry SET seq = -seq WHERE seq >= ?").run(seq);
@@ -154,7 +154,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
     },
   ],
   [
-    "a sealed text that is gone without a word",
+    "a deleted sealed text without an erasure entry",
     (db) => {
       const row = dice.pick(db.prepare<[], number>("SELECT seq FROM sealed").pluck().all());
       db.prepare("DELETE FROM sealed WHERE seq = ?").run(row);
@@ -174,7 +174,7 @@ describe("a ledger that a companion wrote", () => {
   });
 
   it.each(changes)(
-    "is verified after a change, and the verification names %s",
+    "fails its verification at the changed entry: %s",
     async (_, change) => {
       for (let attempt = 0; attempt < TRIES; attempt += 1) {
         let named = -1;
@@ -187,7 +187,7 @@ describe("a ledger that a companion wrote", () => {
     LIMIT_MS,
   );
 
-  it("detects an older copy of the database, or of all files if a checkpoint was kept elsewhere", async () => {
+  it("is reported as rolled back if its database is an older copy, or if all files are and a checkpoint was kept elsewhere", async () => {
     restore();
     const { old } = copies();
     cpSync(join(old, "ledger/ledger.db"), join(harness.dataDir, "ledger/ledger.db"));
@@ -197,7 +197,7 @@ describe("a ledger that a companion wrote", () => {
       code: 2,
       said: expect.stringMatching(/^rolled back or forked: rolled back/),
     });
-    // The daemon to which the ledger belongs also refuses to continue from the old copy.
+    // Like the verification, the daemon refuses the older copy of its database.
     await harness.companion.start();
     expect(await harness.request("look", "rolled back")).toMatchObject({
       status: "failed",

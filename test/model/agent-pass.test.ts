@@ -24,7 +24,7 @@ afterAll(async () => {
   await compiler[Symbol.asyncDispose]();
 });
 
-/** Returns a model with random weights, which generates any text that the guide allows. */
+/** Returns a model with random weights. Its answers match the JSON Schema of the request and are otherwise random. */
 function randomModel(seed: () => number) {
   return async function* (
     { prompts, guide, maxTokens = 0 }: GenerateRequest,
@@ -74,7 +74,7 @@ describe("a model with random weights", () => {
     }
     expect(kinds.call).toBeGreaterThan(0);
     expect(kinds.none).toBeGreaterThan(0);
-    // Every schema of the apps can be enforced, so each choice needed only one request.
+    // The grammar enforces each tool's schema, so each choice of a tool needed only one request to the model.
     expect(inference.requests).toHaveLength(writtenApps().length * CHOICES_FOR_EACH);
   });
 });

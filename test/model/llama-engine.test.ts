@@ -123,7 +123,7 @@ describe("a model in its own process", () => {
     expect(tooLong.message).toMatch(/\d{4}.*512/);
   });
 
-  it("frees the sequence after an abort before, during and after the answer", async () => {
+  it("frees its only KV-cache sequence when an answer is aborted or no longer read", async () => {
     const model = await load({ sequences: 1 });
     const aborting = new AbortController();
     const events = model.generate(
@@ -189,7 +189,7 @@ describe("a model whose process ends", () => {
         (await refusal(collectEvents(model.generate(createTextJob("More"), never)))).code,
       ).toBe("engine_failed");
       expect(await modelProcesses()).toEqual([]);
-      // After the end of the process, another model can be loaded immediately.
+      // Another model can be loaded as soon as the killed process has ended.
       expect(
         (await collectEvents((await load()).generate(createTextJob("Hello"), never))).end,
       ).toBeDefined();

@@ -71,7 +71,7 @@ export async function openRunner({
   });
 }
 
-/** Clears a sequence, and starts the answer to a text in it. */
+/** Replaces the content of a sequence with a text, and starts a stream that continues the text. */
 export async function startStream(
   runner: LlamaRunner,
   sequence: number,

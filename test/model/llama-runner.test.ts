@@ -10,7 +10,7 @@ describe("decoding steps of many streams", () => {
       [0, 1, 2, 3, 4, 5, 6].map((sequence) => startStream(runner(), sequence, `Hello ${sequence}`)),
     );
     for (let step = 0; step < 30; step++) {
-      // A stream that starts while others run submits its first token later than they do.
+      // The new stream begins when the others have ten tokens. One batch must still contain all streams.
       if (step === 10)
         streams.push(await startStream(runner(), 7, "Hello 7", { grammar: 'root ::= "a"*' }));
       const before = runner().batches;

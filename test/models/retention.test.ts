@@ -157,7 +157,7 @@ describe("a stored model", () => {
 });
 
 describe("a local file", () => {
-  it("is used in place, and not read without an expected digest", async () => {
+  it("is used at its own path, and its content is read only if a digest is expected", async () => {
     const { harness, path, model } = await openLocalHarness(null);
     await using _ = harness;
     const disk = harness.disk();
@@ -167,7 +167,7 @@ describe("a local file", () => {
     expect(await readdir(join(harness.dir, "blobs"))).toEqual([]);
   });
 
-  it("is read once if there is an expected digest, and again after a change", async () => {
+  it("is read once to check an expected digest, and again after a change", async () => {
     const { harness, path, model } = await openLocalHarness("its own");
     await using _ = harness;
     const disk = harness.disk();
@@ -199,7 +199,7 @@ describe("a local file", () => {
   });
 });
 
-describe("the collection of model files", () => {
+describe("garbage collection of model files", () => {
   const contents = {
     a: createRandomBytes(MIB),
     b: createRandomBytes(2 * MIB),
@@ -222,7 +222,7 @@ describe("the collection of model files", () => {
     return { harness, disk, models, later: (ms: number) => (aheadMs += ms) };
   }
 
-  it("removes nothing within the budget", async () => {
+  it("removes nothing if the files fit into the budget", async () => {
     const { harness, disk } = await threeModels(6 * MIB + 100_000);
     await using _ = harness;
     expect(await disk.collect([])).toEqual([]);

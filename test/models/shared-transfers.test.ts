@@ -104,7 +104,8 @@ describe("downloads of two models with the same content", () => {
       withFile(model, { location: { type: "url", url } }),
     );
     if (!without || !withToken) throw new Error("two models");
-    // The first request stalls, so the second download joins it; the hub refuses its retry, which has no token.
+    // The first transfer, which has no token, stalls, so the second download joins it. Then the hub refuses the first
+    // transfer's retry.
     harness.hub.faults.add({ on: "files", type: "hang", times: 1 });
     disk = harness.disk({ limits: { ...quickLimits, stallMs: 2_000 } });
     const leading = disk

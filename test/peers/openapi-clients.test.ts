@@ -120,7 +120,7 @@ test(`schemathesis finds no 500 and no response that departs from its schema (se
     "-n",
     "20",
   ];
-  // The API cannot revoke a token of the kind `local`, so the run cannot lose its access.
+  // Schemathesis also calls the route that revokes tokens. That route cannot revoke a token of the kind `local`.
   const { token } = api.store.tokens.create({
     name: "local",
     scope: "admin",

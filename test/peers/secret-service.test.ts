@@ -23,8 +23,8 @@ const locked = (words: string) => ({
 });
 
 /**
- * Opens a desktop with a bus and a keyring. `secretsCommand` is the program that the bus starts when a client calls
- * the keyring.
+ * Starts a session bus with a keyring in a temporary home folder. `secretsCommand` returns the command with which the
+ * bus activates the Secret Service.
  */
 async function desktop(secretsCommand?: (home: string) => string) {
   const home = temporaryFolder("keyring");

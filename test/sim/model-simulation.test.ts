@@ -9,9 +9,9 @@ import { ControlPlaneHarness } from "../support/control-plane-harness.ts";
 import { seededRandom } from "../support/random.ts";
 
 /**
- * Tests Models under random faults that a seed repeats: starts and stops, edits, deletions, kills of Berth and of
- * the assistant, a failing hub, damaged files. After the faults each Model matches its spec, as far as the memory
- * allows, and nothing else is loaded.
+ * Tests Models under random operations and faults, which BERTH_SIM_SEED reproduces: starts and stops, edits, deletions,
+ * kills of Berth and of the assistant, a failing hub, damaged files. After the faults each Model matches its spec, as
+ * far as the memory allows, and nothing else is loaded.
  */
 
 const startedAt = ({ metadata }: Resource<"Model">) =>
@@ -114,7 +114,7 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
     models.isReachable = true;
     for (const queue of [models.resolveErrors, models.downloadErrors, models.loadErrors])
       queue.length = 0;
-    // A load that took its simulated error before the queues were emptied may still fail.
+    // A load that began before the queues were emptied may still fail with an error from them.
     await here.clock.advance(60_000);
     // Five crashes of the engine in a row end the attempts, as intended; a start by the user begins new attempts.
     for (const { metadata, status, spec } of here.store.list("Model"))

@@ -136,7 +136,7 @@ const rolloutScenarios: readonly Scenario[] = [
     initialSpec: rolling,
     act: (harness) => {
       harness.apply("web", { ...rolling, image: "web:2" });
-      // If Berth is dead when this timer fires, the spec keeps web:2. So `isDone` reads the image from the spec.
+      // If Berth is dead after 50 ms, the spec keeps the image web:2. So `isDone` expects the image that the spec has.
       harness.clock.setTimer(50, () => {
         if (!harness.isDead) harness.apply("web", { ...rolling, image: "web:3" });
       });
@@ -190,7 +190,7 @@ async function runScenario(
     },
   };
   if (harness.routes) {
-    // Engine calls and changes of the route table are counted in one sequence.
+    // Changes of the route table are counted together with engine calls, so that Berth is also killed at each change.
     const hookRoute = (moment: "before" | "after", number: number) =>
       hook(moment, { number: -number });
     harness.routes.faults = {
@@ -228,7 +228,10 @@ async function runScenario(
   return undefined;
 }
 
-/** Checks every 10 ms which version answers. The returned function stops the checks, and returns the problems. */
+/**
+ * Checks every 10 ms that a version of the app answers, or, if the new version dies, that the previous one is kept. The
+ * returned function stops the checks, and returns the violations.
+ */
 function watchTraffic(harness: ControlPlaneHarness, story: Scenario): () => string[] {
   const wrong = new Set<string>();
   let isOver = false;

@@ -132,7 +132,8 @@ export async function simulate(seed: number): Promise<SimulationResult> {
     harness.boot(faults);
   }
   await harness.clock.advance(QUIET_MS);
-  // The last change is made by hand. No event reports the change, and nothing else changes afterwards.
+  // Finally, the simulation changes containers directly in the engine. No event reports these changes, so Berth must
+  // find them when it observes the engine.
   harness.engine.deliverEvents = false;
   for (const name of NAMES) {
     const [container] = harness.listContainers(name);

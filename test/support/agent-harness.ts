@@ -180,7 +180,7 @@ export class AgentHarness {
     await this.start();
   }
 
-  /** Copies the files in their current state, as a crash would leave them. */
+  /** Copies the agent's database, as a crash would leave it, to a new folder. Returns the path of the folder. */
   snapshot(): string {
     const copy = temporaryFolder("agent");
     mkdirSync(copy, { recursive: true });

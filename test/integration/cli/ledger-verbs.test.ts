@@ -21,7 +21,7 @@ const run = (dir: string, ...words: string[]) =>
   runCommandLine(["ledger", ...words, "--data-dir", dir], { workingDirectory: dir });
 
 describe("berth ledger verify", () => {
-  it("exits with 0 for a whole ledger that a flag or the environment names, with or without a daemon", async () => {
+  it("exits with 0 for an intact ledger that a flag or the environment names, even while a daemon has the ledger open", async () => {
     const dir = await ledgerOf(5);
     expect(await run(dir, "verify")).toMatchObject({
       code: 0,

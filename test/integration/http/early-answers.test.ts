@@ -51,11 +51,16 @@ const uploads: readonly (readonly [what: string, status: number, upload: Upload,
     ["a form without boundary", 400, { ...plain, ...api400, type: "multipart/form-data" }, true],
     ["a form that is too long", 413, { ...plain, ...api400, bytes: 102 * MIB }, false],
     ["an archive that is too long", 413, { ...plain, ...archive, bytes: 102 * MIB }, false],
-    ["one of unknown length", 413, { ...plain, ...archive, bytes: 120 * MIB, chunked: true }, true],
+    [
+      "a chunked archive that is too long",
+      413,
+      { ...plain, ...archive, bytes: 120 * MIB, chunked: true },
+      true,
+    ],
     ["no token", 401, { ...plain, ...archive, token: false }, true],
     ["no token, chunked", 401, { ...plain, ...archive, token: false, chunked: true }, true],
-    ["no path", 404, { ...plain, ...archive, path: "/api/nothing" }, true],
-    ["another method", 405, { ...plain, ...archive, method: "POST" }, true],
+    ["an unknown API path", 404, { ...plain, ...archive, path: "/api/nothing" }, true],
+    ["an unsupported method", 405, { ...plain, ...archive, method: "POST" }, true],
     ["too much JSON", 413, { ...plain, ...json, server: "api", path: "/api/apps" }, true],
     [
       "too much JSON, chunked",
@@ -64,15 +69,15 @@ const uploads: readonly (readonly [what: string, status: number, upload: Upload,
       true,
     ],
     [
-      "another type",
+      "an unsupported content type",
       415,
       { ...plain, ...json, server: "api", path: "/api/apps", type: "x/y" },
       true,
     ],
-    ["a hook", 413, { ...plain, ...json, server: "api", path: "/api/hooks/git/x" }, true],
+    ["a long hook", 413, { ...plain, ...json, server: "api", path: "/api/hooks/git/x" }, true],
     ["a chat that is too long", 413, { ...plain, ...chat }, true],
     ["a chunked chat", 413, { ...plain, ...chat, chunked: true }, true],
-    ["a chat of another type", 415, { ...plain, ...chat, type: "x/y" }, true],
+    ["a chat of an unsupported type", 415, { ...plain, ...chat, type: "x/y" }, true],
     ["an unknown path", 404, { ...plain, ...chat, path: "/v1/nothing" }, true],
     ["a very long chat", 413, { ...plain, ...chat, bytes: 70 * MIB }, false],
   ];
@@ -151,8 +156,8 @@ async function sendWithNode(upload: Upload): Promise<Outcome> {
 describe.each([
   ["Python's http.client", sendWithPython],
   ["Node's http with keep-alive", sendWithNode],
-] as const)("%s that sends a refused upload", (_client, send) => {
-  it.each(uploads)("with %s gets the status %i", async (_what, status, upload, kept) => {
+] as const)("a refused upload by %s", (_client, send) => {
+  it.each(uploads)("with %s is answered with the status %i", async (_what, status, upload, kept) => {
     const outcome = await send(upload);
     expect(outcome).toMatchObject({ status, kept, again: 200 });
     expect(JSON.parse(outcome.text)).toHaveProperty("error");

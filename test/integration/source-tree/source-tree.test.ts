@@ -155,10 +155,10 @@ describe("the listing of a source folder", () => {
   });
 });
 
-describe("a packed folder", () => {
+describe("packing a source folder", () => {
   const long = `${"folder-with-a-name/".repeat(9)}${"\u{e9}".repeat(60)}.txt`;
 
-  test("is unpacked by tar to the same files", async () => {
+  test("creates an archive that tar unpacks to the same files", async () => {
     await write({ "a/x.txt": "hello", [long]: "long", empty: "", big: "z".repeat(200_000) });
     await symlink(`a/${"t".repeat(150)}`, join(dir, "link"));
     await chmod(join(dir, "a/x.txt"), 0o750);
@@ -171,7 +171,7 @@ describe("a packed folder", () => {
     expect(await readFile(join(out, long), "utf8")).toBe("long");
   });
 
-  test("has the same bytes at any time and for any owner", async () => {
+  test("creates the same bytes at any time and for any owner", async () => {
     await write({ "a/b": "1", c: "2" });
     const first = await pack();
     await rm(join(dir, "a"), { recursive: true });
@@ -186,7 +186,7 @@ describe("a packed folder", () => {
     expect(listed.match(/0\/0 .* 1970-01-01 00:00:00/g)).toHaveLength(3);
   });
 
-  test("has the given modification time", async () => {
+  test("gives the files the requested modification time", async () => {
     await write({ a: "1" });
     const packed = await pack({ mtimeMs: Date.UTC(2026, 1, 3) });
     const listed = spawnSync("tar", ["-tv"], {
@@ -196,14 +196,14 @@ describe("a packed folder", () => {
     expect(listed).toContain("2026-02-03");
   });
 
-  test("contains added files, which replace files of the folder", async () => {
+  test("adds the given files, which replace files of the folder", async () => {
     await write({ Dockerfile: "FROM old", a: "1" });
     const packed = await pack({ added: new Map([["Dockerfile", "FROM new"]]) });
     const out = spawnSync("tar", ["-xO", "Dockerfile"], { input: packed }).stdout.toString();
     expect(out).toBe("FROM new");
   });
 
-  test("reports its progress", async () => {
+  test("reports the number of bytes packed so far", async () => {
     await write({ a: "x".repeat(100_000), b: "y".repeat(50) });
     const seen: number[] = [];
     await pack({ onBytes: (bytes) => seen.push(bytes) });
@@ -213,7 +213,7 @@ describe("a packed folder", () => {
   });
 
   test.each([10, 30])(
-    "ends with an error if a file of 20 bytes has %i bytes when it is read",
+    "fails if a file was listed with 20 bytes and has %i bytes when it is read",
     async (length) => {
       await write({ a: "x".repeat(20) });
       const tree = await list();
@@ -237,7 +237,7 @@ describe("a packed folder", () => {
     await expect(digestSource(tree, signal)).rejects.toThrow("a cannot be read");
   });
 
-  test("ends on abort", async () => {
+  test("stops with an AbortError when it is aborted", async () => {
     await write({ a: "x".repeat(300_000) });
     const abort = new AbortController();
     const stream = packSource(await list(), { onBytes: () => abort.abort() }, abort.signal);
@@ -245,7 +245,7 @@ describe("a packed folder", () => {
   });
 
   test.each([false, true])(
-    "that was aborted before its first read rejects that read, and raises no other error, gzip: %s",
+    "rejects the first read if it was aborted before, and raises no other error, gzip: %s",
     async (gzip) => {
       await write({ a: "x" });
       const uncaught: unknown[] = [];

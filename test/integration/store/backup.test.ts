@@ -109,7 +109,7 @@ describe("backup and restore", () => {
     expect(restored.audit.list({ limit: 10 })).toHaveLength(2);
   });
 
-  it("leave neither the key in the restored database nor temporary files next to the backup", async () => {
+  it("restore the encryption key to secret.key, not to the database, and leave no temporary files", async () => {
     const test = open();
     const folder = temporaryFolder("backup");
     const file = join(folder, "berth.backup");
@@ -427,7 +427,7 @@ describe("a backup", () => {
     expect(() => restoreStore({ dataDir: temporaryFolder("backup"), file })).toThrow(/damaged/);
   });
 
-  it("is refused, and changes nothing, if one of its files is damaged or has a path to the outside", async () => {
+  it("is not restored, not even in part, if one of its files is damaged or has a path outside of the data directory", async () => {
     for (const damage of [
       "UPDATE backup_chunks SET data = x'00' WHERE number = 1",
       "UPDATE backup_files SET path = 'ingress/storage/../../../evil'",

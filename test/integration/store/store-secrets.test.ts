@@ -56,7 +56,7 @@ describe("secrets in the store", () => {
     expect(store.secrets.reveal("none")).toBeUndefined();
   });
 
-  it("are not in plaintext in any file of the data directory, open or closed, kept or deleted", async () => {
+  it("are in plaintext in no file of the data directory, while the store is open, after a restart, or after their deletion", async () => {
     const test = open();
     put(test.store, { password: VALUE });
     put(test.store, { password: OTHER, more: VALUE });

@@ -161,7 +161,7 @@ describe("a tool that only reads", () => {
 });
 
 describe("the undo of a Berth tool", () => {
-  test("deletes a new app", async () => {
+  test("deletes the app that deploy_app created", async () => {
     const args = { name: "web", image: "web:1", port: 80, env: { A: "b" } };
     const result = await harness.callExpectingSuccess("deploy_app", args);
     expect(result).toMatchObject({ created: true, ready: true, state: "ready" });
@@ -172,7 +172,7 @@ describe("the undo of a Berth tool", () => {
     expect(await harness.undo("deploy_app", args, result)).toMatchObject({ deleted: true });
   });
 
-  test("deletes an app from a template with all its resources", async () => {
+  test("deletes the app that deploy_app created from a template, with all its resources", async () => {
     const args = { name: "shop", template: "site" };
     const result = await harness.callExpectingSuccess("deploy_app", args);
     const { store } = harness.controlPlane;
@@ -362,7 +362,7 @@ describe("undo of a call whose app was deleted and restored meanwhile", () => {
     const deleted = await harness.callExpectingSuccess("delete_app", { name: "web" });
     await harness.undo("delete_app", { name: "web" }, deleted);
     expect(specOf("web")?.image).toBe("web:2");
-    // The record of a deploy survives a later deletion of the app, and the undo of this deletion.
+    // Both deploys can still be undone after the app was deleted and restored a second time.
     const again = await harness.callExpectingSuccess("delete_app", { name: "web" });
     await harness.undo("delete_app", { name: "web" }, again);
     await harness.undo("deploy_app", { name: "web" }, changed);

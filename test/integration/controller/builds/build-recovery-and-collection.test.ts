@@ -316,8 +316,8 @@ describe("the collection of builds and images", () => {
   });
 });
 
-describe("an app that is deleted", () => {
-  test("loses its builds, logs, pin and archives, and other apps keep theirs", async () => {
+describe("the deletion of an app", () => {
+  test("removes the app's builds, logs, source pin and archives, except an archive that another app uses", async () => {
     const shared = await uploadAlone("shared");
     const own = await uploadAlone("own");
     bench.apply("other", { source: { archive: shared } });
@@ -345,7 +345,7 @@ describe("an app that is deleted", () => {
     expect(existsSync(join(bench.dataDir, "builds", "2"))).toBe(false);
   });
 
-  test("keeps an archive that another user has also uploaded just now", async () => {
+  test("keeps an archive that was uploaded again just before the deletion", async () => {
     const digest = await uploadAlone("same");
     bench.apply("web", { source: { archive: digest } });
     await uploadAlone("same");

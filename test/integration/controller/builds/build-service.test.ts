@@ -189,6 +189,41 @@ describe("a build", () => {
     );
     expect(bench.builder.runs).toHaveLength(1);
   });
+
+  test("waits while the engine's disk or Berth's data directory has too little free space", async () => {
+    bench.newService({ freeBytesMin: 2 ** 30 });
+    bench.builder.freeBytes = 3 * 2 ** 20;
+    const app = bench.apply("web");
+    const state = await bench.waitUntilBuilt(app);
+    expect(state).toMatchObject({ type: "waiting", id: 1, retryAtMs: null });
+    expect(state).toHaveProperty(
+      "message",
+      expect.stringContaining(
+        "3 MiB are free on the disk of the engine's images, but a build needs 1 GiB",
+      ),
+    );
+    await bench.clock.advance(3_600_000);
+    expect(bench.store.builds.list({ limit: 10 })).toMatchObject([
+      { id: 1, state: "queued", message: expect.stringContaining("3 MiB are free") },
+    ]);
+    expect(bench.builder.runs).toEqual([]);
+    bench.builder.freeBytes = 2 ** 31;
+    // The service sets the timer of its next check only when the disk has answered, so one advance of the clock may
+    // come too early.
+    await vi.waitFor(async () => {
+      await bench.clock.advance(10_000);
+      expect(bench.store.builds.get(1)?.state).toBe("succeeded");
+    }, WAIT_OPTIONS);
+    expect(await bench.waitUntilBuilt(app)).toEqual({ type: "succeeded", id: 1 });
+
+    bench.newService({ freeBytesMin: 2 ** 60 });
+    bench.builder.freeBytes = undefined;
+    expect(await bench.waitUntilBuilt(bench.apply("other"))).toMatchObject({
+      type: "waiting",
+      message: expect.stringContaining("are free in Berth's data directory"),
+    });
+    expect(bench.builder.runs).toHaveLength(1);
+  });
 });
 
 describe("a build that fails", () => {
@@ -271,41 +306,6 @@ describe("a build that fails", () => {
     });
   });
 
-  test("is distinguished from a build without space, which waits until the engine and this machine have space", async () => {
-    bench.newService({ freeBytesMin: 2 ** 30 });
-    bench.builder.freeBytes = 3 * 2 ** 20;
-    const app = bench.apply("web");
-    const state = await bench.waitUntilBuilt(app);
-    expect(state).toMatchObject({ type: "waiting", id: 1, retryAtMs: null });
-    expect(state).toHaveProperty(
-      "message",
-      expect.stringContaining(
-        "3 MiB are free on the disk of the engine's images, but a build needs 1 GiB",
-      ),
-    );
-    await bench.clock.advance(3_600_000);
-    expect(bench.store.builds.list({ limit: 10 })).toMatchObject([
-      { id: 1, state: "queued", message: expect.stringContaining("3 MiB are free") },
-    ]);
-    expect(bench.builder.runs).toEqual([]);
-    bench.builder.freeBytes = 2 ** 31;
-    // The service sets the timer of its next check only when the disk has answered, so one advance of the clock may
-    // come too early.
-    await vi.waitFor(async () => {
-      await bench.clock.advance(10_000);
-      expect(bench.store.builds.get(1)?.state).toBe("succeeded");
-    }, WAIT_OPTIONS);
-    expect(await bench.waitUntilBuilt(app)).toEqual({ type: "succeeded", id: 1 });
-
-    bench.newService({ freeBytesMin: 2 ** 60 });
-    bench.builder.freeBytes = undefined;
-    expect(await bench.waitUntilBuilt(bench.apply("other"))).toMatchObject({
-      type: "waiting",
-      message: expect.stringContaining("are free in Berth's data directory"),
-    });
-    expect(bench.builder.runs).toHaveLength(1);
-  });
-
   test("because it fills the disk is tried again when there is more space than before, or when the user requests it", async () => {
     bench.newService();
     bench.builder.freeBytes = 2 ** 30;
@@ -364,6 +364,24 @@ describe("a build that fails", () => {
     });
     expect(bench.builder.runs[0]?.ended).toBe("cancelled");
     expect(bench.store.builds.get(1)?.state).toBe("failed");
+  });
+
+  test("because its Git credential does not exist reports the command that creates the credential", async () => {
+    const git = { url: REPOSITORY, ref: "main", credential: "deploy" };
+    const app = bench.apply("web", { source: { git } });
+    await vi.waitFor(
+      () =>
+        expect(bench.service.source(app)).toEqual({
+          type: "failed",
+          reason: "GitDenied",
+          message:
+            'source.git.credential names Secret "deploy", which does not exist; create the Secret with: berth secrets set deploy token=TOKEN',
+          terminal: true,
+        }),
+      WAIT_OPTIONS,
+    );
+    bench.applySecret("deploy", { token: TOKEN });
+    await bench.waitUntilResolved(app);
   });
 });
 
@@ -518,24 +536,6 @@ describe("the log of a build", () => {
         }),
       WAIT_OPTIONS,
     );
-  });
-
-  test("of a build without its credential contains the command to create the credential", async () => {
-    const git = { url: REPOSITORY, ref: "main", credential: "deploy" };
-    const app = bench.apply("web", { source: { git } });
-    await vi.waitFor(
-      () =>
-        expect(bench.service.source(app)).toEqual({
-          type: "failed",
-          reason: "GitDenied",
-          message:
-            'source.git.credential names Secret "deploy", which does not exist; create the Secret with: berth secrets set deploy token=TOKEN',
-          terminal: true,
-        }),
-      WAIT_OPTIONS,
-    );
-    bench.applySecret("deploy", { token: TOKEN });
-    await bench.waitUntilResolved(app);
   });
 });
 
