@@ -115,7 +115,7 @@ export class AssistantProcess implements AsyncDisposable {
 
   /** Returns the result of GET /state on the control socket. */
   async state(): Promise<StateView> {
-    // The JSON is not validated; a test that reads a missing field fails.
+    // The response body is not validated; a test that reads a missing field fails.
     const state: StateView = JSON.parse(await this.control("GET", "/state"));
     return state;
   }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Provider } from "oidc-provider";
 import { Browser } from "./browser.ts";
 
-/** A client that was registered manually. Its id is part of the configuration file. */
+/** The id of a client that is registered statically; a test configures the assistant with it. */
 export const KNOWN_CLIENT = "berth-by-hand";
 
 export interface AuthorizationServerOptions {
@@ -53,8 +53,8 @@ export class AuthorizationServer implements AsyncDisposable {
   }
 
   /**
-   * The content of the file that ASSISTANT_OAUTH_CONFIG names, for this server. Its tokens are valid for models at
-   * `baseUrl`.
+   * Returns the part of the file in ASSISTANT_OAUTH_CONFIG that describes this server. The tokens that the server
+   * issues are valid for models at `baseUrl`.
    */
   endpoints(baseUrl: string, clientId?: string) {
     return { issuer: this.issuer, baseUrl, ...(clientId === undefined ? {} : { clientId }) };

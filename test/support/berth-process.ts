@@ -254,7 +254,8 @@ export class BerthProcess implements AsyncDisposable {
     const child = this.#child;
     if (!child) return null;
     if (this.isRunning) {
-      // An assistant that survives the kill keeps the server's output streams open, so `close` would not occur.
+      // After a SIGKILL of the server, the assistant may keep running and hold the server's output streams open, so
+      // `close` might never be emitted.
       const end = signal === "SIGKILL" ? "exit" : "close";
       const ended = new Promise((resolve) => child.once(end, resolve));
       child.kill(signal);

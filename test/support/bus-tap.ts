@@ -15,7 +15,7 @@ export class BusTap implements AsyncDisposable {
       stdio: ["ignore", "pipe", "inherit"],
     });
     const tap = new BusTap(child);
-    // The bus sends the first message to the monitor itself, which records all messages from then on.
+    // After its first output, dbus-monitor records every message on the bus.
     await once(child.stdout, "data");
     return tap;
   }

@@ -46,7 +46,8 @@ export async function waitForResources(
   const { timers, ...others } = before;
   const now = async () => {
     const { timers: timersNow, ...rest } = await readDaemonResources(harness);
-    // Idle connections that are kept open have timers. More of them may be open now than at the time of `before`.
+    // Each idle connection that the daemon keeps open has a timer. Up to KEPT_CONNECTIONS_MAX of these timers are
+    // therefore no leak.
     return { ...rest, extraTimers: Math.max(0, timersNow - timers - KEPT_CONNECTIONS_MAX) };
   };
   await expect

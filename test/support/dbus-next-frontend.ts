@@ -136,7 +136,7 @@ export class DbusNextFrontend implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A call that arrives during the disconnection must get no answer.
+    // The frontend must not answer a call that arrives while it disconnects.
     this.window.isMute = true;
     this.#bus.disconnect();
   }

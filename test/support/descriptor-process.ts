@@ -2,7 +2,10 @@ import { fstatSync } from "node:fs";
 import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import { KeyDescriptor } from "../../src/assistant/remote/key-descriptor.ts";
 
-/** This program reads a key from this descriptor, and prints `read` or an error code, and if it is still open. */
+/**
+ * The descriptor from which this program reads a key. The program prints `read` or an error code, and appends
+ * `, and left open` if the descriptor stays open.
+ */
 const FD = 3;
 
 const code = await new KeyDescriptor(FD).read(new AbortController().signal).then(

@@ -18,7 +18,7 @@ export interface Effect {
    * undoes.
    */
   readonly mark: string;
-  /** The dispatches in the ledger when the app executed the tool, such as `call 12` and `undo 12`. */
+  /** The dispatch entries that the ledger had when the app executed the tool, such as `call 12` and `undo 12`. */
   readonly dispatched: readonly string[];
 }
 

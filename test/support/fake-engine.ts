@@ -163,7 +163,7 @@ export class FakeEngine {
     for (const { id, state } of this.containers()) if (state === "running") this.kill(id, 143);
   }
 
-  /** Assigns addresses from the first one again, as after a restart of the machine. */
+  /** Makes the next containers reuse the addresses from 10.0.0.1 on, as after a restart of the machine. */
   reuseAddresses(): void {
     this.#addresses = 0;
   }

@@ -36,7 +36,7 @@ export interface FakeIngressOptions {
   readonly verdict?: SiteVerdict;
 }
 
-/** The ingress port in memory. Berth receives what a test sets with `current` and `setVerdict`. */
+/** An in-memory `Ingress`. Tests set its state with `current`, and its verdict on an App with `setVerdict`. */
 export class FakeIngress implements Ingress {
   readonly mode: Ingress["mode"];
   readonly reachability: Ingress["reachability"];

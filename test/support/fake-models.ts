@@ -263,7 +263,7 @@ export class FakeAssistant implements AssistantControl {
     this.#clock = clock;
   }
 
-  /** Reports the state of the assistant's process, even if the assistant does not answer. */
+  /** Returns the state of the assistant's process without a call to the assistant, which may be unreachable. */
   report(): AssistantReport {
     const state = this.#environment.daemonState;
     return { state, url: "http://127.0.0.1:7777", pid: 1, starts: 1, message: null };

@@ -80,7 +80,7 @@ export class FakeToolApps implements ToolApps {
   readonly #apps = new Map<string, FakeApp>();
   /** The time limit of a call; undefined if there is none. */
   readonly #callLimitMs: number | undefined;
-  /** Called before each step; an exception makes the step fail with that error. */
+  /** Called at the start of `getDefinition` and of `call`, which fail with the error that it throws. */
   fault: (step: "definition" | "call", appId: string, name: string) => void = () => {};
 
   /** Called after the app has answered a call, and before the caller receives the answer. */

@@ -54,8 +54,8 @@ export class GbnfAcceptor {
   }
 
   /**
-   * Returns the parse stack whose next element is the one at `index` of the alternative. After the last element, it is
-   * `next`, the rest of the stack; undefined if that is empty, so that a text may end.
+   * Returns the parse stack that expects the element at `index` of the alternative. If the alternative has no more
+   * elements, returns `next`, the rest of the stack. An empty stack is undefined, and means that the text may end.
    */
   #frame(
     alternative: readonly GbnfElement[],

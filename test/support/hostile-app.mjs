@@ -1,5 +1,5 @@
-// An app that misbehaves in one way, in a separate process, so that its work takes no CPU time of the test: `SOCKET
-// BEHAVIOUR`. Prints `listens` when it listens.
+// An app that listens on the socket SOCKET and misbehaves as BEHAVIOUR says. Its arguments are SOCKET and BEHAVIOUR. It
+// prints `listens` when it listens. It runs in a separate process, so that its work takes no CPU time of the test.
 import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 
@@ -52,7 +52,7 @@ function onMessage(message, peer) {
     peer.answer({ protocolVersion: "2025-06-18", capabilities, serverInfo });
   } else if (method === "tools/list") {
     lists += 1;
-    // Each list of tools has a different definition than the previous list.
+    // With the behaviour `changes`, each list declares the tool with another input schema.
     peer.answer({ tools: [tool(behaviour === "changes" ? { [`p${lists}`]: {} } : {})] });
     if (behaviour === "changes") peer.send({ method: "notifications/tools/list_changed" });
   } else if (method === "tools/call") (behaviours[behaviour] ?? behaviours.hangs)(message, peer);

@@ -22,7 +22,7 @@ import { engineRequest } from "../../scripts/engine.mjs";
  * GET /env returns the environment. `rm /www/healthz` in the container makes it unhealthy.
  */
 export const WEB = "berth.test/web:1";
-/** An image of the web server of `WEB`, in another version. */
+/** A newer version of the image `WEB`. */
 export const WEB_2 = "berth.test/web:2";
 /**
  * An image of a web server on Node that shuts down gracefully: it completes its requests before it exits.

@@ -7,7 +7,7 @@ import { EFFECTS } from "./effects-app.ts";
 import type { FaultHarness } from "./fault-harness.ts";
 import type { WebhookReceiver } from "./webhook-receiver.ts";
 
-/** A session that a program has opened while the ledger could be written. */
+/** A session that a client has opened before the ledger fails, for calls of the session's methods during the fault. */
 export interface OpenSession {
   readonly path: string;
   readonly interface: string;
@@ -69,7 +69,7 @@ export function countModelRequests(upstream: WebhookReceiver): number {
   return upstream.received.filter(({ method }) => method === "POST").length;
 }
 
-/** Returns a digest of all memory files on the disk. */
+/** Returns a digest of all files that hold the apps' memory. */
 export function digestMemoryFiles({ dataDir }: FaultHarness): string {
   const digest = createHash("sha256");
   const keys = readdirSync(join(dataDir, "memory.keys")).map((key) => `memory.keys/${key}`);

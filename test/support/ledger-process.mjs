@@ -1,12 +1,12 @@
-// A separate process that writes a ledger, for tests that kill it or make its disk fail: `DIR`.
-// Commands are lines on standard input, and answers are lines on standard output:
+// A separate process that writes the ledger in a folder, its only argument, for tests that kill it or make its disk
+// fail. Commands are lines on standard input, and answers are lines on standard output:
 //
 //   append COUNT BYTES  appends COUNT entries at once; prints `ack SEQ LEAF` or `refused CODE` for each, then `done`
 //   checkpoint          writes a checkpoint; prints `done` or `refused CODE`
 //   state               prints the state as JSON
 //   end                 closes the ledger, and exits
 //
-// It runs as a bundle with its worker, as users run Berth, and starts fast.
+// Tests run it as a bundle with its worker, as users run Berth, so it starts fast.
 import { createInterface } from "node:readline";
 import { openLedger } from "../../src/assistant/ledger/ledger.ts";
 import { systemClock } from "../../src/base/clock.ts";

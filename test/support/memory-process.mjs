@@ -1,12 +1,12 @@
-// A separate process that stores the memory of apps, for tests that kill it or make its disk fail: `DIR`.
-// Its ledger is a file `entries` with one line for each entry on the disk. Commands are lines on standard input,
-// and answers are lines on standard output:
+// A separate process that stores the memory of apps in a folder, its only argument, for tests that kill it or make its
+// disk fail. Its ledger is the file `entries` in that folder, with one line for each entry on the disk. Commands are
+// lines on standard input, and answers are lines on standard output:
 //
 //   set APP KEY BYTES  stores a value; prints `done` or `refused CODE`
 //   wipe APP           deletes the memory of an app; prints `done` or `refused CODE`
 //   end                closes the memory, and exits
 //
-// It runs as a bundle, which starts fast.
+// Tests run it as a bundle, which starts fast.
 import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";

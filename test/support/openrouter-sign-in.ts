@@ -38,8 +38,8 @@ export class OpenRouterSignInServer implements AsyncDisposable {
   }
 
   /**
-   * The content of the file that ASSISTANT_OAUTH_CONFIG names, for this server. Its keys are valid for models at
-   * `baseUrl`.
+   * Returns the part of the file in ASSISTANT_OAUTH_CONFIG that describes this server. The API keys that the server
+   * issues are valid for models at `baseUrl`.
    */
   endpoints(baseUrl = `${this.origin}/api/v1`) {
     return {

@@ -277,7 +277,7 @@ export class OverlayHarness implements AsyncDisposable {
     return this.lastMessages.at(-1)?.content ?? "";
   }
 
-  /** Lets queries use the tools of a real agent, which a model with these answers chooses. */
+  /** Makes queries use a real agent and its tools. A scripted model chooses the tools through `answers`. */
   async useTools(answers: readonly ModelAnswer[]): Promise<AgentHarness> {
     const { pass, agentHarness } = await AgentPassHarness.open(answers);
     this.pass = (turn, signal) => pass.run(turn, signal);

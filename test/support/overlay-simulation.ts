@@ -87,7 +87,7 @@ interface Waiting {
   fail: (error: Error) => void;
 }
 
-/** The paused calls of dependencies. The simulation continues them one after the other. */
+/** Holds the overlay's calls of its dependencies, which the simulation continues one at a time. */
 class Pauses {
   readonly #waiting: Waiting[] = [];
 

@@ -84,7 +84,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
     await writeFile(join(this.folder, "checkout/dist/main.js"), source);
   }
 
-  /** Runs bin/berth on the Node.js that claims to be 18. */
+  /** Runs bin/berth on a Node.js that reports version 18, which Berth does not support. */
   start(args: readonly string[] = [], environment: Readonly<Record<string, string>> = {}) {
     return spawn(process.execPath, this.argv(args), {
       env: { ...process.env, ...this.environment, ...environment },

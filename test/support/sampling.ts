@@ -4,12 +4,15 @@ import { Dice } from "./random.ts";
 /** The seed of all random choices in a run of the tests; BERTH_SEED sets it to repeat a run. */
 export const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
 
-/** The time limit of a test that tries a kill or fault matrix: an hour for all points, five minutes for a sample. */
+/**
+ * The time limit in milliseconds of a test that tries kills or faults at many points: an hour for all points, five
+ * minutes for a sample of them.
+ */
 export const MATRIX_LIMIT_MS = process.env["BERTH_KILLS"] === "all" ? 60 * 60_000 : 300_000;
 
 /**
- * Returns the points of a kill or fault matrix that this run tries, in their order, and prints the seed of the choice.
- * BERTH_KILLS sets the number of points of each matrix, or `all`; the default is `countByDefault`.
+ * Chooses the points for kills or faults that this run tries. Returns them in their order, and prints the seed of the
+ * choice. BERTH_KILLS sets their number, or `all`; the default is `countByDefault`.
  */
 export function sampleOf<T>(name: string, places: readonly T[], countByDefault: number): T[] {
   const wanted = process.env["BERTH_KILLS"] ?? String(countByDefault);

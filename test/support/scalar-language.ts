@@ -41,7 +41,7 @@ export function numberLanguage(
   return toScalarLanguage(scalarGrammar.compileNumber(all, table), table);
 }
 
-/** Returns the constraint that `pattern` or `format`, the keyword, puts on a string; `source` is the value. */
+/** Returns the string constraint of a keyword, `pattern` or `format`; `source` is the keyword's value. */
 export function toStringPattern(keyword: string, source: string) {
   return { source, keyword, pointer: `#/${keyword}` };
 }

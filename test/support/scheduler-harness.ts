@@ -55,7 +55,7 @@ export class SchedulerHarness {
     return this.clock.until(condition, limitMs, what);
   }
 
-  /** Resolves when all of these answers have ended. */
+  /** Resolves when the answers of all `readers` have ended. */
   untilOver(...readers: readonly GenerationReader[]): Promise<void> {
     return this.until(() => readers.every(({ isOver: over }) => over), "all answers have ended");
   }

@@ -16,7 +16,7 @@ const names = fc.uniqueArray(
   { maxLength: 5 },
 );
 
-/** Generates schemas with at most `depth` levels of objects and arrays. */
+/** Generates pairs of a schema and a valid document, with at most `depth` levels of objects and arrays. */
 export function arbitrarySchemaAndDocument(depth: number): PairArbitrary {
   const flat = [constants(), enums(), integers(), numbers(), strings(), booleans()];
   if (depth === 0) return fc.oneof(...flat);

@@ -4,7 +4,10 @@ export interface SchemaCase {
   readonly schema: unknown;
   readonly valid: readonly unknown[];
   readonly invalid: readonly unknown[];
-  /** Documents that JSON Schema allows but Berth does not generate, such as open objects or another order. */
+  /**
+   * Documents that the schema allows but Berth does not generate, such as objects with additional properties or with
+   * their properties in another order.
+   */
   readonly outside?: readonly unknown[];
 }
 

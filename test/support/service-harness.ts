@@ -25,7 +25,7 @@ export async function createServiceHarness(options: ServiceHarnessOptions = {}) 
   const clock = new VirtualClock();
   const engine = new ScriptedEngine({ ...options, clock });
   const known = new KnownModels({ folder: undefined, aliases: new Map([["other", "m"]]) });
-  // The models have no files, because the disk does not follow the virtual clock.
+  // The models have no files, because the virtual clock does not wait for accesses to the disk.
   for (const id of options.models ?? ["m"]) await known.register({ id, path: "", isPinned: false });
   const facts = new ModelFactsCache({ engine });
   const residency = new Residency({

@@ -19,7 +19,7 @@ import { openTestStore } from "./test-store.ts";
 export class FakeGitClient implements GitClient {
   files: Record<string, string | { readonly link: string }> = {};
   commit = "a".repeat(40);
-  /** The error with which the next calls fail. */
+  /** If set, `resolve` and `checkout` fail with this error. */
   failure: Error | undefined;
   /** Called in the middle of each checkout. */
   onCheckout: () => Promise<void> | void = () => {};
@@ -126,7 +126,7 @@ export class SpecsGitHarness implements AsyncDisposable {
     await this.#specs.rescan();
   }
 
-  /** Lists `App/name` of all resources that exist and are not being deleted. */
+  /** Lists the names of all Apps that are not being deleted. */
   get apps(): string[] {
     return this.store
       .list("App")
@@ -134,7 +134,7 @@ export class SpecsGitHarness implements AsyncDisposable {
       .map(({ metadata }) => metadata.name);
   }
 
-  /** Lists `Reason: message`, oldest first. */
+  /** Lists the messages of all events with this reason, oldest first. */
   events(reason: string): string[] {
     return this.store.events
       .list({ limit: 1000 })

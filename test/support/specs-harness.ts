@@ -121,7 +121,7 @@ export class SpecsHarness implements AsyncDisposable {
       .pendingPrune.map(({ kind, name, file }) => `${kind}/${name} ${file}`);
   }
 
-  /** Lists `Reason name: message`, oldest first. */
+  /** Lists all events as `Reason name: message`, with the resource's name, oldest first. */
   get events(): string[] {
     return this.store.events
       .list({ limit: 1000 })
@@ -150,7 +150,7 @@ export class SpecsHarness implements AsyncDisposable {
   }
 }
 
-/** Returns the text of an App's document. */
+/** Returns the YAML document of an App; `more` is appended to the spec. */
 export function appText(name: string, image = "nginx", more = ""): string {
   return `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec:\n  image: ${image}\n${more}`;
 }

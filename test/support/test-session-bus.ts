@@ -89,7 +89,7 @@ export class TestSessionBus implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const monitor of this.#monitors) await terminate(monitor, "SIGTERM");
     await terminate(this.#daemon, "SIGTERM");
-    // A program that the bus has started may not be connected yet, and would not notice the end of the bus.
+    // A program that the bus has started but that is not connected yet would not exit with the bus, so it is killed.
     const starter = `DBUS_STARTER_ADDRESS=unix:path=${this.#dir}/`;
     for (const pid of await processesWith(starter)) killProcess(pid);
     await rm(this.#dir, { recursive: true, force: true });

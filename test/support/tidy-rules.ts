@@ -256,8 +256,8 @@ export function parseImports(text: string): ImportLine[] {
 }
 
 /**
- * Returns the room of a file: `src/api/api-server.ts` is in `api`, and `src/client/bus/connect.ts` is in `client/bus`,
- * because each client is a room.
+ * Returns the room (the module) to which a source file belongs: `src/api/api-server.ts` is in `api`, and
+ * `src/client/bus/connect.ts` is in `client/bus`, because each client is a room.
  */
 export function getRoom(path: string): string {
   const [, room = "", folder] = path.split("/");

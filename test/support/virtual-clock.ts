@@ -33,7 +33,7 @@ export class VirtualClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Runs all work that needs no virtual time. */
+  /** Runs callbacks and promise continuations that are already due, without advancing the virtual time. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 3; turn += 1) await nextTurn();
   }

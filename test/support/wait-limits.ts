@@ -5,5 +5,8 @@
  */
 export const WAIT_OPTIONS = { timeout: 45_000 } as const;
 
-/** A limit in milliseconds that bounded work does not reach on any machine. Unbounded work exceeds it by minutes. */
+/**
+ * A limit in milliseconds for tests of complexity: linear work stays far below it on any machine, and exponential work
+ * exceeds it by minutes.
+ */
 export const UNBOUNDED_AFTER_MS = 30_000;

@@ -16,7 +16,7 @@ export interface BertShape {
 /** The number that llama.cpp uses for mean pooling. */
 const POOLING_MEAN = 1;
 
-/** The weight of each layer's output. It is small, so that texts with common words have similar vectors. */
+/** The weight of each layer's output. It is small, so that texts with words in common have similar vectors. */
 const LAYER_GAIN = 0.3;
 
 /** Returns an embedding model with BERT's layers, random weights and mean pooling. */

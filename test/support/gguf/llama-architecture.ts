@@ -45,8 +45,9 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
     2 * shape.vocabularySize * embeddingLength + layers * layerValues + embeddingLength;
   const make = new WeightMaker(shape.seed, values);
 
-  // The first value of the hidden state is large: its square is half of the state's squared norm. The weights for the
-  // biases can therefore be small, and weights in the same block lose little precision when they are quantised.
+  // The first value of the hidden state is a large constant: its square is half of the state's squared norm. The first
+  // column of the output matrix holds the biases of the tokens, divided by this constant. Such small values cost the
+  // other weights of their quantisation block little precision.
   const constant = Math.sqrt(embeddingLength / 2);
   const scatter = Math.SQRT1_2;
   const biasOf = (row: number): number => (vocabulary.tokens[row]?.bias ?? 0) / constant;

@@ -15,7 +15,7 @@ export interface VocabularyToken {
 
 export interface SpmVocabulary {
   readonly tokens: readonly VocabularyToken[];
-  /** The token ids by their texts. */
+  /** The id of each token, by the token's text. */
   readonly ids: ReadonlyMap<string, number>;
 }
 
@@ -80,7 +80,8 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
     ids.set(text, tokens.length);
     tokens.push({ text, score, kind, bias });
   };
-  // Two tokens end an answer. `texts` is the number of other tokens, which compete with them.
+  // Two tokens end an answer. Together they get about 1 / `endsAfter` of the probability, and `texts` other tokens get
+  // the rest.
   const texts = size - 256;
   const endBias = endsAfter === undefined ? NEVER : Math.log(texts / endsAfter / 2);
 

@@ -1,13 +1,12 @@
 import { rowBytes, type TensorSource, type TensorType } from "./write-gguf.ts";
 
-/** The values of a tensor. */
 export interface Weights {
   /** The standard deviation of the random values. If it is 0, all values equal `mean`. */
   readonly deviation: number;
   readonly mean?: number;
   /** The first value of each row; undefined if it is random like the others. */
   readonly firstOfRow?: (row: number) => number;
-  /** If true, the first row is zero, so that the tensor does not change the first value of its output. */
+  /** If true, the first row is zero, so that a layer adds 0 to the first value of the hidden state. */
   readonly firstRowZero?: boolean;
 }
 
@@ -48,7 +47,8 @@ export class WeightMaker {
     vector: boolean,
     weights: Weights,
   ): TensorSource {
-    // Each tensor starts at its own position in the pool, independently of the order in which rows are read.
+    // Each tensor starts at its own position in the pool of random values, so that its bytes do not depend on the order
+    // in which rows are read.
     const start = this.#at;
     this.#at = (this.#at + rows * columns + 7_919) % this.#pool.length;
     const stencil = weights.firstOfRow === undefined ? this.#stencil(type, weights) : undefined;
@@ -114,7 +114,8 @@ class Stencil {
    * number of values in the pool.
    */
   window(from: number, length: number): Uint8Array {
-    // The encoded values are stored twice in a row, so that a row near the end continues with the first values.
+    // Two copies of the encoded pool are stored one after the other, so that a window at the end of the first copy
+    // continues with the first values of the pool.
     this.#encoded ??= this.#encode(this.#poolValues * 2);
     const at = rowBytes(this.#type, (from - (from % 32)) % this.#poolValues);
     return this.#encoded.subarray(at, at + rowBytes(this.#type, length));

@@ -13,7 +13,7 @@ import { TestProvider, type TestProviderOptions } from "./test-provider.ts";
 
 export const KEY = "sk-test-0123456789abcdef";
 
-/** The companion's port with a scripted local service, and a TLS provider with the id `there`. */
+/** The companion's HTTP server with a scripted local inference service, and a TLS provider with the id `there`. */
 export interface RemoteModelsHarness extends AsyncDisposable {
   readonly provider: TestProvider;
   readonly directory: ScriptedProviderDirectory;

@@ -13,7 +13,10 @@ export type ScriptedResponse =
        * of the event that finishes the answer.
        */
       readonly before?: (piece: number) => Promise<unknown> | undefined;
-      /** The number of pieces after which the connection is cut, or stays open without further data. */
+      /**
+       * Ends the response after `after` pieces: `cut` closes the connection, and `hang` keeps it open without further
+       * data.
+       */
       readonly afterwards?: { readonly after: number; readonly do: "cut" | "hang" };
       /** An error that is sent as an event after the text, instead of the event that finishes the answer. */
       readonly error?: { readonly message: string; readonly code?: string };
