@@ -97,7 +97,7 @@ describe("start and stop of an app", () => {
     expect(api.store.get("App", "web")?.spec.running).toBe(true);
   });
 
-  it("change an app from a spec file that does not set `running`, and are refused if the file sets it", async () => {
+  it("are refused if the app's spec file sets `running`, unless forced, and accepted if the file omits `running`", async () => {
     putApp(api.store, "open", { image: "bb:1" }, "file:open.yaml");
     expect((await post("open/stop")).statusCode).toBe(202);
     putApp(api.store, "held", { image: "bb:1", running: true }, "file:held.yaml");

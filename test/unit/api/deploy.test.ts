@@ -265,7 +265,7 @@ describe("POST /api/deploy", () => {
     expect(api.store.list("App")).toEqual([]);
   });
 
-  it("returns 415 for another content type, and checks the token first", async () => {
+  it("returns 415 for a content type other than multipart/form-data, but 401 if the token is missing", async () => {
     const json = await api.request({ method: "POST", url: "/api/deploy", payload: {} });
     expect(json.statusCode).toBe(415);
     const headers = { "content-type": "application/x-www-form-urlencoded" };

@@ -50,7 +50,7 @@ describe("the form of an upload", () => {
     ["config after the source that is invalid", source + config.replace("80", "0") + end, "port"],
     ["a third part", config + source + source.replace("source", "more") + end, "too many parts"],
     ["no form", "\0\x01\x02 noise ".repeat(1000), "malformed"],
-  ])("returns 400 and is not stored: %s", async (_what, payload, message, type = form) => {
+  ])("is refused with 400 and not stored: %s", async (_what, payload, message, type = form) => {
     const response = await send(payload, type);
     expect(response.statusCode).toBe(400);
     expect(readErrorBody(response)).toContain(message);
@@ -58,7 +58,7 @@ describe("the form of an upload", () => {
     expectNothingKept();
   });
 
-  it("leaves no archive in the store if the deployment is a dry run", async () => {
+  it("is checked without storing its archive if the deployment is a dry run", async () => {
     expect((await send(whole, form, "?dry_run=true")).statusCode).toBe(200);
     expectNothingKept();
     expect((await send(whole)).statusCode).toBe(202);

@@ -187,8 +187,8 @@ describe("the list of models", () => {
   });
 });
 
-describe("one model", () => {
-  it("is found by name, by repository, with its quantization, in the catalog, and as a file of the assistant's folder", async () => {
+describe("a request for one model", () => {
+  it("finds the model by its name, its repository with or without a quantization, or the id of the assistant's file", async () => {
     putModel(api.store, "small", { source: "org/Small-GGUF" });
     setModelStatus(api.store, "small", modelStatus);
     putModel(api.store, "small-8", { source: "org/Other-GGUF", quantization: "Q8_0" });
@@ -230,7 +230,7 @@ describe("one model", () => {
     }
   });
 
-  it("shows its spec, conditions, files, owners and events", async () => {
+  it("returns the spec, conditions, files, owners and events of the model", async () => {
     putModel(api.store, "small", { source: "org/small", running: true }, "file:small.yaml");
     setModelStatus(api.store, "small", runningStatus);
     const event = { kind: "Model", name: "small", type: "Normal", reason: "Loaded" } as const;
@@ -258,7 +258,7 @@ describe("one model", () => {
     });
   });
 
-  it("has a plan, even if it has no Model resource", async () => {
+  it("returns the plan of the model, even if there is no Model resource for it", async () => {
     putModel(api.store, "small");
     api.control.modelPlan = { blockedBy: "no room" };
     expect((await get("/small/plan")).json()).toEqual({

@@ -39,7 +39,7 @@ describe("a folder of the server", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
-  it("that a spec file has set may be sent unchanged or removed through the API, but not replaced", async () => {
+  it("that a spec file sets as `source.local` may be repeated or removed by an API request, but not replaced by another folder", async () => {
     putApp(api.store, "web", { port: 80, source: { local: "/srv/web" } }, "file:web.yaml");
     expect((await patch("web", { replicas: 2, source: { local: "/srv/web" } })).statusCode).toBe(
       202,
@@ -149,7 +149,7 @@ const imported = (name: string, project: string, image: string) => ({
 const force = (...manifests: object[]) => post("/api/apply?force=true", { manifests });
 
 describe("an app that an import or a template made", () => {
-  it("is replaced by another import only with force, one app at a time", async () => {
+  it("is replaced by another import only with force, and only by a request that contains no other app", async () => {
     expect(
       (await apply(imported("db", "blog", "mysql:8"), imported("web", "blog", "w:1"))).statusCode,
     ).toBe(200);

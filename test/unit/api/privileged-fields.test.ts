@@ -8,7 +8,7 @@ import { emptyReconcileState } from "../../../src/resources/app-status.ts";
 import type { Manifest } from "../../../src/resources/kinds.ts";
 import { appStatus, openTestApi, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 
-/** The folder of this machine that contains `allowed`, which `host_path_allow` lists, and other folders. */
+/** A temporary folder with the subfolder `allowed`, which `host_path_allow` lists, and `other`, which it does not. */
 let machine: string;
 let allowed: string;
 let api: TestApi;
@@ -60,7 +60,7 @@ async function createReachingApp(spec: AppSpec = {}): Promise<void> {
   expect((await send("admin", "POST", "/api/apps", payload)).statusCode).toBe(201);
 }
 
-/** Lists the differences between a response and a refusal whose message contains all of `texts`. */
+/** Lists how a response differs from a 403 `forbidden` error whose message contains all of `texts`. */
 function findDifferences(
   response: LightMyRequestResponse,
   ...texts: readonly string[]

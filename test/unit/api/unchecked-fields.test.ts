@@ -61,7 +61,7 @@ const planted = {
 describe("an app with fields that a token of scope write has set", () => {
   beforeEach(() => succeed("write", "POST", "/api/apps", { name: "web", ...planted }));
 
-  it("is given no mount by a request of an administrator that leaves these fields unconfirmed", async () => {
+  it("gets no mount from an administrator's request that omits these fields", async () => {
     const response = await send("admin", "PATCH", "/api/apps/web?force=true", mount);
     expect(response.statusCode).toBe(409);
     expect(response.headers["x-error-code"]).toBe("conflict");
@@ -75,20 +75,20 @@ describe("an app with fields that a token of scope write has set", () => {
     );
   });
 
-  it("is given no mount by an administrator's spec file that omits some of these fields", () => {
+  it("gets no mount from an administrator's spec file that omits some of these fields", () => {
     const { image, command } = planted;
     expect(() => applyFile("admin", { image, command, ...mount })).toThrow("spec.env.NODE_OPTIONS");
     expect(api.store.get("App", "web")?.metadata.managers["file:web.yaml"]).toBeUndefined();
   });
 
-  it("is given a mount by a request that also sets all of these fields, to the present or to other values", async () => {
+  it("gets a mount from an administrator's request that also sets all of these fields, to present or other values", async () => {
     const { healthCheck, ...others } = planted;
     const spec = { ...others, command: ["serve"], healthCheck, ...mount };
     await succeed("admin", "PATCH", "/api/apps/web", spec);
     expect(api.store.get("App", "web")?.spec.volumes).toHaveLength(1);
   });
 
-  it("is given a mount after an administrator has removed or confirmed these fields", async () => {
+  it("gets a mount after an administrator has removed these fields or set them to their present values", async () => {
     const { image, env } = planted;
     const removal = { command: null, healthCheck: null };
     await succeed("admin", "PATCH", "/api/apps/web", { image, env, ...removal });
@@ -155,8 +155,8 @@ it("an app gets no mount while an app that a token of scope write has created se
   await succeed("admin", "PATCH", "/api/apps/web", mount);
 });
 
-describe("a file that others can write", () => {
-  it("leaves its fields unchecked, and the error names the file", () => {
+describe("a spec file that other users of the machine can write", () => {
+  it("prevents a mount on the app that it declares, and the error names the file", () => {
     applyFile("write", { image: "bb:1", env: { A: "1" } });
     expect(() =>
       api.store.apply({
@@ -188,7 +188,7 @@ describe("a Secret that a token of scope write has created", () => {
     await succeed("admin", "POST", "/api/apps", app);
   });
 
-  it("is not added to an app that has a mount", async () => {
+  it("cannot be added to an app that has a mount, even by an administrator", async () => {
     await succeed("admin", "POST", "/api/apps", { name: "web", image: "bb:1", ...mount });
     expect((await send("admin", "PATCH", "/api/apps/web", { env })).statusCode).toBe(409);
   });
@@ -236,7 +236,7 @@ describe("a template that a token of scope write has created", () => {
     await succeed("admin", "POST", "/api/apps/from-template", payload);
   });
 
-  it("leaves the fields of the app unchecked when an administrator uses the template", async () => {
+  it("prevents a mount on the app that an administrator creates from it, until the administrator sets the fields", async () => {
     const trap = spec({ image: "bb:1", command: ["evil"] });
     await succeed("write", "POST", "/api/apply", manifest("Template", "trap", trap));
     await succeed("admin", "POST", "/api/apps/from-template", { template_id: "trap", name: "web" });

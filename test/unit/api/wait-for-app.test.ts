@@ -93,7 +93,7 @@ describe("?wait=true", () => {
     expect(response.headers["x-berth-wait"]).toBeUndefined();
   });
 
-  it("returns 200 for an action when the generation of the action is Ready, not an older one", async () => {
+  it("returns 200 when the generation that the action created is Ready, even if an older one was Ready before", async () => {
     const { uid } = putApp(api.store, "web");
     api.store.setStatus("App", "web", uid, appStatus(1));
     const request = api.request({ method: "POST", url: "/api/apps/web/restart?wait=true" });
@@ -119,7 +119,7 @@ describe("?wait=true", () => {
     expect(readErrorBody(response)).toContain("there is no image bb:nope");
   });
 
-  it("returns 202 with a header after the timeout", async () => {
+  it("returns 202 with the header `x-berth-wait: timed-out` after the timeout", async () => {
     putApp(api.store, "web");
     const request = api.request({ method: "POST", url: "/api/apps/web/stop?wait=true&timeout=3s" });
     await expect.poll(() => api.store.get("App", "web")?.metadata.generation).toBe(2);

@@ -185,7 +185,7 @@ describe("?wait=true", () => {
     expect((await off).statusCode).toBe(503);
   });
 
-  it("returns 202 with a header after the timeout", async () => {
+  it("returns 202 with the header `x-berth-wait: timed-out` after the timeout", async () => {
     const request = post("models/org%2Fsmall/download?wait=true&timeout=3s");
     await there("small");
     await api.clock.advance(2_999);
