@@ -74,7 +74,7 @@ const uploads: readonly (readonly [what: string, status: number, upload: Upload,
       { ...plain, ...json, server: "api", path: "/api/apps", type: "x/y" },
       true,
     ],
-    ["a long hook", 413, { ...plain, ...json, server: "api", path: "/api/hooks/git/x" }, true],
+    ["a long webhook", 413, { ...plain, ...json, server: "api", path: "/api/hooks/git/x" }, true],
     ["a chat that is too long", 413, { ...plain, ...chat }, true],
     ["a chunked chat", 413, { ...plain, ...chat, chunked: true }, true],
     ["a chat of an unsupported type", 415, { ...plain, ...chat, type: "x/y" }, true],
@@ -157,7 +157,7 @@ describe.each([
   ["Python's http.client", sendWithPython],
   ["Node's http with keep-alive", sendWithNode],
 ] as const)("a refused upload by %s", (_client, send) => {
-  it.each(uploads)("with %s is answered with the status %i", async (_what, status, upload, kept) => {
+  it.each(uploads)("with %s gets the status %i", async (_what, status, upload, kept) => {
     const outcome = await send(upload);
     expect(outcome).toMatchObject({ status, kept, again: 200 });
     expect(JSON.parse(outcome.text)).toHaveProperty("error");

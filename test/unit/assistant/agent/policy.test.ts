@@ -101,7 +101,7 @@ describe("a provenance chain", () => {
     );
   });
 
-  it("never leads to a weaker decision with the label of the app that the bus has identified, even if it was empty", () => {
+  it("never leads to a weaker decision after the label of the calling app is added, even if the chain was empty", () => {
     fc.assert(
       fc.property(
         tiers,

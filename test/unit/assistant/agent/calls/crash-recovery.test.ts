@@ -149,11 +149,11 @@ function listCallIds(snapshot: CrashSnapshot): ReadonlySet<number> {
   return new Set([...snapshot.known, ...written.filter((call) => typeof call === "number")]);
 }
 
-/** Returns the code that the journal must have for a call, by the last entry in the ledger that ends the call. */
+/** Derives the code that the journal must report for a call from the last ledger entry that ends the call. */
 function lastEnd(entryNames: readonly string[], status: CallStatus): string {
   const ends = entryNames.filter((step) => /^call\.(result|declined|expired)/.test(step));
   const last = ends.at(-1);
-  // A recovered daemon writes an end for each call that it knows; without one, it does not know the call.
+  // A recovered daemon writes an end entry for each call that it knows, so it knows no call without such an entry.
   if (last === undefined) return status === "failed" ? "unknown_call" : "none";
   return last === "call.declined" ? "declined" : (last.split(":")[1] ?? "");
 }

@@ -16,7 +16,8 @@ function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): st
 }
 
 it("the frame splitter returns the same lines for any chunking of the bytes", () => {
-  // The characters have one to four bytes, some of which equal the byte of a line end.
+  // The characters have one to four bytes in UTF-8. None is a line feed, but a wrong splitter could take some for one,
+  // such as U+010A and U+2028.
   const character = fc.constantFrom(
     "a",
     "ä",

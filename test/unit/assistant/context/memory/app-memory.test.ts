@@ -24,7 +24,7 @@ describe("a value in the memory of an app", () => {
     ]);
   });
 
-  it("is not_found under another key, and the list of an app without values is empty", async () => {
+  it("is not found under a key that differs in case, and not listed in another app's memory", async () => {
     const { memory } = new MemoryHarness();
     await expect(memory.get(NOTES, "colour", unconfinedCaller)).rejects.toEqual(code("not_found"));
     await memory.set(NOTES, "colour", "blue", unconfinedCaller);

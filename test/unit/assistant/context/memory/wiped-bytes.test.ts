@@ -93,7 +93,7 @@ describe("the wipe of an app's memory", () => {
     expect(findResidue(harness, splitSealed(sealed))).toEqual([]);
   });
 
-  it("is completed by the next start if it was interrupted between the rows and the key", async () => {
+  it("is completed by the next start if it was interrupted after the deletion of the rows and before that of the key", async () => {
     const { harness, sealed, secret } = await createFilledHarness();
     await harness.memory[Symbol.asyncDispose]();
     harness.sql((db) => {

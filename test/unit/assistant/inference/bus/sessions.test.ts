@@ -289,7 +289,7 @@ describe("the method Cancel of a session", () => {
     expect(session.finished().map(({ status }) => status)).toEqual(["cancelled", "completed"]);
   });
 
-  it("before acceptance makes Generate fail and sends EOF to a waiting reader", async () => {
+  it("makes Generate fail, and sends EOF to a waiting reader, if the service has not accepted the message yet", async () => {
     const harness = new InferenceBusHarness();
     harness.service.script = async function* (_, signal) {
       await forever(signal);

@@ -62,7 +62,7 @@ function placesIn(value: unknown, at: readonly string[] = []): (readonly string[
   return at.length === 0 ? inner : [at, ...inner];
 }
 
-/** Returns a copy in which the value at one path is replaced. */
+/** Returns a copy of `value` in which `other` replaces the value at the path. */
 function replaced(value: unknown, [key, ...rest]: readonly string[], other: unknown): unknown {
   if (key === undefined) return other;
   if (Array.isArray(value)) {

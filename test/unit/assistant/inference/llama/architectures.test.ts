@@ -5,8 +5,8 @@ import {
   knownArchitectures,
 } from "../../../../../src/assistant/inference/llama/gguf/architectures.ts";
 
-it("every model architecture of the library is known, except those that are not language models", () => {
-  // The library declares a const enum, so its members can be listed only from the object at run time.
+it("Berth knows every model architecture of node-llama-cpp, except those that are not language models", () => {
+  // GgufArchitectureType is a const enum in TypeScript, so its members can be listed only from the run-time object.
   const names = Object.values(
     Object.entries(library).find(([name]) => name === "GgufArchitectureType")?.[1] ?? {},
   ).map(String);

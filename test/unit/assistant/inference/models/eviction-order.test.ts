@@ -48,7 +48,7 @@ describe("pinned models, when a new model needs memory", () => {
     expect(next([model("p", 8, { ...pinned, ...busy })], { wanted: 10, least: 2 })).toBe("none");
   });
 
-  test("are evicted if the new model does not fit, least recently used first", () => {
+  test("are evicted, least recently used first, if the new model cannot fit otherwise", () => {
     const others = [
       model("p", 4, { ...pinned, lastUsed: 2 }),
       model("q", 4, { ...pinned, lastUsed: 1 }),
@@ -74,7 +74,7 @@ describe("pinned models, when a new model needs memory", () => {
     expect(next([model("p", 8, pinned), model("a", 1, busy)], { wanted: 9, least: 5 })).toBe("p");
   });
 
-  test("delay the new model while they are being unloaded", () => {
+  test("make the new model wait if they are already being unloaded", () => {
     const leaving = { ...pinned, ...busy, isUnloading: true };
     expect(next([model("p", 8, leaving), model("q", 2, pinned)], { wanted: 5, least: 5 })).toBe(
       "wait",

@@ -155,7 +155,7 @@ describe("the memory budget", () => {
     expect((await next).model.id).toBe("next");
   });
 
-  test("respects the limit of a model; a model that exceeds its limit is reloaded", async () => {
+  test("respects the memory limit of a model, and reloads the model if it exceeds a lowered limit", async () => {
     const { engine, known, residency: made, stateOf } = await createResidency();
     engine.memoryBytes.set("a", 8);
     await known.register({ id: "a", path: "", isPinned: true });
