@@ -16,7 +16,7 @@ const house = searchHit({ title: "House\u001b[2J", uri: "file:///home/me/house.m
 const cli = new OverlayCli();
 const { run, terminal } = cli;
 
-/** Runs the command line against a companion of another version, which asks the question `spec`. */
+/** Serves a fake companion of another version, which asks a question with the fields `spec` and denies the query. */
 function serveForeignQuestion(spec: object): void {
   const peer = new FakeCompanion({
     Ask: () => {

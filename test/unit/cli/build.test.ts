@@ -14,7 +14,7 @@ beforeEach(async () => {
 
 const run = (...words: string[]) => runCommandLine(["build", ...words], { workingDirectory: dir });
 
-test("berth build prints the generated Dockerfile, and writes it only once with --eject", async () => {
+test("berth build prints the generated Dockerfile, and with --eject writes it unless the folder already has a Dockerfile", async () => {
   const printed = await run("site", "--print-dockerfile");
   expect(printed).toMatchObject({
     code: 0,

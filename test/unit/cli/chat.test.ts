@@ -411,7 +411,7 @@ describe("the assistant of this machine", () => {
     expect(find({ environment, dataDir: join(folder, "alone") })).toBe("http://127.0.0.1:3");
   });
 
-  it("has the URL of a flag or a variable, which takes precedence over the files", () => {
+  it("is reached at the URL of a flag or of BERTH_ASSISTANT_URL rather than at the URL in its ready file", () => {
     runs("own", "http://127.0.0.1:1");
     const environment = { HOME: folder, BERTH_ASSISTANT_URL: "http://127.0.0.1:4" };
     expect(find({ environment })).toBe("http://127.0.0.1:4");

@@ -71,7 +71,7 @@ const requests = () =>
 const provenance = (...labels: string[]) =>
   ["provenance", { signature: "as", value: labels }] as const;
 
-/** Control characters except line breaks. The control sequences that `Terminal` writes are removed before. */
+/** Matches control characters except tab and line feed, and the characters that change the direction of text. */
 // oxlint-disable-next-line no-control-regex -- the pattern must match control characters
 const controlCharacters = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/;
 

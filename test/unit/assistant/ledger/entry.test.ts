@@ -84,7 +84,7 @@ it("the commitment to a field is the sha256 of the salt and the canonical text",
   expect(computeCommitment(salt, sealed ?? "")).toBe(expected);
 });
 
-it("an invalid body of a ledger entry is not parsed", () => {
+it("parseBody() returns undefined for an invalid body of a ledger entry", () => {
   const good = formatBody(draftEntry({ name, fields: {} }, TIME), {
     seq: 1,
     prev: FIRST_ENTRY_PREV,

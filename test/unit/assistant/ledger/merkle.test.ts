@@ -46,7 +46,7 @@ const node = {
   four5: "0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a",
 };
 
-/** Stores the hashes that a ledger stores: leaves, and the roots of full subtrees of 256 ** level. */
+/** Stores the hashes that a ledger stores: all leaves, and on each level n the roots of subtrees with 256 ** n leaves. */
 function buildTree(leaves: readonly Buffer[]): { hashes: TreeHashes; edge: TreeEdge } {
   const levels: Buffer[][] = [[...leaves]];
   const edge = new TreeEdge();
@@ -78,10 +78,10 @@ function computeRootByDefinition(leaves: readonly Buffer[]): Buffer {
 const numbered = (count: number) =>
   Array.from({ length: count }, (_, index) => hashLeaf(`entry ${index}`));
 
-describe("the vectors of RFC 6962", () => {
+describe("the Merkle tree, compared with test vectors for RFC 6962", () => {
   const { hashes } = buildTree(inputs.map((input) => hashLeaf(input)));
 
-  it("define the hashes of leaves and nodes", () => {
+  it("has the expected hashes of leaves and nodes", () => {
     expect(hex([hashLeaf("L123456"), hashNode(Buffer.from("N123"), Buffer.from("N456"))])).toEqual([
       "395aa064aa4c29f7010acfe3f25db9485bbd4b91897b6ad7ad547639252b4d56",
       "aa217fe888e47007fa15edab33c2b492a722cb106c64667fc2b044444de66bbb",
@@ -89,7 +89,7 @@ describe("the vectors of RFC 6962", () => {
   });
 
   it.each(roots.map((root, size) => [size, root] as const))(
-    "give the root of %i leaves",
+    "has the expected root for %i leaves",
     (size, root) => {
       expect(rootAt(hashes, size).toString("hex")).toBe(root);
     },
@@ -101,7 +101,7 @@ describe("the vectors of RFC 6962", () => {
     [5, 8, [node.leaf4, node.six7, roots[4]]],
     [2, 3, [roots[2]]],
     [1, 5, [roots[1], node.two3, node.leaf4]],
-  ])("prove the inclusion of leaf %i in a tree of %i leaves", (seq, size, path) => {
+  ])("proves the inclusion of leaf %i in a tree of %i leaves", (seq, size, path) => {
     expect(hex(proveInclusion(hashes, seq, size))).toEqual(path);
   });
 
@@ -110,7 +110,7 @@ describe("the vectors of RFC 6962", () => {
     [1, 8, [node.leaf1, node.two3, node.four7]],
     [6, 8, [node.four5, node.six7, roots[4]]],
     [2, 5, [node.two3, node.leaf4]],
-  ])("prove the consistency of %i with %i leaves", (oldSize, size, path) => {
+  ])("proves the consistency of %i with %i leaves", (oldSize, size, path) => {
     expect(hex(proveConsistency(hashes, oldSize, size))).toEqual(path);
   });
 });

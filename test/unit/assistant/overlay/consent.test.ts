@@ -221,7 +221,7 @@ describe("the consent to send data to a provider", () => {
 });
 
 describe("a tool call that needs confirmation", () => {
-  test("is shown with the spec of Agent1, and confirmed in the name of the caller that approved", async () => {
+  test("is shown with the fields that the interface Agent1 sends, and is confirmed by the connection that approved", async () => {
     const harness = createOverlayHarness();
     const by: string[] = [];
     harness.pass = async ({ ask }, signal) => {

@@ -143,7 +143,7 @@ describe("the question for consent", () => {
     });
   });
 
-  test("covers one provider at one address: no data is sent if the provider has another address by then", async () => {
+  test("covers one provider at one address: no data is sent if the address changes or the provider is removed after the question", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask(remote);
     harness.providers.set("cloud", "https://evil.example");
@@ -168,7 +168,7 @@ describe("the question for consent", () => {
     expect(harness.inference.requests).toEqual([]);
   });
 
-  test("is asked again for the results of tools; the query fails if the provider has another address by then", async () => {
+  test("is asked again for the results of tools; the query fails if the provider's address changes before the answer", async () => {
     const harness = createOverlayHarness();
     harness.pass = async () => oneCallPassOutcome;
     const id = await harness.ask(remote);
@@ -195,7 +195,7 @@ describe("the question for consent", () => {
   test("is not sent to the frontend if the query has ended", async () => {
     const harness = createOverlayHarness();
     harness.ui.connection = async () => {
-      // The bus answers with the frontend's connection at the same time as it reports that the client has disconnected.
+      // The look-up of the frontend's connection succeeds just as the client that made the query disconnects.
       queueMicrotask(() => harness.overlay.handleDisconnect(defaultCaller.connection));
       return ":1.30";
     };

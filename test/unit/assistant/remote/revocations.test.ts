@@ -18,7 +18,7 @@ test("each subscription to a revocation is called once, and not after it was rem
   expect(told).toHaveLength(2);
 });
 
-test("removing a subscription after the revocation does not affect later subscriptions", () => {
+test("unsubscribing after a revocation does not remove a later subscription to the same provider", () => {
   const withdrawals = new Revocations();
   let times = 0;
   const leave = withdrawals.onRevoked("acme", () => {});

@@ -108,7 +108,7 @@ describe("tool calls in an answer, however the text is split", () => {
     });
   });
 
-  test("keep arguments that a limit has cut off", () => {
+  test("have incomplete arguments if the token limit ended the answer within a call", () => {
     const answer = readAnswer(hermes, ['<tool_call>\n{"name": "weather", "arguments": {"a": "b']);
     expect(answer.calls).toMatchObject([{ arguments: '{"a": "b' }]);
     expect(answer.text).toBe("");

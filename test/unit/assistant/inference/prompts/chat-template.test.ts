@@ -105,14 +105,14 @@ describe("errors of a chat template", () => {
     ).toMatchObject({ message: expect.stringContaining("the system message comes first") });
   });
 
-  test("of an invalid template are reported as a fault of the model", () => {
+  test("blame the model if the template is invalid", () => {
     const broken: TemplateFamily = { ...getFamily("phi"), template: "{% for m in messages %}" };
     expect(refusal(() => render(broken, [question]))).toMatchObject({
       code: "model_unusable",
     });
   });
 
-  test("of a template that always fails blame the model, not the request", () => {
+  test("blame the model if the template fails for every message, and the request if it fails only for some", () => {
     const failing: TemplateFamily = {
       ...getFamily("phi"),
       template: "{{ messages[0].content + nothing.at.all }}",
@@ -128,7 +128,7 @@ describe("errors of a chat template", () => {
     });
   });
 
-  test("of a template that fails for a message are shown in one line without private-use characters", () => {
+  test("are shown in one line without private-use characters if the template fails for a message", () => {
     const failing: TemplateFamily = {
       ...getFamily("phi"),
       template: `{{ raise_exception('no:\\n' + messages[0].content) }}`,

@@ -120,7 +120,7 @@ test("a prompt without names of control tokens is one piece", () => {
   ]);
 });
 
-test("a name of a control token that the template would complete remains text", () => {
+test("the name of a message stays text even if the template writes it between the delimiters of a control token", () => {
   const of: TemplateFamily = {
     template: `{% for m in messages %}{{ '<|' + m.name + '|>' + m.content + '<|end|>' }}{% endfor %}`,
     vocabulary: { bosToken: "", eosToken: "", controlTokens: ["<|end|>", "<|system|>"] },
@@ -135,7 +135,7 @@ test("a name of a control token that the template would complete remains text", 
   expect(textOf(pieces)).toBe("<|system|>hi<|end|>");
 });
 
-test("a name of a control token that is split over two joined messages remains text", () => {
+test("a control token that is split over two messages stays text when the template joins the messages", () => {
   const of: TemplateFamily = {
     template: `{% for m in messages %}{{ m.content }}{% endfor %}`,
     vocabulary: { bosToken: "", eosToken: "", controlTokens: ["<|end|>"] },

@@ -182,7 +182,7 @@ describe("an answer with tools and a schema", () => {
   });
 });
 
-describe("a model whose template has no tools that Berth can use", () => {
+describe("a model whose template cannot write tool calls in a format that Berth knows", () => {
   const turns: readonly ChatMessage[] = [
     question,
     {
@@ -231,7 +231,7 @@ describe("a model whose template has no tools that Berth can use", () => {
     });
   });
 
-  test("gets no tools through the template if the template writes tool calls in an unknown format", () => {
+  test("gets no tools as input of the template, even if the template can write calls in an unknown format", () => {
     const { template } = getFamily("chatMl");
     const other = template.replaceAll('<tool_call>\\n{"name": "', "<tool_call>\\n<function=");
     expect(other).not.toBe(template);

@@ -124,7 +124,7 @@ describe("embeddings that the scheduler computes", () => {
     await harness.until(() => result.over, "it is over");
   });
 
-  it("with background priority wait for interactive work, except for one text at intervals", async () => {
+  it("with background priority wait for interactive work, but single texts are embedded meanwhile so that they do not starve", async () => {
     harness = new SchedulerHarness({ embedMs: 5, script: endless });
     const result = embed(
       Array.from({ length: 400 }, () => "a short text"),

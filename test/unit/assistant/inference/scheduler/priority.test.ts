@@ -141,7 +141,7 @@ describe("the scheduler", () => {
     await harness.until(() => {
       if (current.isOver && !background.isOver) {
         requestCount += 1;
-        // The next interactive job arrives before the sequence is free.
+        // The next interactive jobs are queued before the only KV-cache sequence is free.
         current = harness.ask(`i${requestCount}`);
         harness.ask(`j${requestCount}`);
       }

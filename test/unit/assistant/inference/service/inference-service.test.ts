@@ -112,7 +112,7 @@ describe("an answer of the inference service", () => {
     expect(events.filter(({ type }) => type === "end")).toHaveLength(6);
   });
 
-  test("is refused before acceptance if the prompt exceeds the context", async () => {
+  test("is refused instead of beginning with the event `accepted` if the prompt exceeds the context", async () => {
     await using harness = await createServiceHarness({ contextTokens: 16 });
     const prompts = [{ kind: "text" as const, text: "x".repeat(16) }];
     const [first] = await Promise.allSettled([

@@ -93,8 +93,8 @@ async function failure(
   throw new Error("it did not fail");
 }
 
-describe("an address at which no system instance of the assistant runs, but perhaps another program", () => {
-  test("causes the error no_model if the connection is refused; its message has the command that starts the instance", async () => {
+describe("a request to an address where no system instance of the assistant runs", () => {
+  test("fails with no_model if the connection is refused; the message has the command that starts the system instance", async () => {
     const [port] = await freePorts(1);
     const upstream = upstreamAt(`http://127.0.0.1:${port}`);
     const { events, error } = await failure(upstream);
@@ -129,7 +129,7 @@ describe("an address at which no system instance of the assistant runs, but perh
   };
 
   test.each(Object.entries(garbage))(
-    "causes an error if its answer cannot be read: %s",
+    "fails with engine_failed if another program sends %s",
     async (_, given) => {
       answer = given;
       const { error } = await failure(here());
@@ -140,7 +140,7 @@ describe("an address at which no system instance of the assistant runs, but perh
     },
   );
 
-  test("causes an error if it answers with an invalid list of models or invalid embeddings", async () => {
+  test("fails if the answer is an invalid list of models or has invalid embeddings", async () => {
     const notUnderstood = { message: expect.stringContaining("cannot be read") };
     const request = { ...plainRequest, texts: ["a", "b"] };
     for (const body of [
@@ -305,7 +305,7 @@ describe("an abort of a request to the system instance", () => {
 });
 
 describe("a server that sends token counts only at the end", () => {
-  test("makes the client report the counts at the end, with the right sums", async () => {
+  test("makes the client emit the counts after all text; their sums equal the totals that the server sends", async () => {
     answer = (_, response) => {
       const usage = {
         prompt_tokens: 9,

@@ -221,7 +221,7 @@ describe("events of the assistant's system instance arrive unchanged", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("if the answer is empty", async () => {
+  test("if the answer contains no text", async () => {
     const end = { type: "end", choice: 0, reason: "stop", completionTokens: 0 } as const;
     expect(await toldBy([accepted, started(), end], plain)).toEqual([mine, started(), end]);
   });
@@ -334,7 +334,7 @@ describe("the connection to the assistant's system instance", () => {
     };
     const events = upstream.generate(plain, signal);
     await events.next();
-    // The sockets buffer a part of the 50 MB; then the server produces no more events.
+    // The answer has 50 MB, more than the buffers of the sockets hold. Once they are full, the server must pause.
     let before = -1;
     await expect
       .poll(

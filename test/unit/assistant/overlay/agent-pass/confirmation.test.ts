@@ -45,7 +45,7 @@ function runUntilWithdrawn(
 }
 
 describe("a call that needs confirmation, in the agent pass", () => {
-  it("causes one question with the same spec as in other frontends, and runs when the user approves", async () => {
+  it("asks the user once, with the fields that other frontends get, and runs when the user approves", async () => {
     const harness = await AgentPassHarness.open([create, noToolAnswer]);
     const outcome = await harness.run();
     expect(harness.confirmationRequests).toEqual(

@@ -62,7 +62,7 @@ describe("schemas of tools that the engine may not support", () => {
     expect(engine.asked).toBe(before + 2);
   });
 
-  it("cause at most six refusals per step, and each step gets its answer", async () => {
+  it("cause at most six refusals by the engine for each model call, and each model call gets an answer", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.subarray([0, 1, 2, 3, 4, 5, 6, 7]),

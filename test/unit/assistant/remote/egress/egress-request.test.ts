@@ -26,7 +26,7 @@ function expectNothingLeft({ consent, directory, http }: EgressHarness): void {
   expect([consent.watching, directory.watching, http.reading]).toEqual([0, 0, 0]);
 }
 
-describe("the conditions for sending a request to a provider", () => {
+describe("the ledger, the consent and the key for a request to a provider", () => {
   test("the ledger is written before the request is sent and before the first event", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("Hello", " there")];
@@ -52,7 +52,7 @@ describe("the conditions for sending a request to a provider", () => {
     expectNothingLeft(harness);
   });
 
-  test("one commit contains the ledger entries `inference.generate` and `egress.send`, with their fields", async () => {
+  test("the ledger entries `inference.generate` and `egress.send` are written in one commit, with all their fields", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.consent.set("mail", true);
@@ -227,7 +227,7 @@ describe("retries of a request to a provider", () => {
     }
   });
 
-  test("are delayed by a Retry-After header of a second", async () => {
+  test("wait for one second if the provider sends `Retry-After: 1`", async () => {
     const harness = createEgressHarness();
     const soon = { status: 503, retryAfterSeconds: 1 };
     harness.http.scripts = [new ProviderRefusal("provider_failed", "soon", soon), answerWith("a")];
@@ -376,7 +376,7 @@ describe("clearing the key of a provider", () => {
     harness.directory.revocations.end("acme", cleared);
     expect((await running).error).toBe(cleared);
     expect(harness.http.calls).toHaveLength(1);
-    // No status is recorded for the request that the clearing of the key has ended.
+    // Berth records no status for a request that ended because its key was cleared.
     expect(harness.directory.statuses).toEqual(
       http.scripts[0] === unreachable ? ["unreachable"] : [],
     );

@@ -84,7 +84,7 @@ describe("the lists of models of all providers", () => {
     expect(harness.http.calls).toHaveLength(2);
   });
 
-  test("omit a provider that fails, record its status, and request its list again after half a minute", async () => {
+  test("omit a provider that fails; Berth records the failure, and requests the provider's list again after half a minute", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [refused(401)];
     expect(await idsOf(harness)).toEqual([]);
@@ -97,7 +97,7 @@ describe("the lists of models of all providers", () => {
     expect(await idsOf(harness)).toEqual(["remote:acme:big"]);
   });
 
-  test("omit a provider after its first failure", async () => {
+  test("omit a provider as soon as a later request for its list fails", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [list("big"), refused(500)];
     expect(await idsOf(harness)).toEqual(["remote:acme:big"]);

@@ -169,7 +169,7 @@ function answering(data: unknown, more: Record<string, unknown> = {}) {
 describe("embeddings of a provider", () => {
   const request = { ...chatRequest, texts: ["abcd", "ef", "gh"], passthrough: { dimensions: 2 } };
   const signal = new AbortController().signal;
-  test("are in the order of the texts and of length 1, and the total of tokens is distributed over the texts", async () => {
+  test("are unit vectors in the order of the texts, and the total of tokens is distributed over the texts", async () => {
     const data = [item(2, [0, 5]), item(0, base64(3, 4)), item(1, [1, 0])];
     const harness = answering(data, { usage: { prompt_tokens: 5 } });
     expect(await harness.service.embed(request, signal)).toEqual({

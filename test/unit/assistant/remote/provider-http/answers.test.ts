@@ -85,7 +85,7 @@ describe.each([
     expect(await harness.text()).toBe("hi");
   });
 
-  it("a provider's answer may end when its connection ends", async () => {
+  it("a provider's answer without a content-length ends when the server closes the connection", async () => {
     raw("HTTP/1.1 200 OK\r\ncontent-type: Application/JSON; charset=x\r\n\r\n{}", "end");
     const answer = await harness.open();
 

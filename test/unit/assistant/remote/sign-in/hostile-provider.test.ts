@@ -27,7 +27,7 @@ afterEach(async () => {
 
 const tokens = () => provider.asked.get("/token") ?? 0;
 
-/** Runs a sign-in whose callback has the given changes, and returns its result. */
+/** Runs a sign-in, with these query parameters of the callback URL changed, and returns the result of the sign-in. */
 async function ends(changes: Readonly<Record<string, string | undefined>> = {}) {
   const back = await provider.authorize(await harness.signIns.begin("huggingface"), changes);
   const page = await fetch(back);

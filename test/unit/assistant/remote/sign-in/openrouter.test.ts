@@ -90,7 +90,7 @@ describe("signing in at OpenRouter", () => {
 });
 
 describe("the listener for the callback of a sign-in", () => {
-  it("serves pages that have no scripts, are not cached, and do not reveal their address", async () => {
+  it("serves pages that have no scripts, are not cached, and send no referrer", async () => {
     await using harness = newWorld();
     const back = await server.authorize(await harness.signIns.begin("openrouter"));
     const { headers, text } = await sendRawRequest(back);

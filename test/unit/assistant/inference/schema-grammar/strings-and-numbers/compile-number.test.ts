@@ -178,7 +178,7 @@ describe("the constraints of a number", () => {
     expect(() => numberLanguage(constraints)).toThrowError(message);
   });
 
-  test("are checked by allowsNumber for a given number", () => {
+  test("are applied by allowsNumber() without rounding errors, also to fractions and huge numbers", () => {
     expect(allows({ multipleOf: 0.01 }, 0.07)).toBe(true);
     expect(allows({ multipleOf: 0.01 }, 0.075)).toBe(false);
     expect(allows({ multipleOf: 3 }, 1e21)).toBe(false);
