@@ -122,7 +122,7 @@ function shown(isTerminal: boolean): string {
   return out;
 }
 
-describe("a transfer", () => {
+describe("the progress of a transfer", () => {
   test.each([
     [100, "small  [############------------]   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
     [80, "small  [######------]   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
@@ -170,7 +170,7 @@ describe("a transfer", () => {
     );
   });
 
-  test("is overwritten on a terminal; printed lines stay", () => {
+  test("is overwritten on a terminal, and other printed lines stay", () => {
     const again = "\r\u001b[K";
     expect(shown(true)).toBe(
       [
@@ -183,7 +183,7 @@ describe("a transfer", () => {
     );
   });
 
-  test("without a terminal prints a line every few seconds, and a line at each new step", () => {
+  test("without a terminal is printed in a new line every few seconds and at each new step", () => {
     expect(shown(false)).toBe(
       [
         "small: asking ...\n",

@@ -65,7 +65,7 @@ const afterUrl = (then: () => void, url = "https://example.test/openrouter") => 
   };
 };
 
-/** Runs a sign-in that the companion completes with the given detail. */
+/** Runs `login openrouter` while the companion reports `detail` as the result of the sign-in. */
 const ending = (detail: LoginDetail) => {
   afterUrl(() => {
     completeLogin("huggingface", "ok");
@@ -115,7 +115,7 @@ describe("providers in berth remote", () => {
     expect(JSON.parse((await run(["ls", "-o", "json"])).output)).toEqual(remote.remote.state());
   });
 
-  it("are listed with a note that keys are locked, without control characters", async () => {
+  it("are listed with the message of a locked keyring, and without the control characters of that message", async () => {
     const message = "the keyring is closed\u001b[31m\nPROVIDER";
     remote.vault.protection = () => ({ source: "secret-service", state: "locked", message });
     const { output } = await run(["ls"]);

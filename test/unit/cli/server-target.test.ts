@@ -97,7 +97,7 @@ describe("the server that a command uses", () => {
     });
   });
 
-  it("is not a server that has ended, if there is another server", () => {
+  it("is the server of the last login if the server of this machine has exited", () => {
     localServer(NO_PID);
     expect(target().origin).toBe("local");
     savedLogin();

@@ -66,7 +66,7 @@ function makeReady(name: string): void {
 
 const generationOf = (name: string) => api.store.get("App", name)?.metadata.generation ?? 0;
 
-/** Waits for a newer generation, and makes it ready with an image that no registry has. */
+/** Waits until the generation of the app exceeds `after`. Then makes it Ready with an image that no registry has. */
 async function makeReadyWithLocalImage(name: string, after: number): Promise<void> {
   await expect.poll(() => generationOf(name)).toBeGreaterThan(after);
   const image = {
@@ -159,7 +159,7 @@ describe("berth get", () => {
 });
 
 describe("berth apply, diff and validate", () => {
-  it("create, change and keep resources as files declare them", async () => {
+  it("apply creates a new resource, reports an unchanged one, and updates a changed one", async () => {
     file("a.yaml", manifest("a"));
     expect(await done("apply -f a.yaml")).toBe("app/a created\n");
     expect(await done("apply a.yaml")).toBe("app/a unchanged\n");
@@ -389,7 +389,7 @@ describe("berth apply, diff and validate", () => {
   });
 });
 
-describe("verbs that change an app", () => {
+describe("verbs that create, change or delete an app", () => {
   it("start, stop and deploy an app, and report if there is nothing to do", async () => {
     putApp(api.store, "hello");
     expect(await done("start hello")).toBe("app/hello already runs\n");

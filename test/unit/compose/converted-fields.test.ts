@@ -389,7 +389,7 @@ test.each([
   },
 );
 
-/** Returns the messages for a service that a proxy routes, and that exposes port 80. */
+/** Imports a Compose service that exposes port 80 to Traefik, and returns the messages of the import. */
 function messagesFor(image: string): string[] {
   const service = { image, expose: ["80"], labels: { "traefik.enable": "true" } };
   const text = JSON.stringify({ services: { app: service } });

@@ -35,7 +35,7 @@ describe("configuration of a companion", () => {
     });
   });
 
-  it("runs models itself if an engine or a model is given", () => {
+  it("makes the companion run models itself if an engine is given, and then refuses the address of a system instance", () => {
     expect(load({ engine: "stub" }).upstream).toBeUndefined();
     expect(() => load({ engine: "stub", upstream: "http://127.0.0.1:1" })).toThrow(ConfigError);
   });

@@ -18,7 +18,7 @@ function read(text: string) {
   return readSignInConfig(file);
 }
 
-describe("the URLs of the providers for signing in", () => {
+describe("the sign-in URLs of the providers", () => {
   it("are the providers' public URLs by default", () => {
     expect(readSignInConfig(undefined)).toEqual(signInDefaults);
     expect(readSignInConfig("")).toEqual(signInDefaults);
@@ -27,7 +27,7 @@ describe("the URLs of the providers for signing in", () => {
     expect(signInDefaults.huggingface.issuer).toBe("https://huggingface.co");
   });
 
-  it("are replaced by those of the file, key by key", () => {
+  it("are replaced, key by key, by the URLs in the configuration file", () => {
     const config = read(
       JSON.stringify({
         openrouter: { exchangeUrl: "http://127.0.0.1:8000/keys/" },
@@ -68,7 +68,7 @@ describe("the URLs of the providers for signing in", () => {
     expect(() => read(text)).toThrow(file);
   });
 
-  it("cannot be read if the file is missing or too large", () => {
+  it("are not read from a missing configuration file, or from one that is larger than 64 KiB", () => {
     expect(() => readSignInConfig(join(folder, "none.json"))).toThrow("none.json cannot be read");
     expect(() => read(`{"openrouter":${" ".repeat(70_000)}{}}`)).toThrow("larger than 64 KiB");
   });

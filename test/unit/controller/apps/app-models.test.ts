@@ -259,15 +259,15 @@ const resolved = (spec: AppSpec, modelDoor?: ContainerListenerStatus) =>
     ...(modelDoor ? { containerListener: modelDoor } : {}),
   });
 
-describe("a resolved spec of an App with models", () => {
-  it("contains the desired version, and the reason why the version is not started yet", () => {
+describe("the resolution of an App with models", () => {
+  it("returns the desired version even if the App waits for a missing model", () => {
     const { blocked, desired: app, refused } = resolved({ image: "web:1", models: ["chat"] });
     expect(refused).toBeNull();
     expect(blocked?.reason).toBe("ModelNotFound");
     expect(app?.containers[0]?.env).toContain("OPENAI_MODEL=chat");
   });
 
-  it("contains the port of the container listener", () => {
+  it("puts the port of the container listener into the environment variables of the containers", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
     const { blocked, desired: app } = resolved(
@@ -278,7 +278,7 @@ describe("a resolved spec of an App with models", () => {
     expect(app?.containers[0]?.env[0]).toContain(":7790/");
   });
 
-  it("waits for apps before it waits for models", () => {
+  it("reports a missing dependency before a missing model", () => {
     const { blocked } = resolved({ image: "web:1", models: ["chat"], dependsOn: ["db"] });
     expect(blocked?.reason).toBe("DependencyNotFound");
   });

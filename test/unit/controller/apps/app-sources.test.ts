@@ -28,7 +28,7 @@ async function deployed(harness: ControlPlaneHarness): Promise<void> {
   await harness.clock.advance(15_000);
 }
 
-test("a source is built and then run; the condition shows the progress", async () => {
+test("the source of an app is built before the app runs, and the condition Built reports the progress", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.apply("web", app);
   await harness.clock.until(
@@ -243,7 +243,7 @@ test("an image counts as built even if Berth was killed before it recorded the b
   harness.apply("web", app);
   await harness.waitUntilReady("web");
   const build = harness.store.builds.findByImage(harness.builds.getImage("web", "commit1"));
-  // The next start marks a build record that is still "running" as abandoned; the image is on the engine.
+  // After a kill, Berth marks a running build as abandoned. The image of this build already exists on the engine.
   harness.store.builds.mark(build?.id ?? 0, "abandoned", { message: "Berth ended" });
   await harness.kill();
   harness.boot();

@@ -3,7 +3,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web = { image: "web:1", port: 80 };
 
-test("after a long stop of Berth, a Ready version is probed before its deadline counts", async () => {
+test("a healthy version whose progress deadline passes while Berth does not run is probed before it can fail", async () => {
   await using harness = new ControlPlaneHarness();
   harness.boot();
   harness.apply("web", web);

@@ -149,7 +149,7 @@ test("a dry run of a new spec for a stalled app does not report the stall", asyn
   expect((await harness.controlPlane.planApp("web", undefined, signal)).blockedBy).toContain("no");
 });
 
-test("a container that ends while a run lists the containers is not stopped again", async () => {
+test("a container that exits while Berth lists the containers is stopped only once", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "slow:1": { ignoresTerm: true }, "web:1": {} },
     ingress: "fake",

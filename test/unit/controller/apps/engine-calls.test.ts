@@ -9,7 +9,7 @@ import type { CallName } from "../../../support/fake-runtime.ts";
 
 const web = { image: "web:1", port: 80, rollout: { observe: "5s", drain: "1s" } } as const;
 
-/** Runs `change`, and returns the calls of the engine until `end`, except calls that are made at intervals. */
+/** Runs `change`, waits for `end`, and counts the engine calls that Berth made meanwhile, without periodic calls. */
 async function countCalls(
   harness: ControlPlaneHarness,
   change: () => void,
@@ -62,7 +62,7 @@ test.each([
   },
 );
 
-test("an app that does not become healthy says so after a second", async () => {
+test("the condition Available of an app that does not become healthy is False after a second", async () => {
   const images = { "web:1": {}, "sick:1": { readyAfterMs: Number.POSITIVE_INFINITY } };
   await using harness = await boot({ images });
   harness.apply("web", { ...web, image: "sick:1" });
@@ -95,7 +95,7 @@ test("a container that exits after a reconcile has listed the containers is rest
   const id = container?.id ?? "";
   let lists = 0;
   harness.runtime.faults = {
-    // The container ends after the engine has made the list that the run is waiting for.
+    // The container exits after the engine has listed it as running, and before the reconcile receives the list.
     afterCall: ({ name }) => {
       if (name !== "listContainers") return;
       lists += 1;

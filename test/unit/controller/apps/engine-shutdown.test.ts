@@ -129,7 +129,7 @@ describe("an app without a restart budget", () => {
     expect(await restartsWhenBack(harness)).toBe(0);
   });
 
-  test("runs again if a call failed just after the engine was back", async () => {
+  test("runs again after a restart of the engine, even if the first attempt to start it fails", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
     let failures = 0;

@@ -117,7 +117,7 @@ test("a container that was connected to another network is replaced", async () =
   expect(messagesOf(harness, "DriftCorrected")[0]).toContain("networks");
 });
 
-test("a foreign container whose name differs is removed, and the app's own container is kept", async () => {
+test("a copy that another program made of an app's container is removed, and the app's own container is kept", async () => {
   await using harness = await start();
   const { id, spec } = onlyContainer(harness);
   const copy = harness.engine.create({ ...spec, name: "a-copy", env: ["GREETING=bye"] });

@@ -34,7 +34,7 @@ test("a new app is offered the volume of a deleted app if the volume has the sam
   expect(offers()).toEqual([expect.stringMatching(OFFER)]);
 });
 
-test("an app that exists already is offered the volume of its predecessor when the predecessor is deleted", async () => {
+test("an existing app is offered the volume of an app that is deleted later if the volume has the same name", async () => {
   harness.apply("new", spec);
   await harness.waitUntilReady("new");
   expect(offers()).toEqual([]);

@@ -12,7 +12,7 @@ const gitApp = { source: { git: { url: "https://git.example.org/web.git" } }, po
 
 const imageApp = (image: string) => ({ image, port: 80, healthCheck: { interval: "60s" } });
 
-/** Lets an hour pass in which the app is queued every few seconds, as a container that keeps restarting does. */
+/** Enqueues the app every 4.9 s for an hour, as the events of a container that keeps restarting would. */
 async function passNoisyHour(harness: ControlPlaneHarness): Promise<void> {
   for (let elapsedMs = 0; elapsedMs < 60 * 60_000; elapsedMs += 4_900) {
     harness.manager.apps.enqueue("web");
@@ -36,7 +36,7 @@ test("a git server that is unreachable for an hour is contacted no more often th
   expect(isDueLater(harness)).toBe(true);
 });
 
-test("an outage of the git server does not affect the version that serves requests, and a deploy tries at once", async () => {
+test("an outage of the git server does not affect the version that serves requests, and a deploy contacts the git server at once", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake", random: Math.random }).boot();
   harness.apply("web", imageApp("web:1"));
   await harness.waitUntilReady("web");

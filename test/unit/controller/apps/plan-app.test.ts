@@ -413,7 +413,7 @@ describe("planApp", () => {
     expect(stepsOf(later)).toEqual(["ensureNetwork", "startContainer"]);
   });
 
-  test("a container that the engine can never start again is replaced within the budget", () => {
+  test("the replacement of a dead container counts as a restart, and follows the restart budget and the back-off", () => {
     const desired = desiredOf(spec);
     const dead = containerOf(desired, 0, { state: "dead" });
     const of = `${desired.hash}/0`;
@@ -457,7 +457,7 @@ describe("planApp", () => {
     expect(planApp(desired, observedOf(one, { stableReplicas: 1 })).corrections).toEqual([]);
   });
 
-  test("a container of the old version that ended is restarted while the new version cannot start", () => {
+  test("an exited container of the old version is restarted while the new version cannot start", () => {
     const desired = desiredOf({ ...spec, image: "web:2" }, 2);
     const old = [containerOf(desiredOf(spec), 0, { state: "exited", exitCode: 1 })];
     const plan = planApp(desired, observedOf(old, { image: "absent" }));

@@ -203,8 +203,8 @@ describe("an app with a resource that two versions cannot share is recreated, an
   });
 });
 
-describe("an app is not Ready if requests cannot reach it", () => {
-  test("because another app has its domain", async () => {
+describe("an app that requests cannot reach", () => {
+  test("is not Ready if another app has its domain", async () => {
     await using harness = await serving();
     harness.routes?.setVerdict("web", {
       served: false,
@@ -220,7 +220,7 @@ describe("an app is not Ready if requests cannot reach it", () => {
     expect(harness.app("web")?.status?.url).toBeNull();
   });
 
-  test("because the certificate is pending: the version still becomes stable, and apps that depend on it start", async () => {
+  test("is not Ready while its certificate is pending, but its version becomes stable, and apps that depend on it start", async () => {
     await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
     const pending = { reason: "CertificatePending", message: "the certificate is being obtained" };
     harness.routes?.setVerdict("web", { served: true, https: true, pending });
@@ -239,7 +239,7 @@ describe("an app is not Ready if requests cannot reach it", () => {
     expect(harness.condition("web", "Routed")).toMatchObject({ status: "True" });
   });
 
-  test("because the ingress is unreachable: the condition reports it, but an app that was Ready stays Ready", async () => {
+  test("stays Ready if the ingress fails, and the condition Routed reports the failure", async () => {
     await using harness = await serving();
     if (harness.routes) harness.routes.current = { ready: false, message: "port 80 is taken" };
     harness.manager.apps.enqueue("web");

@@ -273,7 +273,7 @@ describe("a kill of Berth in the observation window of a version", () => {
     await harness.waitUntilReady("web", 1_000);
   });
 
-  test("is followed by the switch back if the version has died meanwhile", async () => {
+  test("does not prevent the revert to the previous version if the new version exits meanwhile", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "brief:1" });
     await untilServed(harness, "brief:1");
@@ -286,7 +286,7 @@ describe("a kill of Berth in the observation window of a version", () => {
   });
 
   test.each(["before", "after"] as const)(
-    "%s the change of the route does not prevent the switch",
+    "%s the change of the route does not prevent the switch to the new version",
     async (when) => {
       await using harness = await serving();
       const { routes } = harness;
@@ -310,7 +310,7 @@ describe("a kill of Berth in the observation window of a version", () => {
     },
   );
 
-  test("between the record of a failure and the switch back does not prevent the switch back", async () => {
+  test("between the record of a failure and the change of the route does not prevent the revert", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "brief:1" });
     await untilServed(harness, "brief:1");
@@ -544,7 +544,7 @@ describe("before the switch to a new version", () => {
     expect([...probes].filter((probe) => /http|web/.test(probe))).toEqual([]);
   });
 
-  test("a container that serves requests gets no more probes over HTTP, even if its app gets a domain", async () => {
+  test("a container that already serves requests is not probed over HTTP, even if a domain is added to its app", async () => {
     await using harness = await serving({ ...web, image: "warms-up:1" });
     harness.apply("web", { ...web, image: "warms-up:1", domain: "web.test" });
     findImage(harness, "warms-up:1").unhealthy = false;

@@ -19,7 +19,7 @@ beforeEach(() => {
 afterEach(() => bench[Symbol.asyncDispose]());
 
 describe("an app's source", () => {
-  test("is resolved again if it is restored after the app has run an image", async () => {
+  test("is resolved again if the app changes to an image and back", async () => {
     const before = await bench.waitUntilResolved(bench.apply("web"));
     bench.apply("web", { image: "web:1" });
     bench.git.refs.set("main", createCommitId("b"));
@@ -27,7 +27,7 @@ describe("an app's source", () => {
     expect([before.revision, after.revision]).toEqual([createCommitId("a"), createCommitId("b")]);
   });
 
-  test("is resolved again if it is restored after another source could not be resolved", async () => {
+  test("is resolved again if the app changes to a source that cannot be resolved, and back", async () => {
     await bench.waitUntilResolved(bench.apply("web"));
     const lost = bench.apply("web", other);
     await vi.waitFor(
@@ -40,7 +40,7 @@ describe("an app's source", () => {
     });
   });
 
-  test("is resolved again if it is restored after a kill of Berth that kept the old pin", async () => {
+  test("is resolved again if the app changes to an image and back, even if a kill of Berth leaves the old commit pinned", async () => {
     await bench.waitUntilResolved(bench.apply("web"));
     const pin = bench.store.sourcePins.get("web");
     bench.apply("web", { image: "web:1" });
@@ -73,7 +73,7 @@ describe("an app's source", () => {
     await bench.clock.advance(0);
   });
 
-  test("is built again after it was replaced and restored, although its first build failed", async () => {
+  test("is built again after a failed build if the app changes to another source and back", async () => {
     bench.builder.script = { fails: { step: 2 } };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);

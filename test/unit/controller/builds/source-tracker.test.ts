@@ -291,7 +291,7 @@ describe("a push webhook", () => {
   });
 });
 
-test("a removed app has no pinned commit and no timer", async () => {
+test("the source of a removed app is unpinned and no longer polled", async () => {
   await resolved("web", git({ interval: "1m" }));
   sources.forget("web");
   expect(held.store.sourcePins.get("web")).toBeUndefined();

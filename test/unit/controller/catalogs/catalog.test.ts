@@ -235,7 +235,7 @@ spec: { source: org/small }
   });
 });
 
-/** Values for parameters that have no default and a restricted format. */
+/** Values, by name, for parameters that accept only a certain format and have no default. */
 const samples: Readonly<Record<string, string>> = {
   domain: "app.example.org",
   url: "https://app.example.org/",

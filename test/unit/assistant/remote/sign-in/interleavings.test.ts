@@ -64,7 +64,7 @@ it("each started sign-in completes exactly once, in any order of events", async 
       };
 
       for (const step of script) {
-        // begin() rejects if its sign-in is superseded or cancelled, and a callback request fails if the listener is closed.
+        // begin() rejects if its sign-in is superseded, and a callback request fails if the listener is closed.
         const running = run(step).catch(() => {});
         underway.push(running);
         if (step.waits) await running;
