@@ -67,7 +67,7 @@ describe("a reserved address", () => {
     expect(findReservedAddress("", 0)).toBeUndefined();
   });
 
-  it("has a paired address, unlike an address outside of the reserved range", () => {
+  it("is the only kind of address for which findPairedAddress() returns a result", () => {
     for (const address of ["10.0.0.2", "10.0.1.128", "10.0.0.255", "app.internal", "fd00::1"])
       expect(findPairedAddress("10.0.0.128/25", address)).toBeUndefined();
   });

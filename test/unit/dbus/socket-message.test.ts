@@ -96,7 +96,7 @@ describe("a socket message header", () => {
     ]);
   });
 
-  test("returns the descriptors of the last call, and whether its control data was truncated", () => {
+  test("contains the length of the received control data, and the flag for truncated control data", () => {
     const message = new SocketMessage(10, 64, addressOf);
     const length = writeDescriptors(message.control, [3, 4]);
     message.header.writeUInt32LE(length, 40);

@@ -19,7 +19,7 @@ describe.each(kinds)("docs/kinds/%s.md", (kind) => {
   const rows = tableAfter(doc, "### Fields of `spec`");
   const fields = listSchemaFields(specSchemas[kind]);
 
-  test("belongs to a kind whose schema has several fields", () => {
+  test("is compared with a schema that has more than one field", () => {
     expect(fields.length).toBeGreaterThan(1);
   });
 
@@ -68,7 +68,7 @@ describe("defaults of App", () => {
     expect(normal(withField(field, parse(text)))).toEqual(normal(base()));
   });
 
-  test("differ from other values, so that a wrong default in the page is detected", () => {
+  test("are distinguished from other values, so that a wrong default in docs/kinds/App.md is detected", () => {
     expect(normal(withField("stopGracePeriod", "11s"))).not.toEqual(normal(base()));
     expect(normal(withField("volumes[].readOnly", true))).not.toEqual(normal(base()));
   });

@@ -279,10 +279,10 @@ describe("secrets in a template", () => {
   });
 });
 
-describe("the names that a template gives", () => {
+describe("the names of the resources of a template", () => {
   const companion = [{ suffix: "database", app: { image: "db:1" } }];
 
-  test("of the manifests are valid, and the manifests have a label with the name of their app", () => {
+  test("are valid, and each manifest has a label with the name of the main app", () => {
     const manifests = render(template({ dependsOn: ["${name}-database"] }, [], companion));
     expect(manifests.map((m) => [m.kind, m.metadata])).toEqual([
       ["App", { name: "blog-database", labels: { "berth.dev/part-of": "blog" } }],
@@ -311,7 +311,7 @@ describe("the names that a template gives", () => {
     },
   );
 
-  test("that two apps of a template share are refused", () => {
+  test("are refused if two apps would have the same name", () => {
     const twice = [...companion, ...companion];
     expect(problem(() => render(template({}, [], twice))).message).toContain("makes two apps");
   });

@@ -241,7 +241,7 @@ describe("validateManifest", () => {
     );
   });
 
-  it("has JSON Pointers to unknown keys, and to the parents of missing keys", () => {
+  it("reports unknown keys, and the parents of missing keys, by their JSON Pointers", () => {
     expect(pathsOf(document({ image: "a", "x/y~z": 1 }))).toEqual(["/spec/x~1y~0z"]);
     expect(pathsOf(document({ image: "a", env: { A: {} } }))).toEqual(["/spec/env/A"]);
     expect(pathsOf(document({ image: "a", volumes: [{ name: "x", path: "y" }] }))).toEqual([

@@ -104,7 +104,7 @@ test("withExceptions() includes exactly the given paths, and does not treat them
 });
 
 test.each(["[", "a[", "[]a]", "[^", "[-x]", "[x-]", "a\\", "!", "! ", "!/"])(
-  "the pattern %j is refused with its line",
+  "the invalid pattern %j is refused, and the error names the file and the line",
   (pattern) => {
     const error = catchBerthError(() => IgnoreRules.parse(`ok\n${pattern}`, "web.dockerignore"));
     expect(error.code).toBe("invalid_request");

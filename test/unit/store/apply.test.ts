@@ -172,7 +172,7 @@ describe("apply: a new resource", () => {
     expect(model.resource.metadata.finalizers).toEqual([MODEL_FINALIZER]);
   });
 
-  it("is read without a change after a restart of the store", async () => {
+  it("is the same after the store has been opened again", async () => {
     const test = open();
     const { resource } = test.store.apply(
       app("web", "api", { image: "nginx:1", env: { "A.b": "1" } }),

@@ -159,7 +159,7 @@ describe("revisions in the store", () => {
     expect(store.revisions.get("web", 1)).toEqual(known);
   });
 
-  it("can be marked; marking a missing revision fails", async () => {
+  it("keep their mark, such as quarantined, after a restart; a missing revision cannot be marked", async () => {
     const test = open();
     test.store.revisions.ensure(input("h1"));
     test.store.revisions.mark("web", 1, "quarantined", "exited with 1");

@@ -192,7 +192,7 @@ describe("setStatus", () => {
     expect(store.lastSequence).toBe(1);
   });
 
-  it("writes a status that later changes of the spec keep", () => {
+  it("writes a status that stays unchanged when the spec changes", () => {
     const { store } = open();
     const { uid } = makeApp(store, "web").metadata;
     store.setStatus("App", "web", uid, status("running"));

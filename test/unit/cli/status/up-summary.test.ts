@@ -160,7 +160,7 @@ it("the summary of `berth up` shows the companion in one line if there is a sess
   expect(await summary()).toMatch(/^Companion: +http:\/\/127\.0\.0\.1:7778\/v1, and dev/m);
 });
 
-it("the summary of `berth up` shows the HTTPS address if the API has one", async () => {
+it("the summary of `berth up` shows the HTTPS address of the API if its port serves HTTPS", async () => {
   const secure = url.replace("http:", "https:");
   const text = await summary(secure);
   expect(text).toContain(`${secure}; from this machine also ${url}`);

@@ -39,7 +39,7 @@ function hash(instance: string, ...of: [string, string, string]): Promise<string
 }
 
 describe("the configuration of Caddy", () => {
-  it("does not change for Apps that the route table can describe completely", () => {
+  it("contains no Apps that the route table can describe completely", () => {
     const special = site("special", { pathPrefix: "/x" });
     expect(buildCaddyConfig(settings, [site("a"), special, site("b")])).toEqual(
       buildCaddyConfig(settings, [special]),
@@ -209,7 +209,7 @@ describe("direct routes", () => {
     expect(hosts).toEqual(['["shop.localhost"]', '["shop.example.org","shop.localhost"]']);
   });
 
-  it("have a generation, which names the folder of their markers and changes with the routes", async () => {
+  it("have a generation that is the same for equal sets of routes and different for other sets", async () => {
     const sets = [await propose(site("a")), await propose(site("b")), await propose(site("a"))];
     const generations = sets.map(({ generation }) => generation);
     expect(new Set(generations).size).toBe(2);

@@ -86,7 +86,7 @@ describe("entries of the route table", () => {
     expect(entries("web")).toEqual(before);
   });
 
-  it("are found by Caddy at once, whatever the number of targets before and after the write", async () => {
+  it("are found by Caddy as soon as they are written, however the number of targets changes", async () => {
     const routes = [[], ["a:1"], ["a:1", "b:1"], wide];
     let version = 0;
     for (const before of routes)
@@ -99,7 +99,7 @@ describe("entries of the route table", () => {
     expect(readdirSync(join(folder, "new"))).toEqual([]);
   });
 
-  it("are not returned by read() if a crash left them before Caddy could use them", async () => {
+  it("are ignored by read() if a crash prevented the link through which Caddy finds them", async () => {
     await write("v1", "a:1");
     mkdirSync(join(folder, "apps", "web", "000000000001~v2~0~one"));
     writeFileSync(join(folder, "apps", "web", "000000000001~v2~0~one", "b:1"), "");

@@ -41,7 +41,7 @@ test("a followed log continues over redeploys and restarts, each line once, unti
   expect(lines).toEqual(["one", "two", "two"]);
 });
 
-test("an abort ends the following of a log at once", async () => {
+test("an abort ends the stream of a followed log at once", async () => {
   await using harness = new ControlPlaneHarness({ images });
   harness.boot();
   harness.apply("web", web);

@@ -97,7 +97,7 @@ describe("decideMemory", () => {
     });
   });
 
-  test("does not count the memory of pinned models without a Model resource as free, so that a model waits for another one", () => {
+  test("counts the memory of pinned models without a Model resource as used when it decides whether a model must wait", () => {
     const both = [
       model("a", { startedAt: at(5), leastBytes: 500 }),
       model("b", { residentBytes: 450 }),

@@ -145,7 +145,7 @@ describe("the files of a model in a plan", () => {
 });
 
 describe("the memory steps of a plan", () => {
-  test("keep a model in its desired state loaded", () => {
+  test("are none if the model is in its desired state, loaded or stopped", () => {
     expect(plan({})).toEqual(nothing);
     expect(plan({ assistant: observeAssistant(undefined) }, stopped)).toEqual(nothing);
   });
@@ -205,7 +205,7 @@ describe("the memory steps of a plan", () => {
     expect(plan({ assistant: observeAssistant(theirs) }, stopped)).toEqual(nothing);
   });
 
-  test("unload a model for which there is not enough memory, once its file is complete, and do not load it again", () => {
+  test("unload a model if another one has priority for the memory, and do not load it again while its file is complete", () => {
     const blockedBy = { reason: "InsufficientMemory", message: "5 B are missing" };
     const steps = [["unloadModel", "another model has priority for the memory"]];
     expect(plan({ assistant: observeAssistant(resident, refused) })).toEqual({ steps, blockedBy });
@@ -225,7 +225,7 @@ describe("the memory steps of a plan", () => {
     expect(coming.blockedBy).toBeNull();
   });
 
-  test("name the models that a waiting model waits for, once its file is complete", () => {
+  test("are none for a model that waits for memory; the plan names the models that must be unloaded first", () => {
     const waits = { type: "waits", for: ["a", "b"] } as const;
     expect(plan({ assistant: observeAssistant(undefined, waits) })).toEqual({
       steps: [],

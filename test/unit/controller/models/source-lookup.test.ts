@@ -12,12 +12,12 @@ function resolveLocalhost(source: string): Promise<unknown> {
   });
 }
 
-it("a host name that leads to this machine is refused for a model source on another machine", async () => {
+it("the look-up for a model source on another host refuses an address of this machine", async () => {
   await expect(resolveLocalhost("https://models.example.org/m.gguf")).rejects.toThrow(
     "leads to this machine",
   );
 });
 
-it("a model source whose host is this machine may lead to this machine", async () => {
+it("the look-up for a model source with a loopback address accepts an address of this machine", async () => {
   expect(await resolveLocalhost("http://127.0.0.1:8000/m.gguf")).toBe("127.0.0.1");
 });

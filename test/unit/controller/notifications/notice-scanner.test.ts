@@ -104,7 +104,7 @@ it("the notice scanner reports a failure once for each generation and reason", a
   expect(told.summaries(hook)).toEqual(["failed web 1", "failed web 2"]);
 });
 
-it("the notice scanner reports a revert as reverted, and as failed to webhooks that subscribe only to failures", async () => {
+it("the notice scanner reports a revert as `reverted`; webhooks that subscribe only to `failed` receive it as `failed`", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const [all, failures, deploys] = [told.hook(), told.hook(["failed"]), told.hook(["deployed"])];
@@ -128,7 +128,7 @@ it("the notice scanner reports a revert as reverted, and as failed to webhooks t
   expect(told.summaries(deploys)).toEqual(["deployed web 1", "deployed web 3"]);
 });
 
-it("the notice scanner reports when a Ready app becomes unhealthy for longer than a restart takes, and when it has recovered", async () => {
+it("the notice scanner reports a Ready app that stays unhealthy longer than a restart takes, and its recovery", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook();

@@ -252,10 +252,10 @@ describe("the inspection of a container", () => {
     return { engine, count };
   }
 
-  it("for a list is reused by the next probe, as the inspection of an image is reused for the containers of the image", async () => {
+  it("from a listing is reused by the next probe, and its image is not inspected again for the listing", async () => {
     const { engine, count } = await startListedEngine((respond) => respond());
     await using _ = engine;
-    // The clock does not advance, so that the address is not too old on a slow machine.
+    // The clock does not advance, because Berth repeats an inspection that is older than a second if a probe fails.
     await using runtime = new DockerRuntime({ host: engine.host, clock: new VirtualClock() });
     await runtime.inspectImage("web:1", signal);
     const [listed] = await runtime.listContainers({ instance: "0123abcd" }, signal);

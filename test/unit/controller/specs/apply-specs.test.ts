@@ -187,7 +187,7 @@ describe("a spec file that is invalid or refused", () => {
     );
   });
 
-  it("is refused at its own line if the merged spec of all managers is invalid", async () => {
+  it("is reported with the line of the field that conflicts with a field of another manager", async () => {
     await harness.write({ "web.yaml": appText("web") });
     await harness.scan();
     harness.store.apply({
@@ -378,7 +378,7 @@ describe("an app that conflicts with other apps", () => {
     expect(harness.resourceNames).toEqual(["App/one", "App/two"]);
   });
 
-  it("is refused also for further domains and redirects, and the last good content stays applied", async () => {
+  it("is refused if ingress.domains or ingress.redirects has the domain of another app, and its last valid spec stays applied", async () => {
     await harness.write({ "a.yaml": appText("one", "nginx", port(claim)) });
     await harness.write({ "b.yaml": appText("two") });
     await harness.scan();

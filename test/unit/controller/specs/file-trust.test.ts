@@ -21,7 +21,7 @@ describe("a spec file", () => {
     expect(harness.fileState("web.yaml")).toBe("applied");
   });
 
-  it("is refused at the line of the field if others can write the file, until its mode is changed", async () => {
+  it("that mounts a folder of the machine is refused while others can write the file; the error has the line of hostPath", async () => {
     await harness.write({ "web.yaml": reaching("web") });
     await chmod(join(harness.folder, "web.yaml"), 0o664);
     await harness.scan();

@@ -85,7 +85,7 @@ describe("decidePrune", () => {
     expect(soon.recheckAt).toBe(START + CONFIRM_AFTER_MS);
   });
 
-  it("starts the waiting time of a deletion again if the file existed again in between", () => {
+  it("restarts the waiting time of a deletion if the file reappears and disappears again", () => {
     const declared = [app("a"), app("b")];
     const gone = decidePrune(input({ declared, files: present([app("b")]) }));
     const back = decidePrune(
@@ -175,7 +175,7 @@ describe("decidePrune", () => {
     );
   });
 
-  it("also counts deletions that no later scan has confirmed, so that a slow removal of many files is a mass deletion", () => {
+  it("adds new deletions to those whose waiting time is over, so that a slow removal of many files is a mass deletion", () => {
     const declared = many(10);
     const early = new Map(
       declared.slice(0, 2).map((one) => [formatDeclaredId(one), START - CONFIRM_AFTER_MS]),

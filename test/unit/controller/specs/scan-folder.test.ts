@@ -104,7 +104,7 @@ describe("scanFolder", () => {
     expect((await present()).identity).not.toBe(before.identity);
   });
 
-  it("returns another stamp for a file that was written or replaced", async () => {
+  it("returns a stamp for each file, which changes when the file is written or replaced", async () => {
     const file = join(folder, "a.yaml");
     await writeFile(file, "one");
     const first = await stampOf("a.yaml");
@@ -117,7 +117,7 @@ describe("scanFolder", () => {
     expect(await stampOf("a.yaml")).not.toBe(second);
   });
 
-  it("returns a dangling link as a file with a problem, and a link to itself as an unknown path", async () => {
+  it("returns a dangling link as a file with a problem, and a link to itself as a path with unknown content", async () => {
     await symlink(join(root, "nothing"), join(folder, "gone.yaml"));
     await symlink("loop", join(folder, "loop"));
     const scan = await present();

@@ -65,7 +65,7 @@ describe("an existing Dockerfile", () => {
     expect((await generated(files, { language: "static" })).language).toBe("static");
   });
 
-  test("must exist if the options name it", async () => {
+  test("is required if the options name a Dockerfile", async () => {
     await expect(
       chooseDockerfile(createMemorySource({ Dockerfile: "" }), { dockerfile: "web" }),
     ).rejects.toMatchObject({
@@ -382,7 +382,7 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
     for (const line of lines) expect(text.split("\n")).toContain(line);
   });
 
-  test("files that are slow to parse on purpose do not stop the server", async () => {
+  test("with very long runs of spaces in its files does not block the server", async () => {
     const gap = " ".repeat(300_000);
     const pyproject = `[project]\nrequires-python = "${gap}x"\n`;
     const files = { Procfile: `web: a${gap}b${gap}\n`, "pyproject.toml": pyproject };
@@ -446,7 +446,7 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
     expect(await lineOf(files, "FROM")).toBe(`FROM python:3.${minor}-slim`);
   });
 
-  test("uses the version of a version file", async () => {
+  test("runs on the Python version that .python-version or runtime.txt states", async () => {
     expect(await lineOf({ ...flask, ".python-version": "3.12.4\n" }, "FROM")).toBe(
       "FROM python:3.12-slim",
     );

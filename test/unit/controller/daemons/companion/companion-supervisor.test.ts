@@ -154,7 +154,7 @@ async function dies(reason = "it was ended by SIGKILL"): Promise<void> {
   await clock.settle();
 }
 
-describe("if no process owns the bus names and no companion is installed", () => {
+describe("if no process owns the bus names and no companion is installed for the bus", () => {
   test("Berth starts a companion process when the URL of the assistant is known", async () => {
     await begin(null);
     expect(supervisor.report()).toMatchObject({
@@ -177,7 +177,7 @@ describe("if no process owns the bus names and no companion is installed", () =>
     expect(theChild().isTold).toBe(true);
   });
 
-  test("a killed companion process is restarted after a second, and later with growing delays", async () => {
+  test("Berth restarts its companion process a second after a kill, and after longer delays if it is killed again", async () => {
     await begin();
     await comesUp();
     await dies();
@@ -202,7 +202,7 @@ describe("if no process owns the bus names and no companion is installed", () =>
     expect(supervisor.report().message).toContain("in 1 s");
   });
 
-  test("a companion process that cannot start is reported once, and finally retried every five minutes", async () => {
+  test("Berth warns once per reason if its companion process cannot start, and retries at least every five minutes", async () => {
     await begin();
     const reason = "port 7778 of 127.0.0.1 is taken by another program";
     for (let round = 0; round < 12; round++) {

@@ -38,7 +38,7 @@ describe("DownloadBackoff", () => {
       backoff.recordFailure(failed(), bytes);
       await clock.advance(10_000);
     }
-    // Bytes that are received again do not count as new.
+    // A smaller number of received bytes than before is no progress, so it does not restart the count of failures.
     for (let round = 0; round < 2; round += 1) {
       backoff.recordFailure(failed(), 10);
       await clock.advance(10_000);

@@ -61,7 +61,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("have a prefix, which ends at the first gap", () => {
+  it("are counted by countPrefixBytes() from byte 0 to the first gap", () => {
     fc.assert(
       fc.property(manyRanges, (added) => {
         const there = bytesIn(added);
@@ -72,7 +72,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("are reduced by selectLargestRanges() to some of the given ranges, in order", () => {
+  it("are reduced by selectLargestRanges() to the given number of ranges, sorted by their start", () => {
     fc.assert(
       fc.property(manyRanges, fc.nat(6), (added, countMax) => {
         const ranges = joined(added);

@@ -6,7 +6,7 @@ import {
 } from "../../../../../src/controller/models/hub/choose-files.ts";
 import { catchBerthError } from "../../../../support/catch-berth-error.ts";
 
-// The lists below contain the file names of typical repositories. Most are named after a publisher on the hub.
+// Each constant lists the file names of a typical repository. Most constants have the name of a publisher on the hub.
 const theBloke = [
   ".gitattributes",
   "README.md",

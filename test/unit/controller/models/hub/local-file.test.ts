@@ -55,7 +55,7 @@ describe("a file of this machine", () => {
     });
   });
 
-  it("has another key after it was written again, with or without a digest in the spec", async () => {
+  it("is resolved to another model key after it was modified, even if the spec has a digest", async () => {
     const source = await put("m.gguf");
     const wanted = { source, sha256: "a".repeat(64) };
     const { key } = await sources.resolve(wanted);

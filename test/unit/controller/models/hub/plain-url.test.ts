@@ -104,7 +104,7 @@ describe("the URL of a file on a web server", () => {
     ]);
   });
 
-  it("is followed to another server, which does not get the token", async () => {
+  it("that redirects to another server is resolved from there, and that server does not get the token", async () => {
     await using other = await Hub.open();
     const to = await other.addFile("/elsewhere.gguf", bytes);
     const source = await hub.addFile("/m.gguf", Buffer.from("old"));
