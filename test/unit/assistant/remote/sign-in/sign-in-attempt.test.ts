@@ -11,7 +11,7 @@ const started: StartedSignIn = {
 };
 
 it.each([0, 1, 2, 3, 4, 5, 6, 7, 8])(
-  "a sign-in that is superseded %i microtasks after its URL was available either reports that or makes open() reject",
+  "a sign-in that is superseded %i microtasks after its URL was available either reports its end or makes open() reject",
   async (steps) => {
     const ends: LoginDetail[] = [];
     const attempt: SignInAttempt = new SignInAttempt({

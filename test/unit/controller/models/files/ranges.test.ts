@@ -72,7 +72,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("are reduced by selectLargestRanges() to the given number of ranges, sorted by their start", () => {
+  it("are reduced by selectLargestRanges() to at most the given number of ranges, sorted by their start", () => {
     fc.assert(
       fc.property(manyRanges, fc.nat(6), (added, countMax) => {
         const ranges = joined(added);
