@@ -329,6 +329,7 @@ describe("failures of an App", () => {
     });
     setPassword("nonsense");
     await harness.waitUntilReady("web");
+    expect(harness.listContainers("web")).toHaveLength(1);
   });
 
   test("a missing Secret blocks the app and is named; the app starts when the Secret is created", async () => {
