@@ -138,7 +138,7 @@ function createKeyFindings(state: BusValue | undefined): DoctorFinding[] {
     : [];
 }
 
-/** Returns the program and the arguments of the user's systemd unit; undefined if Berth has not installed the unit. */
+/** Returns the program and the arguments of the companion's systemd unit; undefined if Berth has not installed it. */
 function readInstalledProgram(unit: string): readonly string[] | undefined {
   try {
     return parseExecStart(readFileSync(unit, "utf8"));

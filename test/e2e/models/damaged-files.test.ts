@@ -219,7 +219,8 @@ async function expectNowhere(id: string): Promise<void> {
   expect(await world.call("GET", `/api/llm/models/${encodeURIComponent(id)}`)).toMatchObject({
     status: 404,
   });
-  // POST /api/apply accepts a Model of a missing repository, and requests with `wait=true` return the error.
+  // The hub is asked only after an apply: POST /api/apply accepts a Model whose repository does not exist, and only a
+  // request with `wait=true` returns the hub's error.
   const [, name = ""] = id.split("/");
   const metadata = { name };
   const manifest = { apiVersion: "berth.dev/v1", kind: "Model", metadata, spec: { source: id } };

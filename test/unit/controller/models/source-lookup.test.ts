@@ -12,12 +12,12 @@ function resolveLocalhost(source: string): Promise<unknown> {
   });
 }
 
-it("the look-up for a model source on another host refuses an address of this machine", async () => {
+it("the DNS look-up for a model's URL refuses an address of this machine", async () => {
   await expect(resolveLocalhost("https://models.example.org/m.gguf")).rejects.toThrow(
     "leads to this machine",
   );
 });
 
-it("the look-up for a model source with a loopback address accepts an address of this machine", async () => {
+it("the DNS look-up for a model's URL on this machine accepts an address of this machine", async () => {
   expect(await resolveLocalhost("http://127.0.0.1:8000/m.gguf")).toBe("127.0.0.1");
 });
