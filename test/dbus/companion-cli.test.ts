@@ -5,7 +5,7 @@ import { ToolHarness } from "../support/tool-harness.ts";
 
 /**
  * A scenario with the built command line: the real companion with the notes app, a published MCP server and Berth's own
- * tools. Berth's tools call the real API, whose reconcilers use an engine in memory. The tests run in order, and each
+ * tools. Berth's tools call the real API, whose reconcilers use an in-memory engine. The tests run in order, and each
  * builds on those before it.
  */
 

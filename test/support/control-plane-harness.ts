@@ -30,7 +30,7 @@ import { applyResource } from "./test-store.ts";
 import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
 
 /**
- * The control plane without its outer layers: real store, real reconcilers, an engine in memory and a clock that the
+ * The control plane without its outer layers: real store, real reconcilers, an in-memory engine and a clock that the
  * test advances. `kill` ends Berth as SIGKILL does; the engine and the store file survive.
  */
 export class ControlPlaneHarness implements AsyncDisposable {

@@ -109,7 +109,7 @@ export const RESERVED_RANGE = "10.128.0.0/9";
 const LINES_KEPT_MAX = 2_000;
 
 /**
- * A container engine in memory that runs on a Clock: the same calls at the same times produce the same state, ids and
+ * An in-memory container engine that runs on a Clock: the same calls at the same times produce the same state, ids and
  * events. It outlives the runtimes that use it, as an engine outlives Berth.
  */
 export class FakeEngine {

@@ -253,7 +253,7 @@ export class FakeRuntime implements ContainerRuntime {
     );
   }
 
-  /** Returns no subnets, because an engine in memory has no network to connect to. */
+  /** Returns no subnets, because an in-memory engine has no network to connect to. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {
     return this.#call("networkSubnets", [name], signal, () => []);
   }

@@ -34,7 +34,7 @@ const PAUSE_MS = 4;
 
 /**
  * Berth's tools in a companion's environment: its MCP client on a real socket, the server of the tools, the real
- * API on a real store, and the real reconcilers on an engine in memory with accelerated time.
+ * API on a real store, and the real reconcilers on an in-memory engine with accelerated time.
  */
 export class ToolHarness implements AsyncDisposable {
   readonly controlPlane: ControlPlaneHarness;

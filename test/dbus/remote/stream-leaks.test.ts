@@ -118,7 +118,7 @@ describe("200 streams leave no connection, descriptor or state behind", () => {
       const streams = openAll(sources, random.pick(["hang", "hang-head", "trickle"]));
       await Promise.all(
         streams.map(async (stream) => {
-          if (random.chance(0.5)) await Promise.race([stream.begun(), waitForRequests()]);
+          if (random.chance(0.5)) await Promise.race([stream.begun(), waitForNextRequest()]);
           await stream.cancel();
           const { code = "left" } = await stream.end();
           expect(["left", "cancelled", "ok"]).toContain(code);
@@ -132,7 +132,7 @@ describe("200 streams leave no connection, descriptor or state behind", () => {
     await runRounds(async () => {
       const caller = await harness.connectFrontend();
       const streams = openAll(createSources(caller), random.pick(["hang", "hang-head"]));
-      await Promise.race([...streams.map(({ begun }) => begun()), waitForRequests()]);
+      await Promise.race([...streams.map(({ begun }) => begun()), waitForNextRequest()]);
       await caller[Symbol.asyncDispose]();
       for (const stream of streams) void stream.cancel().catch(() => {});
     });
@@ -194,8 +194,8 @@ async function measureMemory(): Promise<number> {
   return names.reduce((sum, name) => sum + (metrics.get(name) ?? Number.NaN), 0) / 2 ** 20;
 }
 
-/** Waits until the next request has reached a provider. */
-async function waitForRequests(): Promise<void> {
+/** Waits until one of the two providers has received another request. */
+async function waitForNextRequest(): Promise<void> {
   const asked = [harness.cloudProvider, harness.localProvider].map((side) => {
     const { length } = side.requests;
     return side.until(({ requests }) => requests.length > length);

@@ -505,7 +505,7 @@ test("with `partial`, an app does not wait for a service that could not be conve
   );
 });
 
-test("with a name prefix, findings report the old host names in mounted files and in build contexts, and warn about images", () => {
+test("with a name prefix, findings name the mounted files and build contexts with the old host names, and say that images may contain them", () => {
   const text = `services:
   proxy: { image: "nginx:1", volumes: ["./nginx.conf:/etc/nginx/nginx.conf:ro"] }
   web: { build: . }

@@ -7,7 +7,7 @@ import { isOfKind } from "../../support/find-manifest.ts";
 
 const { templates: catalog } = loadCatalog(join(import.meta.dirname, "../../../templates"));
 
-/** The real store and reconcilers run each template on an engine in memory. */
+/** The real store and reconcilers run each template on an in-memory engine. */
 test.each(catalog.map((template) => [template.metadata.name, template.spec] as const))(
   "all apps of the template %s become Ready, and the companion apps first",
   async (_, spec) => {

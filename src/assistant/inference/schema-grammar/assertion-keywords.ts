@@ -46,7 +46,10 @@ export function readTypes(node: SchemaNode, raw: Raw): ReadonlySet<string> {
   return new Set(getOwn(raw, "nullable") === true ? [...list, "null"] : list);
 }
 
-/** Returns the alternatives that a schema object's assertions allow, without its in-place applicators. */
+/**
+ * Returns the kinds of values that the assertions of a schema object allow, such as `type` and `minimum`. Its in-place
+ * applicators, such as `anyOf`, are not read.
+ */
 export function readAssertions(
   node: SchemaNode,
   raw: Raw,

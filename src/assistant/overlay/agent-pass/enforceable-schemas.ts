@@ -6,7 +6,7 @@ import type { ToolCandidate } from "./tool-candidates.ts";
  * costs only the time of the compilation.
  */
 const REFUSALS_MAX = 6;
-/** Number of declarations whose result is cached; the oldest results are dropped. */
+/** The maximum number of tool schemas for which it is cached whether the engine can compile them. */
 const KNOWN_MAX = 1_024;
 
 /**

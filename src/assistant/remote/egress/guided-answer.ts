@@ -66,7 +66,10 @@ interface ChoiceTranscript {
   calledTools: boolean;
 }
 
-/** Returns a request for only the given choices, renumbered from 0. */
+/**
+ * Returns a request that asks only for these choices of the answer, given by their indexes. The provider numbers the
+ * choices of the new request from 0.
+ */
 function selectChoices(
   request: GenerateRequest,
   choices: readonly number[],

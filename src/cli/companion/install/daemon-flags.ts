@@ -17,7 +17,7 @@ export function collectDaemonFlags(
 ): string[] {
   if (assistant.getOptionValue("system") === true)
     throw new UsageError(
-      "the installation is for your companion, not for the system instance",
+      "--system is refused, because only your companion can be installed, not the system instance",
       "omit --system; `berth up` starts the system instance",
     );
   const absolute = (text: string) => resolve(workingDirectory, text);

@@ -152,7 +152,7 @@ function planRestart(
 ): void {
   const { desired, observed } = draft;
   const restart = isRunning
-    ? spendRestartBudget(draft, container, isEndless)
+    ? requestRestart(draft, container, isEndless)
     : findDueRestartBudget(draft, container, isEndless);
   if (restart === undefined) return;
   const cause = isRunning
@@ -185,14 +185,14 @@ function findDueRestartBudget(
   container: ObservedContainer,
   isEndless: boolean,
 ): string | null | undefined {
-  return draft.observed.isFresh ? null : spendRestartBudget(draft, container, isEndless);
+  return draft.observed.isFresh ? null : requestRestart(draft, container, isEndless);
 }
 
 /**
- * Checks the restart budget of a container. Returns the key under which the restart is counted; undefined if the budget
- * allows no restart now.
+ * Returns the key under which the caller has to count a restart of the container; undefined if the restart budget
+ * allows no restart now. In this case the plan notes when it will, or that the budget is spent.
  */
-function spendRestartBudget(
+function requestRestart(
   draft: PlanDraft,
   container: ObservedContainer,
   isEndless: boolean,

@@ -8,7 +8,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const web: AppSpec = { image: "web:1", port: 80 };
 const bad = { exits: { afterMs: 10, code: 1 } } as const;
 
-/** The whole control plane on an engine in memory, with a webhook sender whose receivers never answer. */
+/** The whole control plane on an in-memory engine, with a webhook sender whose receivers never answer. */
 class NoticeHarness {
   readonly harness = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": {}, "bad:1": bad },
