@@ -21,7 +21,7 @@ export type DiskState = "ok" | "full" | "gone";
  * the API) and the watched folder write desired state.
  */
 export interface Store extends AsyncDisposable {
-  /** Eight hexadecimal digits, chosen when the data directory is created. They label everything that this instance owns. */
+  /** Eight hexadecimal digits, chosen when the data directory is created; everything that this instance owns has them. */
   readonly instanceId: string;
   /** Identifies the data directory; a copy of it, or a backup that is restored elsewhere, has another id. */
   readonly holderId: string;
