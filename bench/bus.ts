@@ -3,7 +3,9 @@ import type { SessionBus } from "../src/dbus/port.ts";
 import { TestSessionBus } from "../test/support/test-session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
-/** The number of rounds. The connections alternate, so other load of the machine affects both in the same way. */
+/**
+ * The number of rounds. Each round uses both connections in turn, so other load of the machine affects both equally.
+ */
 const TURNS = 200;
 const CALLS = 100;
 

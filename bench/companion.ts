@@ -13,9 +13,9 @@ const TOKENS = 256;
 const PACED = 12;
 const PACED_TOKENS = 100;
 const PACE_MS = 4;
-/** The number of tokens in a chat answer of the memory measurement. */
+/** The number of tokens in each chat answer while the benchmark measures memory. */
 const SHORT_TOKENS = 16;
-/** The number of chat turns after which the process `surface.ts` has created all objects that it keeps. */
+/** The number of chat turns after which `surface.ts`, the server under test, has created all objects that it keeps. */
 const STEADY_TURN = 2_000;
 const SAMPLE_TURNS = 500;
 /**
@@ -131,8 +131,8 @@ async function benchTurns(via: string, direct: string, state: AskState): Promise
 }
 
 /**
- * Measures the CPU time that the server of port 7778 uses per token and per turn. Other load on the machine changes CPU
- * time less than latency.
+ * Measures the CPU time that the server on port 7778 uses per token and per chat turn. Other load on the machine
+ * changes CPU time less than latency.
  */
 async function measureTokenCpu(
   via: string,

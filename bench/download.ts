@@ -118,8 +118,8 @@ async function compareParts(file: Served, dir: string): Promise<Figure> {
 }
 
 /**
- * Measures a download over four connections, one of which is slow. The parts of the slow connection must not delay the
- * whole download. curl downloads over one fast connection.
+ * Compares a download by Berth over four connections, one of which is slow, with a download by curl over one fast
+ * connection. The parts of the file that the slow connection loads must not delay the whole download.
  */
 async function compareSlowConnection(file: Served, dir: string): Promise<Figure> {
   const server = await startUnevenServer({

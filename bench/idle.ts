@@ -21,7 +21,10 @@ const WRITES = [
   "removeImage",
 ];
 
-/** Measures CPU share and resident memory of an idle Berth with `apps` Ready apps, for at least one resync. */
+/**
+ * Measures the CPU share and resident memory of an idle Berth with `apps` Ready apps. The measurement is long enough to
+ * include at least one periodic resync.
+ */
 export async function benchIdle(server: BenchServer, apps: number): Promise<Figure[]> {
   await sleep(70_000);
   const cpuBefore = await cpuSeconds(server.pid);
@@ -70,7 +73,10 @@ export async function benchReapply(server: BenchServer, apps: number): Promise<F
   };
 }
 
-/** Compares GET /api/apps per second with the engine's container list per second, from one client in alternation. */
+/**
+ * Compares GET /api/apps per second with the engine's container list per second. One client sends the two requests in
+ * alternating rounds.
+ */
 export async function benchList(
   server: BenchServer,
   engine: BenchEngine,

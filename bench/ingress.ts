@@ -18,9 +18,9 @@ const ROUNDS = 5;
 const ROUND_MS = 3_000;
 const DEPLOYS = 20;
 /**
- * Each aim is a minimum for the CPU time of a plain Caddy divided by the CPU time of the ingress, with the same version
- * of Caddy and 16 connections. TABLE_AIM applies before Caddy 2.7 and TABLE_AIM_OF_NEWER since 2.7, to an app that
- * Caddy looks up in the route table. DIRECT_AIM applies to an app with a direct route.
+ * Minima for the CPU time of a plain Caddy divided by the CPU time of the ingress, with the same version of Caddy and
+ * 16 connections. TABLE_AIM (Caddy before 2.7) and TABLE_AIM_OF_NEWER (Caddy 2.7 or newer) apply to an app that Caddy
+ * looks up in the route table, DIRECT_AIM to an app with a direct route.
  */
 const TABLE_AIM = 0.72;
 const TABLE_AIM_OF_NEWER = 0.66;
@@ -216,7 +216,10 @@ async function addressOf(engine: BenchEngine, server: BenchServer): Promise<stri
   return network.IPAddress;
 }
 
-/** Sends requests while Berth builds, starts and replaces versions. Every second version never becomes ready. */
+/**
+ * Sends requests while Berth builds, starts and replaces versions. After every second version, the benchmark also
+ * deploys one that never becomes ready, which must not interrupt the app.
+ */
 async function deploysUnderLoad(server: BenchServer): Promise<Figure> {
   const where = { port: server.ingressPort, host: NAME };
   await using load = new TrafficLoad(where, { visitors: 4 });

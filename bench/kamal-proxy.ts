@@ -47,8 +47,7 @@ export class KamalProxy implements AsyncDisposable {
   }
 
   /**
-   * Registers the target for the requests of all hosts. Resolves when the target is healthy, which the proxy checks
-   * every 50 ms.
+   * Registers the target for all host names. Resolves when the target is healthy; the proxy checks this every 50 ms.
    */
   async deploy(target: string): Promise<void> {
     const check = ["--health-check-path=/", "--health-check-interval=50ms"];

@@ -102,8 +102,8 @@ function singleCommits(file: string): number {
 }
 
 /**
- * Again and again, appends to a file as many bytes as 64 entries need, and flushes the file. Returns the 99th
- * percentile of the durations in milliseconds.
+ * Repeatedly appends as many bytes as 64 entries need to a file and flushes the file. Returns the 99th percentile of
+ * the time for one append with its flush, in milliseconds.
  */
 function oneFlush(file: string): number {
   const took: number[] = [];

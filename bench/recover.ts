@@ -34,7 +34,7 @@ async function recovery(server: BenchServer, engine: BenchEngine, app: string): 
   return killUntilRunning(engine, container.Id, async () => {});
 }
 
-/** Measures the time that the engine needs to start a container that was just killed. */
+/** Measures how long the engine, without Berth, takes to run a container again after a kill. */
 async function bareStart(engine: BenchEngine, round: number): Promise<number> {
   const { docker, image } = engine;
   const labels = { "dev.berth.bench": "1" };

@@ -100,7 +100,7 @@ export class BenchServer implements AsyncDisposable {
     return (await response.json()) as T;
   }
 
-  /** Sends a POST request. Throws the response body if the status is not a success. */
+  /** Sends a POST request. Throws an error with the response body if the status is not a success. */
   async post(path: string, body?: object): Promise<unknown> {
     const response = await fetch(`${this.api}${path}`, {
       method: "POST",
@@ -186,7 +186,7 @@ export class BenchServer implements AsyncDisposable {
     return Number(await readFile(file, "utf8").catch(() => ""));
   }
 
-  /** Returns the configuration that Caddy has loaded last, as text. */
+  /** Returns the configuration file that Caddy loaded last. */
   async readCaddyConfig(): Promise<string> {
     return readFile(join(this.#root, "data", "ingress", "caddy.json"), "utf8");
   }

@@ -84,7 +84,7 @@ async function makeArchive(path: string): Promise<void> {
   await pipeline(Readable.from([fs.tar()]), createGzip({ level: 1 }), file.createWriteStream());
 }
 
-/** Measures the floor of an upload: the archive is read, hashed, written and flushed. */
+/** Reads, hashes, writes and flushes the archive, which every upload has to do. Returns the time in milliseconds. */
 async function writeAndHash(from: string, to: string): Promise<number> {
   const start = performance.now();
   const file = await open(to, "w");

@@ -161,7 +161,7 @@ export async function importImage(host, reference, fs, changes) {
     throw new Error(`cannot create ${reference}: ${failed ?? text.trim()}`);
 }
 
-/** Creates the image of the example unless the engine has it. Returns true if it was created. */
+/** Creates the image of the hello example unless the engine has it. Returns true if it was created. */
 export async function ensureHelloImage(host) {
   if (await hasImage(host, HELLO_IMAGE)) return false;
   if (!which("busybox") && isDebianLike() && isRoot())

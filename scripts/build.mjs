@@ -40,7 +40,10 @@ const withoutUnusedDockerode = {
   },
 };
 
-/** Programs that are started by name: the command line, the process of a model, and worker threads. */
+/**
+ * The sources of the files in `dist` that are started by their file name: the command line, the process of a model, and
+ * worker threads.
+ */
 const PROGRAMS = [
   "cli/main",
   "assistant/inference/llama/process/child",

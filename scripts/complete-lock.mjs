@@ -58,8 +58,8 @@ export function completeLock(lock) {
   for (const [location, entry] of Object.entries(packages)) {
     const name = nameAt(location);
     if (unused.some((pattern) => pattern.test(name))) packages[location] = unusedEntry(entry);
-    // The package for linux-arm64 also lists x64 as a processor, for cross builds. So the entry's platform is derived
-    // from the package's name.
+    // The package of node-llama-cpp for linux-arm64 also lists x64 as a processor, for cross builds. So the platform in
+    // its lock entry is derived from the name of the package.
     else if (name.startsWith("@node-llama-cpp/"))
       packages[location] = { ...entry, ...platformOf(name) };
   }
@@ -82,7 +82,7 @@ function platformOf(name) {
   return { os: [os], cpu: [cpu], ...(os === "linux" && libc && { libc: [libc] }) };
 }
 
-/** Creates an entry for a package that the registry lacks, and therefore without its digest and address. */
+/** Creates a lock entry for a package that the registry lacks. The entry has no digest and no address. */
 function missingEntry(name, version, parent) {
   if (!/^\d+\.\d+\.\d+/.test(version))
     throw new Error(`package-lock.json has no entry for ${name}, and "${version}" is a range`);
@@ -93,7 +93,7 @@ function unusedEntry({ dependencies, optionalDependencies, hasInstallScript, ...
   return { ...entry, os: ["none"] };
 }
 
-/** Returns the packages, except those that only unused packages require. */
+/** Returns the packages that the project needs, directly or indirectly. */
 function reachable(packages) {
   const seen = new Set([""]);
   for (const location of seen) {

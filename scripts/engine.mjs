@@ -37,8 +37,8 @@ const TEST_ISOLATION = {
 };
 
 /**
- * The settings of the engine that `npm run up` starts on the socket `BERTH_ENGINE_SOCKET`, next to another engine of
- * the machine.
+ * The network settings of the engine that `npm run up` starts on the socket `BERTH_ENGINE_SOCKET`. They keep it apart
+ * from another engine on the machine.
  */
 export const OWN_ISOLATION = {
   bridge: "berth0",
@@ -324,8 +324,9 @@ function addBridge({ bridge, bridgeAddress }) {
 }
 
 /**
- * Adds firewall rules. Another dockerd sets the policy of FORWARD to DROP, which also applies to bridges, but
- * containers of a network have to reach each other, and other networks if `outbound` is true.
+ * Adds or deletes firewall rules that let containers reach each other and, if `outbound` is true, other networks.
+ * Without these rules, another dockerd on the machine would block the traffic, because it sets the policy of FORWARD to
+ * DROP.
  */
 function firewall(action, { range, outbound }) {
   const iptables = which("iptables");

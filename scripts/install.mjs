@@ -88,8 +88,8 @@ function lockDigest() {
 }
 
 /**
- * Returns true if npm's own record of the installation is newer than the lock file, which is the case if the user ran
- * npm by hand.
+ * Returns true if Berth's install stamp is missing, but npm's own record of the installation is newer than the lock
+ * file: the user ran npm by hand.
  */
 function upToDateWithoutStamp() {
   const record = path.join(modules, ".package-lock.json");

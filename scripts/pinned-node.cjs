@@ -1,7 +1,7 @@
 // Chooses the Node.js for Berth: the one that runs this script if Berth supports its version, or else the version that
 // pinned-node.json names. That version is downloaded once with the machine's npm into a separate folder.
 //
-//   node scripts/pinned-node.cjs SCRIPT [ARGUMENT...]      runs a script on a supported Node.js
+//   node scripts/pinned-node.cjs SCRIPT [ARGUMENT...]      runs SCRIPT on the chosen Node.js
 //
 // This file is CommonJS without dependencies, in syntax that Node.js 12 parses, because Ubuntu 22.04 has that version.
 "use strict";
@@ -19,7 +19,7 @@ const RETRY_FLAGS = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=
 const FORWARDED_SIGNALS = ["SIGTERM", "SIGHUP", "SIGINT"];
 const LEFTOVER = /^\.fetch-(\d+)-/;
 
-/** An error whose message contains a remedy. */
+/** An error about Node.js with a hint that tells the user what to do. */
 class NodeError extends Error {
   constructor(message, hint) {
     super(message);
@@ -28,7 +28,7 @@ class NodeError extends Error {
 }
 
 /**
- * Returns true for the versions that `engines` of package.json allows, which a test verifies. better-sqlite3 needs
+ * Returns true for the versions that `engines` of package.json allows; a test compares the two. better-sqlite3 needs
  * version 10 of Node-API, and crashes on Node.js 22.13, which lacks that version.
  */
 function isFit(version) {
@@ -46,7 +46,7 @@ function ensure() {
   return new Promise(function () {});
 }
 
-/** Runs a script on the pinned Node.js, which is downloaded if it is missing, and exits with the same status. */
+/** Runs a script on the pinned Node.js, which is downloaded if it is missing, and exits with the script's status. */
 function continueOnPinnedNode(args) {
   let node;
   try {

@@ -56,7 +56,8 @@ function greenInARow() {
 
 async function runOnce() {
   const busy = Array.from({ length: BUSY_PROCESSES }, () =>
-    // A process that keeps a core busy exits when this process exits, for whatever reason.
+    // Each of these processes keeps a core busy. It exits when its parent process id changes, because this process has
+    // exited.
     spawn(process.execPath, ["-e", "const of = process.ppid; while (process.ppid === of);"], {
       stdio: "ignore",
     }),

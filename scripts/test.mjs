@@ -89,7 +89,10 @@ async function ownHost() {
   return host;
 }
 
-/** Returns the arguments for vitest: the named projects, or all but `peers` if none is named, and the sampled files. */
+/**
+ * Returns the arguments for vitest: the named projects, or all but `peers` if none is named, and with `--sample` the
+ * test files that the seed selects.
+ */
 function vitestArguments(given, seed) {
   const { values, tokens } = parseArgs({
     args: given,

@@ -9,8 +9,8 @@ const WITHOUT = "without Caddy apps get loopback ports, and a new version may dr
 
 /**
  * Installs the packages of an engine, and Caddy unless it is installed or the arguments turn it off, in one run of
- * apt-get. Throws if the engine cannot be installed. If Caddy cannot be installed, prints the restrictions without
- * it and continues.
+ * apt-get. Throws if the engine cannot be installed. If Caddy cannot be installed, prints what Berth lacks without
+ * Caddy, and continues.
  */
 export async function installWithCaddy(enginePackages, args) {
   const caddy = lacksCaddy(args) ? ["caddy"] : [];
@@ -47,8 +47,8 @@ function stopService() {
 }
 
 /**
- * Returns the advice for installing Caddy. If the user is root, apt-get has failed already, because releases such as
- * Ubuntu 22.04 lack the package.
+ * Returns the advice for installing Caddy. It does not suggest apt-get to root: `installWithCaddy` has already tried
+ * apt-get, which fails on releases without the package, such as Ubuntu 22.04.
  */
 function installHint() {
   return isDebianLike() && !isRoot()

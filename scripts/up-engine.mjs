@@ -92,8 +92,8 @@ function usualSockets() {
 }
 
 /**
- * Throws if the socket exists but is not accessible. In this case, the user lacks membership in a group, and a second
- * engine would not help.
+ * Throws if the engine's socket exists but this user may not use it. The user then has to join the group `docker`;
+ * starting a second engine would not help.
  */
 async function refuseForbidden(socket) {
   try {

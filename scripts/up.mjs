@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-// npm run up: installs, builds, finds or starts a container engine, creates the image of the
-// example, and runs Berth in the foreground with the specs of this folder. Arguments are passed to `berth up`:
+// npm run up: installs, builds, finds or starts a container engine, creates the image of the hello example, and runs
+// Berth in the foreground with the specs of this folder. Arguments are passed to `berth up`:
 //
 //   npm run up -- --listen 127.0.0.1:8080 --data-dir /tmp/berth
 //
-// BERTH_ENGINE_SOCKET and BERTH_ENGINE_DATA_ROOT: a separate engine at these paths, started if necessary.
-// Plain Node without dependencies: it runs before anything is installed.
+// The variables BERTH_ENGINE_SOCKET and BERTH_ENGINE_DATA_ROOT select a separate engine at these paths, which is
+// started if necessary. This script is plain Node without dependencies, because it runs before anything is installed.
 import { spawn } from "node:child_process";
 import path from "node:path";
 import pinnedNode from "./pinned-node.cjs";

@@ -7,7 +7,6 @@ import { getLlama, LlamaLogLevel } from "node-llama-cpp";
  */
 
 export interface BareRun {
-  /** The number of tokens of the prompt. If `isCold` is true, the first token differs in each request. */
   readonly promptTokens: number;
   readonly answerTokens: number;
   readonly streams: number;

@@ -11,13 +11,13 @@ import { BareLlama, type BenchDaemon, startDaemon, startLlamaServer } from "./da
 const ROUNDS = 5;
 const WORDS = "the quick brown fox jumps over the lazy dog ";
 
-/** The prompts, answers and streams of the benchmark for one model. They depend on the model's size. */
+/** The benchmark's settings for one model. */
 interface Load {
   readonly preset: Preset;
   readonly answerTokens: number;
   /**
-   * The aims for the ratio of Berth to node-llama-cpp alone, with one stream and with eight; undefined if the model has
-   * no aims.
+   * The aims for the tokens per second of Berth divided by those of node-llama-cpp alone, with one stream and with
+   * eight; undefined if the model has no aims.
    */
   readonly aims: { readonly one: number; readonly eight: number } | undefined;
 }
@@ -29,8 +29,9 @@ const loads: readonly Load[] = [
 
 /**
  * Compares Berth over HTTP with node-llama-cpp alone, with the same model, threads and sampling, in alternating rounds.
- * Also measures the cost of background work and schemas, embeddings, and the ledger. With `LLAMA_SERVER=path`,
- * llama-server is measured in the same rounds. `only` selects one model: `mid-q8`, `tiny` or `embedding`.
+ * Also measures embeddings, and how much background work, schemas and the ledger slow a generation down. With
+ * `LLAMA_SERVER=path`, llama-server is measured in the same rounds. `only` selects one model: `mid-q8`, `tiny` or
+ * `embedding`.
  */
 export async function benchInference(only: string | undefined): Promise<Figure[]> {
   const figures: Figure[] = [];

@@ -5,7 +5,7 @@
  */
 export interface KnownItem {
   readonly query: string;
-  /** Pages such as `cp.1`. The first has a relevance of 1, the others of 0.5. */
+  /** The relevant pages, such as `cp.1`. For nDCG, the first page has the relevance 1, and every other page 0.5. */
   readonly pages: readonly string[];
 }
 

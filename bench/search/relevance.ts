@@ -13,8 +13,8 @@ import { type KnownItem, knownItems } from "./queries.ts";
 const NDCG_MIN = 0.4;
 
 /**
- * Measures the relevance of rankings with the labelled queries: of the index with its normal settings, and with one
- * setting changed at a time.
+ * Measures how relevant the search results for the labelled queries are: with the normal settings of the index, and
+ * with one setting changed at a time.
  */
 export function measureRelevance(dir: string): Figure[] {
   const pages = readManual();

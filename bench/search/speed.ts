@@ -124,8 +124,8 @@ async function timed(
 }
 
 /**
- * Measures the times of bare SQLite queries in milliseconds. Each full-text query searches for any of the words of a
- * known query.
+ * Measures the times of SQLite queries without Berth's search code, in milliseconds. Each full-text query searches for
+ * any of the words of one query in `knownItems`.
  */
 function bareQueries(file: string): number[] {
   const db = new Database(file, { readonly: true });
@@ -165,7 +165,7 @@ function bareLoop(count: number): number[] {
   });
 }
 
-/** Writes files of random passages of the manual, so that words have realistic frequencies. */
+/** Writes the files to index: random passages of Debian's manual pages, so that words have realistic frequencies. */
 function writeCorpus(dir: string, passages: number): void {
   const texts = readManual().flatMap(({ document }) =>
     splitIntoChunks(document, CHUNK_CHARACTERS).map(({ text }) => text.replaceAll(/\s+/g, " ")),

@@ -84,7 +84,7 @@ async function takeBusName() {
   const end = () => process.exit(0); // the session has ended
   bus.on("error", end);
   bus._connection.on("end", end); // dbus-next does not report this itself
-  // The timer ends the app if the bus does not answer or exits.
+  // The timer ends the app if the bus exits or does not answer.
   const late = setTimeout(() => fail("the session bus does not answer"), 25_000);
   await bus.requestName(manifest.app_id, dbus.NameFlag.DO_NOT_QUEUE);
   clearTimeout(late);

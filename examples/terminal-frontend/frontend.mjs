@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// A frontend of the assistant in a terminal, which only uses the session bus. See README.md.
+// A frontend of the assistant in a terminal. It uses the assistant only through the session bus. See README.md.
 import { parseArgs } from "node:util";
 import { Companion, variant } from "./companion.mjs";
 import { Person } from "./person.mjs";

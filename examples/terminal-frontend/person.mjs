@@ -43,7 +43,10 @@ export class Person {
     return await this.#read(prompt, prefilled);
   }
 
-  /** Reads the answer to a question, and ignores earlier input. `over` resolves when the question is decided. */
+  /**
+   * Asks the user a question and resolves to the answer; earlier input is ignored. If the promise `over` resolves
+   * first, because the question was decided elsewhere, the question is withdrawn and the result is `takenBack`.
+   */
   async ask(question, holdMs, over) {
     this.#isDeciding = true;
     let state = "held";
@@ -64,8 +67,8 @@ export class Person {
   }
 
   /**
-   * Withdraws the current prompt for a line. The text that the user has typed so far appears again at the next prompt.
-   * A question is not withdrawn.
+   * Withdraws the current prompt. The text that the user has typed so far appears again at the next prompt. Does
+   * nothing while the question of `ask` is open.
    */
   takeBack() {
     if (!this.#isDeciding) this.#takeBack(this.#reader?.line ?? "");
