@@ -102,8 +102,8 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
 
   server.addHook("preHandler", async (request) => {
     const query: unknown = request.query;
-    // Every request with an invalid `timeout` is refused before anything is written, even without `wait`, which alone
-    // uses the timeout.
+    // A request with an invalid `timeout` is refused before anything is written. This also applies to requests without
+    // `wait`, although they do not use the timeout.
     if (typeof query === "object" && query !== null && "timeout" in query)
       parseWaitTimeoutMs(String(query.timeout));
   });
@@ -144,7 +144,10 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
   return server;
 }
 
-/** Creates the server for HTTPS. Fastify sets the time limit of requests only on its own server, so it is set here. */
+/**
+ * Creates the server for HTTPS. Its time limit for requests is set here, because Fastify applies its own setting only
+ * to servers that it creates itself.
+ */
 function serveTls(certificate: Certificate): Pick<FastifyHttpOptions<Server>, "serverFactory"> {
   const options = { requestTimeout: REQUEST_MS_MAX, mayBePlain };
   return {

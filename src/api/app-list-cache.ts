@@ -8,13 +8,15 @@ export interface AppListQuery {
   readonly status?: AppItem["status"];
 }
 
-/** Number of cached queries for one state of the store. Dashboards repeat a few queries. */
+/**
+ * The maximum number of cached responses for one state of the store, one per query. Dashboards repeat a few queries.
+ */
 const CACHED_RESPONSES_MAX = 64;
 
 /**
  * Caches the serialized app list for each state of the store, so that a poll only compares a sequence number. Every
- * field of an item comes from the store, so the store's sequence number identifies the list, unless a status could
- * not be saved.
+ * field of an item comes from the store, so the store's sequence number identifies the list. While the store has a
+ * status that it could not save, the list is built for each request.
  */
 export class AppListCache {
   readonly #store: Pick<Store, "list" | "lastSequence" | "hasUnsavedStatus">;

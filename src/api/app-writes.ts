@@ -55,8 +55,8 @@ export interface AppWriteRequest {
 
 /**
  * Writes an app for a route, or only plans the write if the request is a dry run. Waits for the app if the request asks
- * for that, and responds. Throws what `Store.apply` throws, ConflictError `conflict` if another App has a domain, and
- * ConflictError `wrong_state` for a wait that ends with a failure.
+ * for that, and responds. Throws what `Store.apply` throws, ConflictError `conflict` if another App has one of the
+ * app's domains, and ConflictError `wrong_state` if the app fails during the wait.
  */
 export async function writeApp(
   context: ApiContext,
@@ -92,13 +92,13 @@ export async function writeApp(
   const isChanged = setChangedHeader(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
   const app = context.store.get("App", name) ?? result.resource;
-  // Every route that creates apps responds 201 if the client waited for a new app, so that the client learns that the
-  // app was created.
+  // If the client waits for the app, status 201 tells the client that this request created the app. All routes that
+  // create apps follow this rule.
   const status = result.created && query.wait === true ? 201 : write.status;
   return respondToWrite(context, reply, app, status, query.wait ? timeoutMs : null);
 }
 
-/** Responds to a completed write, immediately or when the app is Ready or has failed. */
+/** Responds to a completed write: immediately if `waitMs` is null, otherwise as `waitUntilReady` describes. */
 export async function respondToWrite(
   context: ApiContext,
   reply: FastifyReply,
@@ -115,7 +115,10 @@ export async function respondToWrite(
   return getAppDetails(context, context.store.get("App", name) ?? written);
 }
 
-/** Sets the status of the response: 201 or 200 when the app is Ready, 202 after the timeout. Throws if the app failed. */
+/**
+ * Waits until the app is Ready. Sets the status of the response: 201 for a created app and 200 for others, or 202 if
+ * the app is not Ready after `waitMs`. Throws ConflictError if the app fails or is deleted.
+ */
 export async function waitUntilReady(
   context: ApiContext,
   reply: FastifyReply,

@@ -89,8 +89,8 @@ class AllowedMethods {
   }
 
   /**
-   * Returns the HTTP methods of a path, except HEAD, which GET implies. Routes with parameters are ignored if a route
-   * without parameters has exactly this path.
+   * Returns the HTTP methods that a path allows, sorted; an empty list for an unknown path. HEAD is left out, because
+   * GET implies it. If a route without parameters has exactly this path, routes with parameters are ignored.
    */
   find(path: string): string[] {
     const same = this.#routes.filter((route) => route.path === path);

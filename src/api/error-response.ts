@@ -37,7 +37,7 @@ export function toErrorResponse(error: unknown, requestId: string): ErrorRespons
   };
 }
 
-/** Joins all issues, because the response contains only the message. */
+/** Returns the error's message with all validation issues, because the response has no other field for them. */
 function formatIssues(error: BerthError): string {
   if (!(error instanceof InvalidSpecError) || error.issues.length < 2) return error.message;
   const head = error.message.split(": ", 1)[0] ?? error.message;

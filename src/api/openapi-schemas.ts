@@ -1,4 +1,3 @@
-/** JSON of the OpenAPI document. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
 
@@ -9,7 +8,7 @@ export type JsonObject = { [key: string]: Json };
  */
 export function toGeneratorSchema(value: Json): Json {
   const mapped = mapChildren(value, toGeneratorSchema);
-  // A component is left unchanged, because its own schema says if it may be null.
+  // A component's own schema says whether the component may be null, so a reference to it is left unchanged.
   if (!isObject(mapped) || "x-component" in mapped) return mapped;
   const { patternProperties, ...rest } = mapped;
   if (isObject(patternProperties)) {

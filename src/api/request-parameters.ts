@@ -10,7 +10,7 @@ export function createRequestSignal(reply: FastifyReply, closing: AbortSignal): 
   return AbortSignal.any([gone.signal, closing]);
 }
 
-/** Returns the actor for the audit log, with the scope that decides what it may write. */
+/** Returns the caller as the actor for the audit log, with the scope that decides which fields the caller may write. */
 export function getActor(request: FastifyRequest): Actor & { readonly scope: TokenScope } {
   const { caller, id } = request;
   return { name: caller?.name ?? "anonymous", requestId: id, scope: caller?.scope ?? "read" };

@@ -20,9 +20,9 @@ const FIELDS_NOT_ROLLED_BACK: ReadonlySet<string> = new Set(["running", "suspend
  * Returns the revision to roll back to:
  * - the requested revision, if the caller names one;
  * - otherwise the revision that served last;
- * - if that is the current one, the newest revision that was stable or has served.
- * Unless it was requested, the revision differs from the current one in its spec or in the commit of its source.
- * `revisions` are newest first. Returns undefined if there is no such revision.
+ * - if that revision is the current one, the newest revision that was stable or has served.
+ * If the caller names none, only revisions that differ from the current one in their spec or in the commit of their
+ * source are considered. `revisions` are newest first. Returns undefined if there is no such revision.
  */
 export function findRollbackTarget(
   app: Resource<"App">,
@@ -45,8 +45,8 @@ export function findRollbackTarget(
 }
 
 /**
- * Returns a hint for the case that `findRollbackTarget` finds no revision. The hint names another revision, if there
- * is one.
+ * Returns a hint for the error that `findRollbackTarget` found no revision. If other revisions exist, the hint names
+ * one of them, preferably one that has not been given up.
  */
 export function explainMissingTarget(
   app: Resource<"App">,
@@ -70,7 +70,8 @@ function listOtherRevisions(
 ): readonly Revision[] {
   const { name, annotations } = app.metadata;
   const attempted = app.status?.revisions.attempted ?? revisions[0]?.number ?? 0;
-  // If the build of the current commit failed, the last attempted revision is a target too.
+  // Revisions with a source are compared by commit. So if the build of the current commit failed, a rollback may also
+  // choose the last attempted revision, which has an older commit.
   const commit = annotations[SOURCE_REVISION_ANNOTATION] ?? store.sourcePins.get(name)?.revision;
   return revisions.filter((revision) => {
     if (Object.keys(createRollbackPatch(app.spec, revision.spec)).length > 0) return true;

@@ -70,7 +70,10 @@ function compile(schema: object, part: HttpPart): Validator {
   };
 }
 
-/** Formats an issue. The message about an unknown key contains the key, so the path is omitted. */
+/**
+ * Formats an issue of a request. For an unknown key, the path ends before the key, because the message already contains
+ * the key.
+ */
 function formatRequestIssue(issue: SpecIssue): string {
   if (!issue.message.startsWith("unknown key ")) return formatIssue(issue);
   const message = issue.message.replace(/; known keys: $/, "; no keys are allowed here");

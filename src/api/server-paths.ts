@@ -2,8 +2,8 @@ import { BerthError } from "../base/errors.ts";
 import type { Resource } from "../resources/resource.ts";
 
 /**
- * Refuses a new folder of the server in `source.local`: only spec files may name one, because their authors can write
- * files on the server anyway. An unchanged value is allowed. Throws BerthError `invalid_request`.
+ * Refuses a change of `source.local` to another folder of the server. Only spec files may name such a folder, because
+ * their authors can write files on the server anyway. Throws BerthError `invalid_request`.
  */
 export function assertNoNewServerFolder(
   fields: Readonly<Record<string, unknown>>,

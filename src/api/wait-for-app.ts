@@ -38,7 +38,10 @@ export function waitForApp(
   );
 }
 
-/** Returns the outcome of a write, or undefined while it is pending. Pure. */
+/**
+ * Returns the outcome of the wait for `target`, derived from the app's status; undefined while the wait must go on.
+ * Pure.
+ */
 export function assessApp(
   app: Resource<"App"> | undefined,
   target: AppWaitTarget,

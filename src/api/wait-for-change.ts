@@ -3,8 +3,8 @@ import type { Kind } from "../resources/kinds.ts";
 import type { ChangeHub } from "./change-hub.ts";
 
 /**
- * The result of a wait that ended without an outcome: the timeout passed, the caller disconnected, or the server is
- * closing.
+ * The result of a wait that ended before `observe` returned an outcome: after the timeout, and also if the caller
+ * disconnects or the server closes.
  */
 export type TimedOut = { readonly type: "timed-out" };
 

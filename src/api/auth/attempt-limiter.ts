@@ -4,8 +4,8 @@ import { BerthError } from "../../base/errors.ts";
 const WINDOW_MS = 60_000;
 const FAILURES_MAX = 5;
 /**
- * The maximum number of tracked addresses. Far fewer addresses are expected to guess passwords at the same time.
- * Beyond this number the oldest entries are dropped.
+ * The maximum number of tracked addresses. Beyond it, the entries that were used the longest time ago are dropped, and
+ * their addresses may try again. Far fewer clients are expected to guess passwords within a minute.
  */
 const ADDRESSES_MAX = 10_000;
 /** The number of wrong attempts of all addresses in a window before further attempts are delayed. */

@@ -12,7 +12,10 @@ export function getClientAddress({ ip, ips }: Pick<FastifyRequest, "ip" | "ips">
   return hops.map(toAddress).findLast((address) => address !== undefined) ?? hops[0] ?? ip;
 }
 
-/** Drops the port that some proxies add, and the zone of an address; undefined for any other text. */
+/**
+ * Returns an address without the port that some proxies append and without its zone; undefined if the text is no
+ * address.
+ */
 function toAddress(text: string): string | undefined {
   const bracketed = /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1];
   const address = bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, "$1");

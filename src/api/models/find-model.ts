@@ -16,7 +16,7 @@ export type FoundModel =
   | { readonly type: "resource"; readonly model: Resource<"Model"> }
   | { readonly type: "catalog"; readonly entry: Manifest<"Model"> }
   | { readonly type: "assistant"; readonly file: AssistantModel }
-  /** A repository that Berth does not know, and that may exist on the hub. */
+  /** Neither a Model nor a catalog entry has this repository; it may exist on the hub. */
   | {
       readonly type: "repository";
       readonly repository: string;
@@ -113,7 +113,10 @@ function modelNotFoundError(context: ModelLookupDependencies, written: string): 
   );
 }
 
-/** Returns the manifest for a new Model. */
+/**
+ * Returns the manifest of the Model to create for a catalog entry, a repository on the hub, or a file in the
+ * assistant's folder.
+ */
 export function createModelManifest(
   context: ModelLookupDependencies,
   found: Exclude<FoundModel, { type: "resource" }>,

@@ -12,7 +12,8 @@ import { assistantModelView, catalogModelView, modelView } from "../views/models
 type ModelListDependencies = Pick<ApiContext, "store" | "control" | "models">;
 
 /**
- * Returns the Models by name, then the files in the assistant's own folder, then the catalog entries without a Model.
+ * Returns the Models sorted by name, then the files in the assistant's own folder, then the catalog entries that have
+ * no Model.
  */
 export function listModels(context: ModelListDependencies): ModelView[] {
   const models = context.store.list("Model");

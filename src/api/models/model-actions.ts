@@ -59,8 +59,8 @@ export async function downloadModel(
 }
 
 /**
- * Loads a model, and creates a Model resource if there is none. If memory is short, the model has priority over all
- * others.
+ * Sets a model to run, and creates a Model resource if there is none. If memory is short, the model that was started
+ * last has priority over all others.
  */
 export async function startModel(
   context: ApiContext,

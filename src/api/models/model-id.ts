@@ -6,7 +6,7 @@ import { parseModelSource } from "../../resources/model-source.ts";
 export interface ModelId {
   /** The whole id, without a leading hub address such as `hf.co/`. */
   readonly text: string;
-  /** The repository `org/name`; undefined if the text can only be the name of a model. */
+  /** The repository `org/name`; undefined if the id is the name of a Model or of a file. */
   readonly repository: string | undefined;
   /** The quantization, such as `Q4_K_M` in `org/name:Q4_K_M`; undefined if the id has none. */
   readonly quantization: string | undefined;

@@ -11,7 +11,9 @@ import { getModelView } from "./list-models.ts";
 import { assertNotDeleting, createMergeIntent } from "./model-actions.ts";
 import { dryRunModelWrite, waitForModelState } from "./model-writes.ts";
 
-/** Unloads the given model, or all models that are to run. Changes all of them or none. */
+/**
+ * Unloads the given model, or all models whose spec has `running: true`. Writes either all of these changes or none.
+ */
 export async function stopModels(
   context: ApiContext,
   request: FastifyRequest,

@@ -102,7 +102,10 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
   }));
 }
 
-/** Responds 200 immediately or, if the request asks for a wait, when the app has reached the desired state. */
+/**
+ * Responds to an action that changes nothing: 200 immediately or, if the request asks for a wait, as `respondToWrite`
+ * does.
+ */
 async function respondUnchanged(
   context: ApiContext,
   reply: Parameters<typeof respondToWrite>[1],

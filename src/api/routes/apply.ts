@@ -110,8 +110,8 @@ export function applyRoutes(api: Api, context: ApiContext): void {
   );
 
   /**
-   * Plans the changes of a resource. If planning fails, as with an unreachable engine, the response still has the
-   * changes.
+   * Plans what the controller will do for a changed resource. If planning fails, for example because the engine is
+   * unreachable, returns the reason as `message`, so that the response can still list the changed fields.
    */
   async function planResource(
     resource: Resource,
@@ -141,7 +141,7 @@ function getApplyAction(result: ApplyResult): "created" | "configured" | "unchan
   return result.changes.length > 0 ? "configured" : "unchanged";
 }
 
-/** Throws InvalidSpecError with every issue of every manifest. */
+/** Validates the manifests and returns them. Throws one InvalidSpecError with all issues if any manifest is invalid. */
 function validateAll(values: readonly unknown[]): Manifest[] {
   const manifests: Manifest[] = [];
   const lines: string[] = [];

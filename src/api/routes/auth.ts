@@ -21,7 +21,7 @@ import { EmptyBody, NoQuery, responses } from "../route-schemas.ts";
 import { tokenView } from "../views/resources.ts";
 
 const SESSION_MS = 24 * 3_600_000;
-/** The longest lifetime of a token. A token that is needed for longer should be created without expiry. */
+/** The maximum lifetime of a token that expires. For longer access, a client creates a token without expiry. */
 const TOKEN_LIFETIME_MAX_MS = 10 * 365 * 24 * 3_600_000;
 
 export function authRoutes(api: Api, context: ApiContext): void {

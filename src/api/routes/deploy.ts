@@ -18,7 +18,7 @@ import { archiveTooLargeError, limitBody } from "../limited-body.ts";
 import { createRequestSignal, getActor } from "../request-parameters.ts";
 import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
 
-/** Allowance for the parts of the form other than the archive. */
+/** The maximum size of the form without the archive. The limit of the archive is added. */
 const FORM_BYTES_MAX = 1024 * 1024;
 /** Placeholder for the digest until the archive has been uploaded. */
 const UNKNOWN_DIGEST = "0".repeat(64);

@@ -10,7 +10,10 @@ import { LimitField, responses, unserialized } from "../route-schemas.ts";
 import { auditView, changeView, eventView } from "../views/events.ts";
 
 const LIMIT_DEFAULT = 100;
-/** The maximum number of changes that are replayed. A reader that missed more has to list again, which is cheaper. */
+/**
+ * The maximum number of changes that are replayed to a client that reconnects. A client that missed more has to list
+ * the resources again, which is cheaper than the replay.
+ */
 const RESUMED_CHANGES_MAX = 5_000;
 const RESUME_PAGE_SIZE = 500;
 

@@ -5,7 +5,9 @@ import type { Api, ApiContext } from "../api-context.ts";
 import { createRequestSignal, getActor } from "../request-parameters.ts";
 import { EmptyBody, NoQuery, responses } from "../route-schemas.ts";
 
-/** The time limit of the synchronisation. HTTP clients usually time out after five minutes. */
+/**
+ * The time limit of the synchronisation. It is shorter than the five minutes after which HTTP clients usually time out.
+ */
 const SYNC_TIMEOUT_MS = 240_000;
 
 export function specRoutes(api: Api, context: ApiContext): void {

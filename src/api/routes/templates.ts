@@ -16,7 +16,10 @@ import { assertNoNewServerFolder } from "../server-paths.ts";
 import { findTemplate, listTemplates } from "../template-catalog.ts";
 import { templateView } from "../views/resources.ts";
 
-/** Returns the caller without the scope `admin` who wrote a template or a part of it; undefined if there is none. */
+/**
+ * Returns an author without the scope `admin` of a field that no administrator has checked; undefined if there is no
+ * such field in the template.
+ */
 function findTemplateWriter(store: Store, template: string): FieldAuthor | undefined {
   const [unchecked] = store.listUncheckedFields("Template", template);
   return unchecked && { name: unchecked.author ?? "an unknown writer", scope: "write" };

@@ -88,7 +88,9 @@ function getStatusMessage(model: Resource<"Model">): string {
   return findCondition(status.conditions, "Ready")?.message ?? "";
 }
 
-/** Describes the progress of a download, which is newer than the message of the Ready condition. */
+/**
+ * Returns a message about the progress of a download. It replaces the message of the Ready condition, which is older.
+ */
 function describeTransfer({ step, doneBytes }: ModelProgress, size: number | null): string {
   const done =
     size === null ? formatBytes(doneBytes) : `${Math.floor(100 * getFraction(doneBytes, size))} %`;
@@ -98,7 +100,7 @@ function describeTransfer({ step, doneBytes }: ModelProgress, size: number | nul
     : `${done}${all} downloaded`;
 }
 
-/** Returns the reason why the Model has failed or is retried; null if neither applies. */
+/** Returns the error message of a Model that has failed or waits for a retry; otherwise null. */
 function getErrorText(model: Resource<"Model">): string | null {
   if (!isObserved(model) || model.metadata.deletionTimestamp !== null) return null;
   const { conditions, nextRetryAt } = model.status;

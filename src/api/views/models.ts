@@ -187,8 +187,8 @@ export function modelDetails(
 }
 
 /**
- * Returns the details of a catalog entry, or of a file in the assistant's folder, without a Model. `spec` is the
- * catalog entry's spec; null for a file.
+ * Returns the details of a catalog entry or of a file in the assistant's folder, for which no Model exists. `spec` is
+ * the catalog entry's spec, and null for a file.
  */
 export function unmanagedModelDetails(item: ModelView, spec: ModelSpec | null): ModelDetails {
   return {

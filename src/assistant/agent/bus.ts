@@ -102,7 +102,7 @@ function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): Serve
   };
 }
 
-/** Call ids are safe integers, so a larger number cannot be the id of a call. */
+/** Returns a call id as a number; undefined for a larger number than any call id, or for a value of another type. */
 function parseCallId(value: BusValue | undefined): number | undefined {
   return typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)
     ? Number(value)

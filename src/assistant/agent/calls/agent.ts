@@ -106,7 +106,8 @@ export class Agent implements AgentService, AsyncDisposable {
     const { registry, apps, ledger, rules, clock, logger } = options;
     const bootClock = options.bootClock ?? systemBootClock;
     const lifetime = this.#lifetime.signal;
-    // Every running call adds a listener to the signal, so the default warning at ten listeners does not apply.
+    // Every running call adds a listener to the signal, so Node.js's warning about more than ten listeners is turned
+    // off.
     setMaxListeners(0, lifetime);
     this.#options = options;
     this.#journal = journal;
@@ -309,7 +310,7 @@ export class Agent implements AgentService, AsyncDisposable {
       throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
     if (this.#confirmer !== undefined && this.#confirmer !== caller.connection)
       throw new AssistantError("forbidden", "another program has registered to confirm calls");
-    if (this.#options.rules().confirm === "strict" && isSameProgram(caller, requester))
+    if (this.#options.rules().confirm === "strict" && isSameProcess(caller, requester))
       throw new AssistantError("forbidden", "the program that requested a call may not confirm it");
   }
 
@@ -343,6 +344,6 @@ function isRequester(caller: Caller, requester: Caller): boolean {
 }
 
 /** Returns true if both callers are the same process, even if that process uses two connections. */
-function isSameProgram(one: Caller, other: Caller): boolean {
+function isSameProcess(one: Caller, other: Caller): boolean {
   return one.connection === other.connection || (one.pid !== undefined && one.pid === other.pid);
 }

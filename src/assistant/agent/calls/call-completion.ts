@@ -51,8 +51,9 @@ export class CallCompletionRecorder {
   }
 
   /**
-   * Records the result of a tool that was called. The call is final even if the ledger or the journal cannot record
-   * it. The answer to a call without a journal row does not wait for the ledger.
+   * Records the result of a tool that was called. The call is final even if the ledger or the journal cannot record it.
+   * A call of a tool without undo that needed no confirmation has no journal row; its answer does not wait for the
+   * ledger.
    */
   async recordDispatched(
     call: PlannedCall,

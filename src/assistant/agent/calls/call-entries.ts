@@ -10,14 +10,14 @@ import type { PlannedCall } from "./planned-call.ts";
  *
  *   requested result                               refused
  *   requested dispatch result                      run at once
- *   requested parked declined|expired              not confirmed; the code of expired is expired or restarted
+ *   requested parked declined|expired              not confirmed; `expired` has the code expired or restarted
  *   requested parked confirmed result              confirmed, but no longer allowed
  *   requested parked confirmed dispatch result     confirmed and run
  *
  * The daemon may die, or the ledger may fail, after any of these entries. A call with only `requested` never began.
- * `confirmed` and `dispatch` appear twice if the ledger accepted them and then failed: the call was confirmed again,
- * and the ledger itself ended the first dispatch as `indeterminate`. A call that was running when the daemon died ends
- * with a result of the code `interrupted`.
+ * `confirmed` and `dispatch` appear twice if the ledger stored them but then reported a failure: the user confirmed the
+ * call again, and the ledger itself ended the first dispatch as `indeterminate`. A call that was running when the
+ * daemon died ends with a result of the code `interrupted`.
  *
  * Ids, names, tiers and labels are plain fields. Arguments and results are sealed as canonical JSON text, because
  * entries cannot hold fractions.

@@ -53,8 +53,8 @@ export interface CallJournalStatements {
   readonly prune: Database.Statement<[{ readonly before: number; readonly kept: number }]>;
 
   /**
-   * Returns the ids of the calls that can be undone, the last executed call first. The rows leave out the arguments,
-   * because the arguments of one call can take up to a megabyte.
+   * Returns the ids of the calls that can be undone, the last executed call first. The query does not read their
+   * arguments, because the arguments of one call can take up to a megabyte.
    */
   readonly undoables: Database.Statement<[{ readonly requester: string | null }], number>;
   readonly undoable: Database.Statement<[number], UndoRow>;
@@ -74,7 +74,10 @@ export interface CallJournalStatements {
     [string, string],
     { readonly declared: string; readonly live: string; readonly approved: number }
   >;
-  /** SQL parameters: app, tool, digest of the declaration, digest of the live definition, approved. */
+  /**
+   * Stores a tool whose live definition differs from its declaration. SQL parameters: app, tool, digest of the
+   * declaration, digest of the live definition, and 1 if the user approved the live definition.
+   */
   readonly setChangedTool: Database.Statement<[string, string, string, string, number]>;
 }
 

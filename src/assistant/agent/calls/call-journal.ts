@@ -86,7 +86,7 @@ export class CallJournal implements Disposable {
     return this.#transact(() => this.#sql.move.run("dispatching", callId, "parked").changes === 1);
   }
 
-  /** Moves a call whose app was not called from dispatching back to parked. */
+  /** Moves a call from state `dispatching` back to `parked` if its app was not called after all. */
   release(callId: number): boolean {
     return this.#transact(() => this.#sql.move.run("parked", callId, "dispatching").changes === 1);
   }

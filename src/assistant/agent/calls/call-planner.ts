@@ -87,7 +87,7 @@ export class CallPlanner {
     };
   }
 
-  /** Builds the refusal of a call that was refused before it was validated. */
+  /** Builds the result for a call that is refused before its arguments are validated. */
   refuseUnplanned(
     callId: number,
     request: CallRequest,
@@ -143,7 +143,10 @@ export class CallPlanner {
     }
   }
 
-  /** Returns a refusal if a parked call may no longer run. */
+  /**
+   * Returns a refusal if the tool of a parked call has been disabled, or if its declaration has changed since the
+   * request.
+   */
   checkUnchanged(call: PlannedCall): CallRefusal | undefined {
     const now = this.findTool(call.app.appId, call.tool.name);
     if ("code" in now || now.tool.digest !== call.tool.digest)

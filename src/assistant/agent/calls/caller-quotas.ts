@@ -11,8 +11,8 @@ export interface CallLimits {
   readonly sandboxed: { readonly perSecond: number; readonly burst: number };
   readonly unsandboxed: { readonly perSecond: number; readonly burst: number };
   /**
-   * The maximum number of calls that run at the same time; parked calls do not count. The arguments of each call can
-   * take up to a megabyte.
+   * The maximum number of running calls of one caller; parked calls do not count. The number is limited because the
+   * arguments of each call can take up to a megabyte.
    */
   readonly runningPerCaller: number;
   readonly parkedPerCaller: number;

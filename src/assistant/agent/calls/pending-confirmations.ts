@@ -108,8 +108,8 @@ export class PendingConfirmations {
   }
 
   /**
-   * Parks a call: writes to the ledger, the journal and the ledger again, in this order, and then notifies the
-   * listeners.
+   * Parks a call: writes `requested` to the ledger, the call to the journal, and `parked` to the ledger, in this order.
+   * Then notifies the listeners.
    */
   async park(
     plan: PlannedCall,
@@ -185,7 +185,10 @@ export class PendingConfirmations {
     return { callId: plan.callId, disposition, detail };
   }
 
-  /** Runs the decision about a parked call, one decision at a time per call. */
+  /**
+   * Calls `work`, which decides a parked call. If `work` settles the call, the call is no longer parked; otherwise it
+   * waits for another decision.
+   */
   #decide(parked: ParkedCall, work: () => Promise<DecisionOutcome>): Promise<CallResult> {
     const { quotas, listener } = this.#dependencies;
     const { callId, caller } = parked.plan;

@@ -15,7 +15,10 @@ import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 export interface PlannedCall {
   readonly callId: number;
   readonly app: AppManifest;
-  /** The declaration when the call was requested; the call is refused if the declaration has changed since. */
+  /**
+   * The declaration of the tool at the time of the request. If the declaration changes while the call is parked, the
+   * call is refused.
+   */
   readonly tool: ToolDeclaration;
   readonly args: JsonObject;
   /** `args` as canonical JSON text. */

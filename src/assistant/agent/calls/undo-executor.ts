@@ -26,14 +26,18 @@ interface UndoDependencies {
 }
 
 /**
- * Reverts calls, the last one first, one at a time. The arguments of a compensation were fixed when its call was
- * executed; it needs no confirmation of its own, because the user confirmed it together with the call.
+ * Reverts calls one at a time, the last one first. The arguments of a compensation were fixed when its call was
+ * executed. The compensation needs no confirmation of its own, because the user confirmed it together with the call.
+ * One undo has these steps:
  *
- *   journal: running, one attempt more -> ledger: agent.undo.dispatch -> app
- *   -> ledger: agent.undo.result -> journal: undone, or ready again
+ *   journal: undo state `running`, number of attempts + 1
+ *   ledger:  agent.undo.dispatch
+ *   app:     runs the compensation
+ *   ledger:  agent.undo.result
+ *   journal: undo state `undone`, or `ready` after a failure
  *
- * After a compensation that failed, or was running when the daemon died, it is unknown whether it ran. The next Undo
- * tries it again, or the user checks the app and skips the call.
+ * If the compensation failed, or was running when the daemon died, it is unknown whether it took effect. The next Undo
+ * calls it again, or the user checks the app and skips the call.
  */
 export class UndoExecutor {
   readonly #dependencies: UndoDependencies;
@@ -172,8 +176,8 @@ export class UndoExecutor {
     try {
       journal.revertUndoStarted(callId);
     } catch (err) {
-      // The undo stays in state `running`, which the next Undo treats like `ready`; only the number of attempts is
-      // one too high.
+      // The undo remains in state `running`, which the next Undo treats like `ready`. The only consequence is that the
+      // recorded number of attempts is one too high.
       logger.warn({ err, call: callId }, "the journal could not record that an undo did not start");
     }
   }

@@ -5,7 +5,7 @@ import {
 import type { ArgumentError, JsonObject } from "../port.ts";
 import type { ToolDeclaration } from "../tool-manifest.ts";
 
-/** Number of cached validators. Each one holds a few functions that Ajv has compiled. */
+/** The maximum number of cached validators of arguments. Each one holds a few functions that Ajv has compiled. */
 const VALIDATORS_MAX = 256;
 
 /**

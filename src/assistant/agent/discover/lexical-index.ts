@@ -51,8 +51,8 @@ export class LexicalIndex {
   }
 
   /**
-   * Returns the tools that contain a term of the query or a synonym of such a term, best first. The ids are indexes
-   * into the list of tools.
+   * Returns the tools whose texts contain a term of the query or a synonym of such a term, best first. The result
+   * identifies each tool by its index in the list of tools.
    */
   rank(query: string): readonly RankedItem[] {
     const queryTerms = tokenizeQuery(query);

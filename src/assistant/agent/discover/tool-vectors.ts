@@ -9,7 +9,10 @@ import { buildEmbeddingText, type SearchableTool } from "./searchable-tool.ts";
 /** The number of texts in one request to the embedder. */
 const BATCH_SIZE = 32;
 const BATCH_TIMEOUT_MS = 30_000;
-/** The delay after a failure in milliseconds, so that a missing embedder is not called with each keystroke. */
+/**
+ * The time in milliseconds for which the embedder is not called after a failure. Without this pause, each keystroke of
+ * a search would call an embedder that is missing.
+ */
 const RETRY_AFTER_MS = 30_000;
 
 /**
@@ -50,7 +53,7 @@ export class ToolVectors implements AsyncDisposable {
     try {
       if (this.#running && !this.#isSlow) await raceWithAbort(this.#running, signal);
     } catch {
-      // The embedder is slow: further requests do not wait for the embedding that is now running.
+      // The embedder is slow. From now on, searches do not wait for it; they get no vectors until all are computed.
       this.#isSlow = true;
     }
     return this.#getReady(tools);

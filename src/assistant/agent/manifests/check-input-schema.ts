@@ -163,7 +163,10 @@ class InputSchemaChecker {
     }
   }
 
-  /** Adds faults for keywords without an effect, which Ajv's strict mode rejects as mistakes. */
+  /**
+   * Adds a fault for each keyword that has no effect without another one, such as `then` without `if`. Ajv's strict
+   * mode rejects such a schema.
+   */
   #checkDependentKeywords(schema: JsonObject, pointer: string): void {
     const has = (keyword: string) => Object.hasOwn(schema, keyword);
     const need = (keyword: string, message: string) => {

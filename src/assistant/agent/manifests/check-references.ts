@@ -10,7 +10,7 @@ import { type FaultCollector, quoteValue } from "./manifest-faults.ts";
  */
 const EXPANDED_MAX = 5000;
 
-/** Keywords for definitions, whose schemas count only when they are referenced. */
+/** Keywords for definitions. A definition adds to the size of a schema only through the references to it. */
 const definitionKeywords = new Set(["$defs", "definitions"]);
 
 /**
@@ -49,7 +49,7 @@ class ReferenceChecker {
     this.#collect(root, pointer);
   }
 
-  /** Checks definitions that no reference refers to, because Ajv compiles them too. */
+  /** Measures all subschemas, including definitions that no reference uses, because Ajv compiles these too. */
   measureDefinitions(): void {
     for (const [schema, pointer] of this.#pointers) {
       if (isObject(schema)) this.measure(schema, pointer);

@@ -8,9 +8,9 @@ import { type FaultCollector, quoteValue } from "./manifest-faults.ts";
 import { collectProperties, findField } from "./schema-properties.ts";
 
 /**
- * Checks that the compensation of `tool` can be called with the arguments that `undo` maps. Two tools, such as archive
- * and unarchive, may name each other as compensation: that causes no endless loop, because a compensation itself cannot
- * be undone.
+ * Checks that the compensation of `tool` accepts the arguments that `undo` takes from the call and its result. Two
+ * tools, such as archive and unarchive, may name each other as compensation: that causes no endless loop, because a
+ * compensation itself cannot be undone.
  */
 export function checkUndo(
   tool: ToolDeclaration,

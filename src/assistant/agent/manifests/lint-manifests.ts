@@ -39,7 +39,7 @@ export type LintSubject =
   | { readonly directories: readonly string[] }
   | { readonly files: readonly string[] };
 
-/** Checks manifests with the rules of the registry, without a daemon. Never rejects: a missing file is a fault. */
+/** Checks manifests with the rules of ManifestRegistry, without a daemon. Never rejects: a missing file is a fault. */
 export async function lintManifests(
   subject: LintSubject,
   userId: number = process.getuid?.() ?? 0,

@@ -41,8 +41,8 @@ export interface ManifestRegistryOptions {
 }
 
 /**
- * The tools that manifests declare, updated when the manifest folders change. Built-in manifests are available at
- * once.
+ * The tools that manifests declare, updated when the manifest folders change. Built-in manifests are available before
+ * the first scan of the folders ends.
  */
 export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
   readonly #folders: readonly ManifestFolder[];

@@ -32,8 +32,8 @@ export interface ManifestCandidate {
 }
 
 /**
- * Reports on all candidates. The first candidate of each app is in use even if it is rejected: a broken file of the
- * user must not silently bring back the manifest that it replaces.
+ * Reports on all candidates. The first candidate of each app shadows the others, even if it is rejected: a broken file
+ * of the user must not silently bring back the manifest that it replaces.
  */
 export function buildManifestReports(
   candidates: readonly ManifestCandidate[],

@@ -48,7 +48,10 @@ export const manifestJsonRules: StrictJsonOptions = {
   subject: "the file",
 };
 
-/** Parses the text of a manifest. `expectedAppId` is the file name without its extension. Never throws. */
+/**
+ * Parses the text of a manifest. `expectedAppId` is the file name without its extension. Never throws: the result
+ * contains the faults of an invalid text.
+ */
 export function parseManifest(
   bytes: Uint8Array,
   expectedAppId: string | undefined,
@@ -66,8 +69,9 @@ export function parseManifest(
 }
 
 /**
- * Parses a manifest that ships with Berth; throws BerthError (`internal`) if it has an error. The schemas of its tools
- * are not checked: its tests do that, and the check would compile the meta-schema of JSON Schema at every start.
+ * Parses a manifest that ships with Berth; throws BerthError (`internal`) if the manifest has an error. The schemas of
+ * its tools are not checked here, because the check would compile the meta-schema of JSON Schema at every start.
+ * Berth's tests check them.
  */
 export function parseBuiltInManifest(document: object): AppManifest {
   const { manifest, faults } = readToolManifest(document, undefined, () => {});

@@ -9,7 +9,8 @@ import { type FaultCollector } from "./manifest-faults.ts";
 
 const ajvOptions: Options = {
   strict: true,
-  // Three checks of strict mode are off because they concern style, and many published tools would fail them.
+  // These three checks of Ajv's strict mode are off, because they concern style, and many published tools would fail
+  // them.
   strictTypes: false,
   strictTuples: false,
   strictRequired: false,
@@ -75,7 +76,7 @@ export function compileInputSchema(schema: JsonObject): ValidateFunction {
   try {
     return ajv.compile(plain);
   } finally {
-    // The schema is removed, because Ajv would keep it in its cache.
+    // Ajv would keep the schema in its cache, so it is removed from Ajv.
     ajv.removeSchema(plain);
   }
 }

@@ -11,7 +11,7 @@ const VISITS_MAX = 1000;
 /** The result of looking up a path of fields, such as that of `$result.note.id`, in a JSON Schema. */
 export type FieldLookup =
   | { readonly state: "present"; readonly schema: unknown; readonly isRequired: boolean }
-  /** The schema of the parent declares no properties, so an object may have the field. */
+  /** The schema at this place of the path declares no properties, so an object may have a field of any name. */
   | { readonly state: "open" }
   | { readonly state: "absent"; readonly field: string; readonly known: readonly string[] };
 

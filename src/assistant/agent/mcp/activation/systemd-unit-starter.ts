@@ -25,7 +25,8 @@ export class SystemdUnitStarter implements AppStarter {
     const unit = `${appId}.service`;
     if (!bus || unit.length > UNIT_NAME_LENGTH_MAX) return "unknown";
     try {
-      // systemd replies when the job is queued. If the unit fails later, the socket does not appear.
+      // systemd replies when the start job is queued. If the unit fails later, the app's socket does not appear, and
+      // the wait for the socket times out.
       await bus.call(
         {
           destination: SYSTEMD,
