@@ -6,7 +6,10 @@ export const dataClasses = ["prompt", "files", "mail", "calendar", "screen", "me
 
 export type DataClass = (typeof dataClasses)[number];
 
-/** The data classes of a request, which need the user's consent. Only requests to remote models use them. */
+/**
+ * The data classes that a request contains, and those that the user allowed for it. A request to a remote model needs
+ * the user's consent for each class; requests to local models do not use them.
+ */
 export interface Egress {
   /** Every class that the request contains. `prompt` is always one of them: text that a person or a program wrote. */
   readonly classes: readonly DataClass[];

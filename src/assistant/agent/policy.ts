@@ -13,11 +13,11 @@ import type { Tier } from "./port.ts";
 export const trustedProvenance: readonly string[] = ["user", "system"];
 
 export type Trust =
-  /** The value `trusted` means that every label of the provenance chain is of a trusted kind. */
+  /** The call is `trusted` if every label of its provenance chain is of a trusted kind. */
   | "trusted"
-  /** The value `untrusted` means that at least one label of the chain is of an untrusted kind. */
+  /** The call is `untrusted` if at least one label of its provenance chain is of an untrusted kind. */
   | "untrusted"
-  /** The chain is empty. */
+  /** The provenance chain of the call is empty. */
   | "unknown";
 
 export interface PolicyDecision {
@@ -83,8 +83,9 @@ function isTrustedLabel(label: string): boolean {
 }
 
 /**
- * Returns the provenance chain that the policy applies to: the labels that the requester claims, and the label of its
- * sandboxed app. Claimed labels are never removed. A sandboxed program cannot act as the user, whatever it claims.
+ * Returns the provenance chain that the policy applies to: the labels that the requester claims and, if the requester
+ * is a sandboxed app, that app's own label. Claimed labels are never removed. So a sandboxed app cannot act as the
+ * user, whatever it claims.
  */
 export function extendChain(
   claimed: readonly string[] | undefined,

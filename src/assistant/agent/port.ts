@@ -168,7 +168,10 @@ export interface CallDetail {
   readonly expires_at?: string;
   /** The digest that ApproveTool accepts; only for the code `manifest_changed`. */
   readonly digest?: string;
-  /** The ledger entry that was written before the call took effect; missing if it could not be written. */
+  /**
+   * The ledger entry that was written before the call took effect. Missing if the ledger could not write it; the call
+   * then did not run.
+   */
   readonly ledger?: LedgerReference;
   /** Milliseconds from the dispatch to the result. */
   readonly ms?: number;
@@ -188,7 +191,7 @@ export interface LedgerReference {
 
 export type JsonObject = { readonly [name: string]: unknown };
 
-/** The JSON document `spec_json`, which describes a call to the user who must confirm it. */
+/** The JSON document `spec_json`: a description of one call for the user who is asked to confirm the call. */
 export interface ConfirmationSpec {
   readonly v: 1;
   readonly call_id: number;
@@ -201,9 +204,9 @@ export interface ConfirmationSpec {
   readonly args: JsonObject;
   readonly tiers: { readonly declared: Tier; readonly effective: Tier };
   readonly chain: readonly string[];
-  /** One row for each argument, in the order of the schema. */
+  /** The arguments for display to the user: one row for each argument, in the order of the schema. */
   readonly diff: readonly DiffRow[];
-  /** The name of the compensation, or null if the call cannot be undone. */
+  /** The name of the tool that reverts the call, or null if the call cannot be undone. */
   readonly undo: string | null;
   readonly caller: {
     readonly app: string | null;

@@ -1,8 +1,8 @@
 import type { FailedCode, JsonObject } from "./port.ts";
 
 /**
- * The apps that provide the tools, connected by MCP over their sockets and started on demand. An app that hangs,
- * dies, floods or sends invalid answers only fails its own call.
+ * The apps that provide the tools, connected by MCP over their sockets and started on demand. If an app hangs, dies,
+ * floods or sends invalid answers, only calls of that app's own tools fail.
  */
 export interface ToolApps {
   /**

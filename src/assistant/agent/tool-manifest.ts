@@ -15,7 +15,7 @@ export interface ToolDeclaration {
   readonly name: string;
   /** Display name: the declaration's `title`, or the tool's name if it has none. */
   readonly title: string;
-  /** Defaults to `destructive`. */
+  /** The risk of the tool; `destructive` if the declaration has no tier. */
   readonly tier: Tier;
   readonly description: string;
   readonly inputSchema: JsonObject;

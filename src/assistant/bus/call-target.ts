@@ -162,8 +162,9 @@ function readVariant({ description, served }: ServedObject, name: string): BusVa
 }
 
 /**
- * Returns the object that implements the interface, or all objects of the node if the name is empty, as D-Bus defines.
- * Returns none for a standard interface, because it has no properties that a caller could read.
+ * Returns the objects whose properties a call may read: the object that implements the interface or, as D-Bus defines
+ * for an empty interface name, all objects of the node. Returns none for a standard interface, because it has no
+ * properties.
  */
 function findObjects(node: ObjectNode, interfaceName: string): ServedObject[] {
   if (interfaceName === "") return [...node.interfaces.values()];

@@ -24,8 +24,8 @@ import { Router } from "./router.ts";
 /** Longest body of a call, the same limit as that of the HTTP endpoint. */
 const BODY_BYTES_MAX = 4 * 2 ** 20;
 /**
- * The maximum number of values in the body of a call. Reading this number takes about 50 ms; lists of texts and options
- * have far fewer values.
+ * The maximum number of values in the body of a call. Reading that many values takes about 50 ms; lists of texts and
+ * options have far fewer values.
  */
 const VALUES_MAX = 128 * 1024;
 /** Default limits per connection. Interactive programs stay far below them; a loop without a pause exceeds them. */

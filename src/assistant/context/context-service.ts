@@ -63,7 +63,10 @@ const PASSAGE_EMBED_TIMEOUT_MS = 60_000;
 const WAITING_MAX = 128;
 const RESTART_DELAY_MS = 1_000;
 
-/** A burst of file changes is indexed in one run, at most two seconds after its first change. */
+/**
+ * The default times. A burst of file changes is indexed in one run, which begins at most two seconds after the first
+ * change.
+ */
 const defaultTiming: IndexTiming = {
   debounceMs: 200,
   debounceMaxMs: 2_000,

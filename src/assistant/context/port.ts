@@ -50,7 +50,10 @@ export interface SearchHit {
   readonly id: string;
   /** The modification time of the file (RFC 3339). */
   readonly mtime: string;
-  /** The rank of the passage in each ranking, counted from 1; null if that ranking did not find it. */
+  /**
+   * The rank of the passage in the lexical ranking and in the cosine ranking, counted from 1; null if that ranking did
+   * not find the passage.
+   */
   readonly parts: { readonly lexical: number | null; readonly cosine: number | null };
   readonly mode: "lexical" | "hybrid";
 }

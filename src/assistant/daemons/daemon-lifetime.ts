@@ -25,8 +25,8 @@ export function createRunningDaemon<Ready>(
     closed: untilEnded(),
     close: () => {
       closing ??= cleanup[Symbol.asyncDispose]()
-        // Every part of the daemon was disposed of, even if one of them failed. The error is only logged, because no
-        // caller remains that could receive it.
+        // An error means that a part of the daemon failed to shut down; all other parts have been shut down
+        // nevertheless. The error is only logged, because no caller remains that could receive it.
         .catch((error: unknown) =>
           logger.error({ err: error }, "a part of the daemon failed to shut down"),
         )

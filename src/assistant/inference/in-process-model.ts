@@ -48,7 +48,10 @@ export class InProcessModel implements LoadedModel {
     this.#scheduler = new Scheduler(options);
   }
 
-  /** Resolves when a call of the runner was rejected, after which the runner's state is unknown. */
+  /**
+   * Resolves when a call of a method of the runner was rejected. The runner's state is then unknown, so the model is
+   * unusable.
+   */
   get ended(): Promise<ModelEnd> {
     return this.#scheduler.ended;
   }

@@ -75,7 +75,9 @@ export interface CoreLease {
    * Resolves when the caller may compute: immediately if it already holds the cores and no other model waits for them.
    */
   hold(priority: RequestPriority, signal: AbortSignal): Promise<void>;
-  /** Releases the cores when there is no more work. Safe to call without holding them. */
+  /**
+   * Releases the cores. To be called when the model has no more work; has no effect if the model does not hold them.
+   */
   release(): void;
   /**
    * Calls back when another model starts to wait for the cores and when none waits any more; returns a function that
@@ -97,8 +99,8 @@ export interface LoadedModel extends AsyncDisposable {
   readonly threads: number;
   /**
    * Generates and yields events as they happen. If the caller stops pulling, the generation soon pauses until the
-   * caller pulls again. The pause delays no other generation. An abort, or ending the loop, frees the KV-cache sequence
-   * within one decoding step. Rejects with `context_length_exceeded` (with both counts), `invalid_request`, or
+   * caller pulls again. The pause delays no other generation. If the caller aborts or ends its iteration, the KV-cache
+   * sequence is free within one decoding step. Rejects with `context_length_exceeded`, `invalid_request`, or
    * `engine_failed` if the model's process exited.
    */
   generate(job: GenerateJob, signal: AbortSignal): AsyncIterable<GenerateEvent>;

@@ -194,8 +194,8 @@ interface ToolChanges {
 }
 
 /**
- * Returns the structured result as an object. In MCP 2026 structuredContent may be any value; as in older revisions,
- * a value that is not an object is put under the member `result`.
+ * Returns the structured result as an object. Since MCP 2026 structuredContent may be any value. A value that is not an
+ * object becomes the member `result` of a new object, as in older revisions of MCP.
  */
 function toStructuredResult(value: unknown): JsonObject | undefined {
   if (value === undefined) return undefined;

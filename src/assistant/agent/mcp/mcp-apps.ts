@@ -66,7 +66,8 @@ export class McpApps implements ToolApps, AsyncDisposable {
     const result = await this.#withConnection(app, signal, (connection) =>
       connection.call(name, args, signal),
     );
-    // Only a completed call counts as a success, because an app that crashes at each call can still list its tools.
+    // Only a completed call resets the number of consecutive failures, because an app that crashes at each call can
+    // still list its tools.
     this.#getConnector(app.appId).recordSuccess();
     return result;
   }

@@ -13,8 +13,8 @@ export interface McpLimits {
    */
   readonly probeTimeoutMs: number;
   /**
-   * Time limit for connecting to an app: the answer to `initialize`, and opening the subscription to changes of its
-   * tools.
+   * Time limit for connecting to an app. It covers the answer to `initialize` and the subscription to changes of the
+   * app's tools.
    */
   readonly handshakeTimeoutMs: number;
   /** Time from the start request until the socket accepts connections. */

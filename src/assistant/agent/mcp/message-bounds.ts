@@ -38,7 +38,7 @@ export function checkNesting(line: string): void {
 const [QUOTE, ARRAY, ARRAY_END, OBJECT, OBJECT_END] = [0x22, 0x5b, 0x5d, 0x7b, 0x7d];
 const BACKSLASH = 0x5c;
 
-/** Returns the index of the closing quote, or the length of the line if there is none. */
+/** Returns the index of the quote that closes the string at `start`, or the length of the line if there is none. */
 function findStringEnd(line: string, start: number): number {
   for (let end = line.indexOf('"', start + 1); end !== -1; end = line.indexOf('"', end + 1)) {
     let backslashes = 0;

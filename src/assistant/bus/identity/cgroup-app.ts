@@ -31,7 +31,10 @@ export function parseSnapName(label: string): string | undefined {
   return /^snap\.([a-z0-9][a-z0-9-]*(?:_[a-z0-9]+)?)\.[A-Za-z0-9]/.exec(label)?.[1];
 }
 
-/** Returns the path in the unified hierarchy, or in systemd's own hierarchy of cgroup v1. */
+/**
+ * Returns the path of a process's cgroup from the text of /proc/PID/cgroup: in the unified hierarchy, or in systemd's
+ * own hierarchy of cgroup v1.
+ */
 function getSystemdPath(text: string): string {
   const lines = text.split("\n");
   const line =

@@ -126,7 +126,10 @@ export async function identifyProcessApp(
   return snap === undefined ? parseCgroupApp(cgroup) : { id: snap, kind: "snap" };
 }
 
-/** Reads the key `name` of the group `[Application]`. A sandbox without a name still counts as a sandbox. */
+/**
+ * Returns the key `name` of the group `[Application]`, or UNNAMED_FLATPAK if it is missing: a sandbox without a name is
+ * still a sandbox.
+ */
 function parseFlatpakName(text: string): string {
   const section = /^\[Application\]$([\s\S]*?)(?=^\[|(?![\s\S]))/m.exec(text)?.[1] ?? "";
   const name = /^name=(.+)$/m.exec(section)?.[1]?.trim();

@@ -23,7 +23,7 @@ export class ProcessFiles {
    */
   async startTime(pid: number): Promise<string | undefined> {
     const stat = await readFile(`${this.#root}/${pid}/stat`, "utf8").catch(() => undefined);
-    // The program name is in parentheses and may itself contain parentheses and spaces.
+    // In /proc/PID/stat, the program name is in parentheses and may itself contain parentheses and spaces.
     const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
     return fields?.[0] === "Z" ? undefined : fields?.[19];
   }
@@ -45,7 +45,10 @@ export class ProcessFiles {
     return await readTextIfPresent(`${this.#root}/${pid}/cgroup`);
   }
 
-  /** Returns the label of the security module; "" if there is none. Rejects like `cgroup`. */
+  /**
+   * Returns the label that a security module, such as AppArmor, has given the process; "" if there is none. Rejects
+   * like `cgroup`.
+   */
   async securityLabel(pid: number): Promise<string> {
     return await readTextIfPresent(`${this.#root}/${pid}/attr/current`);
   }

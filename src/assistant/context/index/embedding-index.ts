@@ -90,7 +90,10 @@ export class EmbeddingIndex {
     });
   }
 
-  /** Sets the embedder of an index that was created with `awaited`, and loads the stored vectors of that embedder. */
+  /**
+   * Sets the embedder of an index that was created with the value `awaited` for it, and loads the stored vectors of
+   * that embedder.
+   */
   setEmbedder(embedder: VectorSpaceState): void {
     this.#embedder = embedder;
     // If the task that loads stored vectors is queued already, it is not queued again: it reads `#embedder` when it
@@ -98,7 +101,7 @@ export class EmbeddingIndex {
     if (!this.#isLoading) this.start();
   }
 
-  /** Requests vectors for some passages without one. Does nothing while a request is pending. */
+  /** Requests vectors for some of the passages that have none. Does nothing while a request is pending. */
   requestMissing(): void {
     const active = this.#active;
     if (!active || this.#requested || this.#isLoading) return;

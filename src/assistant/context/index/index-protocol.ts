@@ -65,7 +65,7 @@ export type IndexWorkerMessage =
 
 /** The state of a vector space, which belongs to one embedder. */
 export interface VectorSpaceState {
-  /** Vectors of spaces with different ids cannot be compared. */
+  /** The id of the vector space. Only vectors from spaces with the same id can be compared. */
   readonly id: string;
   readonly dimensions: number;
 }

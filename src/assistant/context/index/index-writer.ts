@@ -3,7 +3,10 @@ import type { EmbeddingIndex } from "./embedding-index.ts";
 import type { IndexChange } from "./sources/sync-source.ts";
 import { type ChunkChange, DocumentStore } from "./store/document-store.ts";
 
-/** The limits of one commit. A commit of this size takes about ten milliseconds, during which searches wait. */
+/**
+ * The maximum numbers of passages and of changes in one commit. A commit of this size takes about ten milliseconds,
+ * during which searches wait.
+ */
 const PASSAGES_PER_COMMIT = 120;
 const CHANGES_PER_COMMIT = 64;
 
@@ -29,12 +32,14 @@ export class IndexWriter {
       this.#commit();
   }
 
-  /** Writes all changes. If texts were removed, also truncates the write-ahead log. */
+  /**
+   * Writes all changes. If texts were removed, also truncates the write-ahead log, which still contains the removed
+   * texts.
+   */
   flush(): void {
     this.#commit();
     if (!this.#hasRemoved) return;
     this.#hasRemoved = false;
-    // The write-ahead log is truncated, because it still contains the old pages with the removed texts.
     this.#db.pragma("wal_checkpoint(TRUNCATE)");
   }
 

@@ -23,7 +23,7 @@ export class AppKey {
     this.#ledgerKey = deriveKey(secret, app, "berth memory ledger");
   }
 
-  /** Returns the name of an item in the database: a keyed digest of its key. */
+  /** Returns the name of an item in the database: an HMAC of the item's key. */
   deriveItemName(key: string): Buffer {
     return createHmac("sha256", this.#namingKey).update(key).digest();
   }

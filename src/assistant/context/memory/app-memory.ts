@@ -67,7 +67,7 @@ export class AppMemory implements Memory, AsyncDisposable {
   readonly #appKeys = new Map<string, AppKey>();
   #files: OpenFiles | undefined;
   #cancelCleanup: (() => void) | undefined;
-  /** Number of consecutive attempts to clean up that failed. */
+  /** The number of consecutive cleanups that failed. */
   #cleanupFailures = 0;
 
   /**
@@ -116,7 +116,7 @@ export class AppMemory implements Memory, AsyncDisposable {
       await this.#withFiles(({ file, keys }) => {
         if (plan.newSecret) {
           checkAppCount(file);
-          // A key without rows remained after a wipe or was never used, so a new key replaces it.
+          // A key of an app without items was left over from a wipe or never used, so a new key replaces it.
           keys.destroy(app);
           keys.write(app, plan.newSecret);
         }

@@ -3,7 +3,9 @@ import { type Caller, sandboxedApp } from "../../caller.ts";
 
 const loneSurrogate = /\p{Surrogate}/u;
 
-/** Limits for the memory of one app; the interface `Memory` describes them. */
+/**
+ * KEY_BYTES_MAX, VALUE_BYTES_MAX, KEYS_MAX and APP_BYTES_MAX limit the memory of one app; see the interface `Memory`.
+ */
 export const KEY_BYTES_MAX = 256;
 export const VALUE_BYTES_MAX = 64 * 1024;
 export const KEYS_MAX = 10_000;
@@ -15,7 +17,9 @@ const APP_ID_BYTES_MAX = 255;
 
 /** Matches a reverse domain name whose characters are valid in file names and bus names. */
 const reverseDomain = /^[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)+$/;
-/** Matches the name that a sandbox gives to an app. Names of snaps have no dot. */
+/**
+ * Matches the name that a sandbox gives to an app: a reverse domain name, or a name without a dot, such as a snap has.
+ */
 const sandboxName = /^[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*$/;
 
 /**

@@ -86,8 +86,8 @@ export class MemoryFile {
   }
 
   /**
-   * Writes an item in one transaction, which is flushed to the disk when the method returns. `kept` is the app's
-   * usage including this item.
+   * Writes an item in one transaction, which is flushed to the disk when the method returns. `kept` is the number of
+   * keys and bytes that the app uses after the write.
    */
   set(app: string, item: StoredItem & { readonly bytes: number }, kept: MemoryUsage): void {
     this.#db

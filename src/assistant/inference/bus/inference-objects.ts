@@ -195,7 +195,10 @@ export class InferenceObjects implements AsyncDisposable {
     this.#options.bus.emit({ path, interface: SESSION_INTERFACE, name: "Finished", args }, owner);
   }
 
-  /** Reserves a slot for one more session; throws `limits_exceeded`. Returns a function that releases it once. */
+  /**
+   * Reserves a slot for one more session. Returns a function that releases the slot; calling it again has no effect.
+   * Throws `limits_exceeded` if too many sessions are open.
+   */
   #reserveSession(owner: string): () => void {
     const count = this.#counts.get(owner) ?? 0;
     if (count >= SESSIONS_PER_OWNER_MAX)

@@ -168,8 +168,8 @@ export class InferenceSession {
     const run = this.#run;
     if (!run) return;
     run.controller.abort(new AssistantError("cancelled", `the generation was ended: ${why}`));
-    // While `run.message` is undefined, Generate has not been answered. Its caller then receives the error as the
-    // reply, and no signal Finished.
+    // While `run.message` is undefined, the call of Generate is unanswered. Its caller then receives the error of the
+    // abort as the reply, and no signal Finished.
     if (run.message) this.#finishMessage(run, cancelledSignal(why));
     else {
       this.#run = undefined;

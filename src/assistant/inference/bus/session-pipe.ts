@@ -123,7 +123,8 @@ export class PipeMessage {
 
   constructor(writer: number) {
     this.#socket = new Socket({ fd: writer, readable: false, writable: true });
-    // Errors are handled by the writes, each of which receives its own error.
+    // Each write receives its own error. The listener only prevents that an `error` event without a listener ends the
+    // process.
     this.#socket.on("error", () => {});
   }
 

@@ -61,7 +61,10 @@ export function startedChunk(head: AnswerHead, object: string, started: StartedE
   return `${chunkHead(head, object)}],"svc_started":${JSON.stringify(counts)}}\n\n`;
 }
 
-/** Returns the token counts that follow a choice's finish_reason if the client set `svc_counts`. */
+/**
+ * Returns the member `svc_tokens` with a choice's token counts, which follows finish_reason if the client set
+ * `svc_counts`.
+ */
 export function endCounts(end: ChoiceEvent & { readonly type: "end" }): string {
   const counts = {
     completion_tokens: end.completionTokens,

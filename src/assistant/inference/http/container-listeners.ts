@@ -73,8 +73,8 @@ export class ContainerListeners implements AsyncDisposable {
   }
 
   /**
-   * Returns the host name that the requests of a connection must use. Returns undefined for a connection to the
-   * endpoint's own address, whose requests must use a name of loopback.
+   * Returns the host name that requests over this connection must use. Returns undefined for a connection to the
+   * endpoint's own address, where requests must use a loopback name such as localhost.
    */
   getExpectedHost(socket: Socket): ListenerHost | undefined {
     const known = this.#expectedHosts.get(socket);

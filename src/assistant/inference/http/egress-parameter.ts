@@ -6,7 +6,7 @@ const scopes = dataClasses.filter((scope) => scope !== "prompt");
 
 /**
  * The request parameter `svc_scopes` of chat, completion and embedding requests: the classes of the data in the
- * request, which decide if a provider may receive it.
+ * request, which determine whether a provider may receive it.
  */
 export const egressField = Type.Optional(Type.Array(Type.Enum(scopes), { maxItems: 16 }));
 

@@ -21,7 +21,7 @@ export interface ClientParamNames {
 
 /**
  * Returns the error with `param` replaced by the name of the parameter in the client's API, such as `messages` for
- * `prompt`. Other errors are returned unchanged.
+ * `prompt`. Returns the error unchanged if it has no `param`, or if the name is the same in the client's API.
  */
 export function renameErrorParam(error: unknown, client: ClientParamNames): unknown {
   if (!(error instanceof AssistantError) || error.param === undefined) return error;
@@ -48,8 +48,8 @@ function toWireName(param: string, client: ClientParamNames): string {
 }
 
 /**
- * Converts the first name of a path to snake case. The rest of the path is unchanged, because it may contain the
- * client's own keys.
+ * Converts the first name in the path of a parameter to snake case. The rest of the path is unchanged, because it may
+ * contain the client's own keys.
  */
 function snakeCase(param: string): string {
   return param.replace(/^[a-zA-Z]+/, (name) =>

@@ -22,7 +22,10 @@ function formatChatToken(token: {
   return { token: token.text, logprob: toFiniteLogprob(token.logprob), bytes: token.bytes };
 }
 
-/** Formats logprobs for plain completions; `offset` is the position of the first token in the choice. */
+/**
+ * Formats logprobs for plain completions. `offset` is the position of the first of the tokens in the choice's text, in
+ * UTF-16 units.
+ */
 export function formatCompletionLogprobs(tokens: readonly TokenLogprob[], offset: number) {
   let at = offset;
   return {

@@ -13,10 +13,13 @@ import { formatIgnoredHeader } from "./unknown-parameters.ts";
 export interface InferenceHttpLimits extends SseLimits {
   /** The largest size of a request body. */
   readonly bodyBytesMax: number;
-  /** The longest time between acceptance and the start of a stream, even if there is no delta yet. */
+  /**
+   * The longest time between the acceptance of a request and the start of its stream, even if there is no delta yet.
+   */
   readonly openAfterMs: number;
-  /** The time limit for receiving a request's headers, and for receiving the whole request. */
+  /** The time limit for receiving a request's headers. */
   readonly headersMs: number;
+  /** The time limit for receiving a whole request. */
   readonly requestMs: number;
   /** The time within which answers in progress must end when the server closes. */
   readonly closeGraceMs: number;

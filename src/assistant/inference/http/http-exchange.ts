@@ -81,8 +81,8 @@ export interface ExchangeFacts {
 }
 
 /**
- * Formats the token counts of a request for the member `usage`. A prompt is counted once, even if it has several
- * choices.
+ * Formats the token counts of a request for the member `usage`. The prompt is counted once, even if the answer has
+ * several choices.
  */
 export function formatUsage(facts: ExchangeFacts) {
   const prompt = facts.promptTokens ?? 0;

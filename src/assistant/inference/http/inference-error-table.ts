@@ -3,7 +3,7 @@ import type { AssistantErrorCode } from "../../assistant-error.ts";
 /** The HTTP status and the headers for an error code. */
 export interface ErrorRow {
   readonly status: number;
-  /** OpenAI's error type. The API documentation specifies the types of schema and ledger errors. */
+  /** The member `type` of the error in the response, as in OpenAI's API. */
   readonly type: string;
   /**
    * Tells OpenAI's client libraries whether to repeat the request automatically. If undefined, they repeat 429 and all

@@ -171,8 +171,8 @@ const baseUrlHint = "the base URL of a client ends in /v1";
 
 function suggestRoute(path: string, known: readonly string[]): string {
   const plain = path.replace(/\/+$/, "");
-  // The path may lack /v1, contain it twice, be below another path, or contain the route twice because the base URL
-  // includes it.
+  // The client's path may lack /v1, contain it twice, be below another path, or contain the route twice because the
+  // client's base URL includes the route. In all these cases, the path ends with the route.
   const route = known.find((one) => one.startsWith("/v1/") && plain.endsWith(one.slice(3)));
   if (route !== undefined) return `: it is at ${route}; ${baseUrlHint}`;
   if (/\/responses(?:\/|$)/.test(plain)) {

@@ -7,7 +7,10 @@ import { AssistantError } from "../../assistant-error.ts";
  * a better message.
  */
 const DEPTH_MAX = 256;
-/** Property names that are refused. `constructor` is allowed, because a schema may have a property with that name. */
+/**
+ * Property names that are refused, because a property `__proto__` could change the prototype of an object.
+ * `constructor` is allowed, because a schema may have a property with that name.
+ */
 const forbiddenKeys: ReadonlySet<string> = new Set(["__proto__"]);
 
 /** The content types that are accepted. */

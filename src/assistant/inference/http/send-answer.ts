@@ -27,7 +27,7 @@ export interface AnswerContext {
   readonly exchange: HttpExchange;
   readonly reply: FastifyReply;
   readonly idPrefix: "chatcmpl" | "cmpl";
-  /** The client's names of the parameters that errors may mention. */
+  /** The client's names for the prompt and the schema, which errors mention instead of Berth's own names. */
   readonly paramNames: ClientParamNames;
 }
 
@@ -122,8 +122,8 @@ interface PendingPull {
 }
 
 /**
- * Pulls events up to the first delta, but stops waiting when the stream must begin. `early` collects the `started`
- * events.
+ * Pulls events up to the first delta, but stops waiting when `openAfterMs` has passed and the stream must begin. Adds
+ * the `started` events, which precede the first delta, to `early`.
  */
 async function pullFirstDelta(
   { context, exchange }: AnswerContext,
@@ -144,7 +144,9 @@ async function pullFirstDelta(
   }
 }
 
-/** Resolves to undefined when the time limit has passed. The pull itself stays pending. */
+/**
+ * Resolves to the result of `pull`, or to undefined if `openAfterMs` passes first. `pull` itself then remains pending.
+ */
 function pullWithin(
   { clock, limits }: InferenceHttpContext,
   pull: Promise<IteratorResult<AnswerEvent>>,

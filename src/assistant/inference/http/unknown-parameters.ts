@@ -1,9 +1,9 @@
 import { AssistantError } from "../../assistant-error.ts";
 
 /**
- * Parameters of other services' APIs that this service does not support. docs/inference-api.md lists them, and a test
- * compares the lists. Parameters that are on no list are ignored and named in the answer's header `x-berth-ignored`, so
- * nothing is dropped silently.
+ * Lists of parameters of other services' APIs that this service does not support. docs/inference-api.md contains these
+ * lists, and a test compares them. A parameter that is in none of the lists is ignored and named in the answer's header
+ * `x-berth-ignored`, so nothing is dropped silently.
  */
 
 /** Parameters that are accepted silently, because they would at most change the speed of the answer. */
@@ -100,12 +100,12 @@ export const refusedByRoute = {
 
 export type RouteName = keyof typeof refusedByRoute;
 
-/** The ignored parameters by name, with their values. */
+/** The parameters that are passed on to a remote provider, by name, with their values. */
 export type PassthroughParameters = Readonly<Record<string, unknown>>;
 
 /** The parameters that local models ignore in a request. */
 export interface UnknownParameters {
-  /** The names of the parameters that Berth neither ignores silently nor refuses. */
+  /** The names of the ignored parameters that the answer's header `x-berth-ignored` contains. */
   readonly unknown: readonly string[];
   /**
    * All parameters that local models ignore. A request to a remote provider contains them, because the provider may
@@ -115,8 +115,8 @@ export interface UnknownParameters {
 }
 
 /**
- * Checks every parameter that the route does not support. Throws AssistantError `unsupported_parameter` for a parameter
- * that would change the answer.
+ * Returns the parameters in the body that the route does not support, but may ignore. Throws AssistantError
+ * `unsupported_parameter` for a parameter that would change the answer.
  */
 export function findUnknownParameters(
   body: Readonly<Record<string, unknown>>,

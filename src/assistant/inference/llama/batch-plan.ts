@@ -11,8 +11,8 @@ export class BatchPlan {
   readonly #plans = new Map<number, readonly number[]>();
 
   /**
-   * Sets the measured duration of a batch by its number of streams. Before the first call, every decoding step is one
-   * batch.
+   * Sets the measured durations of a batch, one for each number of streams. Before the first call, every decoding step
+   * is one batch.
    */
   adopt(costs: BatchCosts): void {
     this.#costs = costs;

@@ -10,7 +10,7 @@ export interface EmbeddingPoolOptions {
   readonly concurrency: number;
   /** Returns the number of threads for one text; called when a context is created. */
   readonly threads: () => number;
-  /** True if the model must embed a text as one batch, which models made for embedding require. */
+  /** True if the model must embed each text in a single batch. Models that are made for embedding require this. */
   readonly wholeTexts: boolean;
 }
 

@@ -149,8 +149,8 @@ export class LlamaRunner implements Runner {
     // cores.
     this.#options.threads.prepare("embed");
     const embedding = this.#embeddings.embed(texts, signal);
-    // After an abort, the computation of the current text still uses its context until it has ended, so the computation
-    // must be awaited before the contexts are disposed of.
+    // After an abort, the embedding of the current text continues and uses its context until it has ended. So
+    // `#lastEmbedding` must be awaited before the contexts are disposed of.
     this.#lastEmbedding = embedding.catch(() => {});
     return embedding;
   }
@@ -170,8 +170,8 @@ export class LlamaRunner implements Runner {
   }
 
   /**
-   * Measures how long the evaluation of one token, or of a chunk of a prompt, takes with this number of threads, in
-   * milliseconds.
+   * Measures with this number of threads how long one token (`decode`) or a chunk of a prompt (`prefill`) takes, in
+   * milliseconds. For a model that can only embed, measures an embedding.
    */
   async measure(kind: "decode" | "prefill", threads: number): Promise<number> {
     this.#options.threads.force(threads);

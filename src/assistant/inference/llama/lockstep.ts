@@ -1,8 +1,8 @@
 import type { BatchItem, BatchingOptions, PrioritizedBatchItem } from "node-llama-cpp";
 
 /**
- * The maximum number of checks of a waiting batch. Checks are one or two microtasks apart, and a stream needs about ten
- * microtasks to submit its token.
+ * The maximum number of times that an incomplete batch is held back; the next time it is decoded as it is. Two attempts
+ * are one or two microtasks apart, and a stream needs about ten microtasks to submit its token.
  */
 const ROUNDS_MAX = 1_000;
 
@@ -25,11 +25,11 @@ export class Lockstep {
   #count = 0;
   #last = 0;
 
-  /** The value for node-llama-cpp's option `LlamaContextOptions.batching`. */
+  /** The strategy for node-llama-cpp's option `LlamaContextOptions.batching`. */
   readonly batching: BatchingOptions = {
-    // Batches are dispatched at once. If node-llama-cpp waited for the next cycle of the event loop, writes of the
-    // previous decoding step would come first, which made a single stream 6 % slower. `#chooseBatch` waits for the
-    // other streams of the step.
+    // node-llama-cpp calls `#chooseBatch` without a delay, and `#chooseBatch` waits for the other streams of the
+    // decoding step. If node-llama-cpp waited for the next cycle of the event loop, the output of the previous step
+    // would be written first, which made a single stream 6 % slower.
     dispatchSchedule: (dispatch) => dispatch(),
     itemPrioritizationStrategy: ({ items, size }) => this.#chooseBatch(items, size),
   };
@@ -38,7 +38,10 @@ export class Lockstep {
     return { count: this.#count, last: this.#last };
   }
 
-  /** Announces how many tokens the next decoding step submits, and the widths of its consecutive batches. */
+  /**
+   * Sets how many tokens the streams submit in the next decoding step, and the sizes of the batches in which these
+   * tokens are decoded.
+   */
   expect(items: number, widths: readonly number[] = [items]): void {
     this.#expected = items;
     this.#widths = widths;

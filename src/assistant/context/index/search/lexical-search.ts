@@ -14,7 +14,7 @@ export interface LexicalSearchOptions {
   readonly commonShare: number;
 }
 
-/** Default values, chosen by the measurements in docs/context.md. */
+/** The default options of the lexical search, chosen by the measurements in docs/context.md. */
 const defaultOptions: LexicalSearchOptions = { titleWeight: 4, operator: " OR ", commonShare: 0.2 };
 /** A word that occurs in fewer passages than this is never ignored, because in a small index every word is common. */
 const COMMON_MIN = 200;

@@ -9,7 +9,7 @@ import { parseQueryWords } from "./query-words.ts";
 import { extractSnippet } from "./snippet.ts";
 import type { VectorIndex } from "./vector-index.ts";
 
-/** Number of items of each ranking that are fused. Lower ranks would add almost nothing to a score. */
+/** The number of items that fusion takes from each ranking. Items of lower rank would add almost nothing to a score. */
 const CANDIDATES = 200;
 /** The weight of the ranking by cosine, relative to the ranking by BM25, whose weight is 1. */
 const COSINE_WEIGHT = 0.25;

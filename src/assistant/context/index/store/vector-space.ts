@@ -22,7 +22,7 @@ interface VectorRow {
 
 /** The vectors of one embedder, in the database and in memory. */
 export class VectorSpace {
-  /** The id of the vector space in the database. */
+  /** The number that identifies the vector space in the database. */
   readonly number: number;
   readonly index: VectorIndex;
   readonly #statements: ReturnType<typeof prepareStatements>;

@@ -63,7 +63,10 @@ function hasTooManyControls(sample: Uint8Array): boolean {
   return count * CONTROL_SHARE > sample.length;
 }
 
-/** Replaces lone surrogates, such as one at the end of a truncated file, because UTF-8 cannot encode them. */
+/**
+ * Converts line ends to LF, removes NUL characters, and replaces lone surrogates with U+FFFD. A truncated file may end
+ * with a lone surrogate, which UTF-8 cannot encode.
+ */
 function normalizeText(text: string): string {
   return text
     .replaceAll("\r\n", "\n")

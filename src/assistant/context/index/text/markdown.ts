@@ -43,7 +43,7 @@ function joinHeadings(trail: readonly string[]): string {
 interface Heading {
   readonly level: number;
   readonly text: string;
-  /** True if the line is an underline (`===` or `---`), which makes the line above it the heading. */
+  /** True if the parsed line is an underline (`===` or `---`) and the line above it is the text of the heading. */
   readonly isUnderlined: boolean;
 }
 
@@ -70,7 +70,10 @@ function firstHeading(lines: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** Removes front matter (YAML between two lines `---` at the start) and returns its title. */
+/**
+ * Separates front matter (YAML between two lines `---` at the start) from the text. Returns the lines after it, and its
+ * title.
+ */
 function splitFrontMatter(text: string): { lines: readonly string[]; title: string | undefined } {
   const lines = text.split("\n");
   if (lines[0]?.trimEnd() !== "---") return { lines, title: undefined };

@@ -11,7 +11,7 @@ export interface GgufHeader {
   readonly dataStart: number;
 }
 
-/** Long lists (a vocabulary has 150,000 tokens) are validated and counted, but their values are not kept. */
+/** A value of the metadata. A long list is validated, but only its length is kept: a vocabulary has 150,000 tokens. */
 export type MetadataValue =
   | string
   | number

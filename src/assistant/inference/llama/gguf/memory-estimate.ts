@@ -15,8 +15,9 @@ export const GENERATOR_TEXT_TOKENS_MAX = 2048;
 /** The multiple to which node-llama-cpp rounds up the context of each KV-cache sequence, in tokens. */
 export const CONTEXT_MULTIPLE = 256;
 
-/** Keys and values have 16 bits each. Values of the recurrent state and intermediate results have 32 bits. */
+/** The bytes of one key or value in the KV cache (16 bits). */
 const KV_VALUE_BYTES = 2;
+/** The bytes of one value of the recurrent state or of an intermediate result (32 bits). */
 const COMPUTE_VALUE_BYTES = 4;
 /** The memory of Node, node-llama-cpp and llama.cpp's own structures, measured in a process with a model of 0.5 MB. */
 const PROCESS_BYTES = 130e6;

@@ -1,7 +1,7 @@
 /**
- * The storage types of tensors by their number in the file. Each row has the name, the number of values in a block, and
- * the bytes of a block. The rows come from llama.cpp's table ggml_type_traits; the missing numbers are types that
- * llama.cpp has removed.
+ * The storage types of tensors by the number of the type in the file. Each row has this number, the name, the number of
+ * values in a block, and the bytes of a block. The rows come from llama.cpp's table ggml_type_traits; the missing
+ * numbers are types that llama.cpp has removed.
  */
 const tensorTypes: ReadonlyMap<number, TensorType> = new Map(
   (
