@@ -36,10 +36,10 @@ export interface Runner extends AsyncDisposable {
   start(sequence: number, last: Token, sampling: Sampling): TokenStream;
 
   /**
-   * Samples one token for each stream, evaluated together as one batch, with the streams in the order of their KV-cache
-   * sequences. Resolves to the outcomes in the same order, in a later turn of the event loop, so that a caller that
-   * steps in a loop does not block other work. A failure of one stream is its own outcome; a rejection means that the
-   * whole model is broken.
+   * Samples one token for each stream. The streams are evaluated together as one batch, and must be in the order of
+   * their KV-cache sequences. Resolves to one outcome for each stream, in the order of `streams`. Resolves in a later
+   * turn of the event loop, so that a caller that steps in a loop does not block other work. A failure of one stream is
+   * its own outcome; a rejection means that the whole model is broken.
    */
   step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]>;
 
@@ -110,8 +110,8 @@ export type StepOutcome =
       readonly logprob?: TokenLogprob;
     }
   /**
-   * The model has ended its answer; `text` is the text held back so far, mostly "". The token that ended the answer is
-   * neither returned nor counted, and is not evaluated.
+   * The model has ended its answer. `text` is text that earlier steps held back because bytes of a code point were
+   * missing; it is usually "". The token that ended the answer is neither returned nor counted, and is not evaluated.
    */
   | { readonly kind: "end"; readonly text: string }
   | { readonly kind: "failed"; readonly error: unknown };

@@ -58,7 +58,8 @@ export class Lockstep {
     const [width = items.length, ...others] = this.#widths;
     this.#widths = others;
     const batch = items.slice(0, Math.max(1, width));
-    // node-llama-cpp offers the other tokens of the decoding step again when it has decoded the current batch.
+    // When node-llama-cpp has decoded the current batch, it calls this method again with the remaining tokens of the
+    // decoding step.
     this.#expected = Math.min(this.#expected, items.length - batch.length);
     this.#count++;
     this.#last = batch.length;

@@ -7,8 +7,9 @@ const ORDINARY_TOKEN_TYPE = 1;
 const NO_BYTES = new Uint8Array();
 
 /**
- * Decodes each token to bytes. The library node-llama-cpp decodes to text only, in which part of a character becomes a
- * replacement character. So this class decodes the file's own token list like llama.cpp's token_to_piece.
+ * Converts each token to its bytes. The library node-llama-cpp converts tokens only to text, in which an incomplete
+ * character becomes a replacement character. So this class uses the token list of the model's file, and converts its
+ * entries like llama.cpp's token_to_piece.
  */
 export class Vocabulary {
   /** Control tokens by their text. A client's text must never become a control token. */
@@ -42,7 +43,7 @@ export class Vocabulary {
     return token === null ? undefined : this.#words[token];
   }
 
-  /** Returns no bytes for a control token unless `showControlTokens` is set. */
+  /** Returns the bytes of a token. A control token has no bytes unless `showControlTokens` is true. */
   getBytes(token: Token, showControlTokens: boolean): Uint8Array {
     if (this.#controlIds.has(token)) {
       return showControlTokens ? Buffer.from(this.#words[token] ?? "") : NO_BYTES;

@@ -13,7 +13,10 @@ export interface KnownModel {
    * The time when the file was last written, in epoch milliseconds; a file with another time counts as another file.
    */
   readonly modifiedMs: number;
-  /** The size of all files of the model; undefined if they cannot be read, or for the stub's model, which has none. */
+  /**
+   * The size of all files of the model; undefined if the files cannot be read, and for the model of the stub engine,
+   * which has no files.
+   */
   readonly sizeBytes: number | undefined;
   /**
    * True if the model is loaded at start and kept in memory: it was named on the command line, or registered as pinned
@@ -26,8 +29,8 @@ export interface KnownModel {
   /** The model's own memory limit, in addition to the common one; undefined if there is none. */
   readonly memoryBytesMax: number | undefined;
   /**
-   * The values that the registration of the model contains, without defaults. `KnownModel.contextTokens` and
-   * `KnownModel.sequences` also contain the settings of the daemon.
+   * The settings that the registration of the model contains. `KnownModel.contextTokens` and `KnownModel.sequences`
+   * also contain the settings of the daemon.
    */
   readonly wanted: {
     readonly contextTokens: number | undefined;

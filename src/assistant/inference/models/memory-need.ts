@@ -3,8 +3,8 @@ import type { MemoryNeed } from "./eviction-order.ts";
 import type { KnownModel } from "./known-models.ts";
 
 /**
- * The defaults of the engine: its preferred context, its smallest context, and its preferred number of KV-cache
- * sequences.
+ * The engine's defaults for a model: the preferred context and the smallest context in tokens, and the preferred number
+ * of KV-cache sequences.
  */
 const CONTEXT_TOKENS_PREFERRED = 8_192;
 const CONTEXT_TOKENS_LEAST = 512;

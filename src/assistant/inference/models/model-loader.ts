@@ -29,7 +29,10 @@ export class ModelLoader {
     this.#arbiter = new CoreArbiter(options);
   }
 
-  /** Evicts idle models as needed, then loads. Rejects as the engine does, or with `loadAbort`'s reason. */
+  /**
+   * Evicts idle models as needed, then loads the model. Rejects with the engine's error, or with the reason of
+   * `resident.loadAbort` if the load was aborted.
+   */
   load(resident: Resident): Promise<LoadedModel> {
     const load = () => this.#load(resident);
     const result = this.#queue.then(load, load);
@@ -69,7 +72,7 @@ export class ModelLoader {
     return model;
   }
 
-  /** Returns how many bytes the model may use. */
+  /** Evicts other models if the model needs their memory. Returns how many bytes the model may use. */
   async #reserveMemory(resident: Resident): Promise<number> {
     const { facts, memoryBudget, memoryBytesMax } = this.#options;
     const need = computeMemoryNeed(await facts.get(resident.known), resident.known);

@@ -129,8 +129,8 @@ export class Residency implements AsyncDisposable {
   }
 
   /**
-   * Loads a model at once, without waiting for the back-off of earlier failures. A resident model that was
-   * loaded from another file, with other settings, or with more memory than is registered now is reloaded.
+   * Loads a model at once, without waiting for the back-off of earlier failures. A resident model is reloaded if its
+   * file or settings have changed, or if it uses more memory than its registration allows now.
    */
   async load(id: string, signal: AbortSignal): Promise<LoadedModel> {
     this.#failures.forget(id);
@@ -149,7 +149,10 @@ export class Residency implements AsyncDisposable {
     }
   }
 
-  /** Unloads a model after its requests end, or after ten seconds. Resolves when the memory is free. */
+  /**
+   * Unloads a model when its requests have ended, but after ten seconds at the latest, even if some are still running.
+   * Resolves when the memory is free.
+   */
   async unload(id: string): Promise<void> {
     const resident = this.#resident.get(id);
     this.#failures.forget(id);
@@ -166,7 +169,7 @@ export class Residency implements AsyncDisposable {
     await this.#unload(resident, DRAIN_MS);
   }
 
-  /** Loads all pinned models. Failures are logged, and retried if the engine failed. */
+  /** Loads all pinned models. A failure is logged; if its code is `engine_failed`, the load is tried again. */
   async loadPinned(): Promise<void> {
     for (const { id, isPinned } of await this.#options.known.list()) {
       if (isPinned) await this.#pinned.keepLoaded(id);
@@ -271,8 +274,8 @@ export class Residency implements AsyncDisposable {
   }
 
   /**
-   * Unloads a model that was loaded successfully. Its earlier failures are forgotten, so that the next load need not
-   * wait for their back-off.
+   * Unloads a model that was loaded successfully. Load failures before that are forgotten, so that the next load does
+   * not wait for their back-off.
    */
   #evict(resident: Resident): Promise<void> {
     this.#failures.forget(resident.known.id);

@@ -24,7 +24,10 @@ interface ResidentOptions {
 
 /** A model that is loading, in memory or unloading: loading -> resident -> unloading. */
 export class Resident {
-  /** The latest registration, which has the same file and settings as the loaded model. */
+  /**
+   * The latest registration of the model. Its file and settings equal those of the loaded model, because other ones
+   * cause a reload.
+   */
   known: KnownModel;
   state: "loading" | "resident" | "unloading" = "loading";
   /** Aborts the load. */

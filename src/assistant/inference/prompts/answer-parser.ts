@@ -12,7 +12,7 @@ export type AnswerDelta = DeltaOf<
 export interface AnswerEnd {
   readonly deltas: readonly AnswerDelta[];
   readonly calledTools: boolean;
-  /** The parser leaves this undefined, because the number of tokens cannot be derived from text. */
+  /** Always undefined, because the parser cannot derive the number of tokens from text. */
   readonly reasoningTokens: undefined;
   readonly calls: readonly ToolCall[];
 }
@@ -74,8 +74,8 @@ export class AnswerParser {
   }
 
   /**
-   * Adds the held logprobs to the last text delta. Logprobs of reasoning and tool calls are dropped, because
-   * a client would attribute them to the answer's text.
+   * Adds the logprobs of text that was held back to the last text delta in `deltas`. Logprobs of reasoning and tool
+   * calls are dropped, because a client would attribute them to the answer's text.
    */
   #withLogprobs(deltas: AnswerDelta[], hasLogprobs: boolean): readonly AnswerDelta[] {
     const last = deltas.findLastIndex(({ type }) => type === "text");

@@ -61,9 +61,9 @@ export class ChatTemplate {
   }
 
   /**
-   * Text of a client and text of the template may form a control token together: `'<|' + name + '|>'`.
-   * This method counts the control tokens and compares with a rendering in which all letters of the client
-   * are masked; if the counts differ, it returns the masked rendering.
+   * Text of a client and text of the template may form a control token together: `'<|' + name + '|>'`. So this method
+   * renders the prompt again with the letters of the client's text masked. If that prompt has fewer control tokens, the
+   * method returns it; otherwise it returns `pieces`.
    */
   #verifyControlTokens(
     pieces: readonly PromptPiece[],

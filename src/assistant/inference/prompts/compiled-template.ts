@@ -4,10 +4,16 @@ import { runWithTimeLimit } from "../../../base/run-with-time-limit.ts";
 import { strftime } from "./strftime.ts";
 import { probeTemplate, type TemplateCapabilities } from "./template-capabilities.ts";
 
-/** Rendering takes about a millisecond; a template that takes this long loops forever. */
+/**
+ * The time limit for rendering a template. Rendering usually takes about a millisecond; a template that exceeds the
+ * limit probably loops forever.
+ */
 const RENDER_MS_MAX = 2_000;
 
-/** The number of cached templates. It is larger than the number of models in use; each template has a few kilobytes. */
+/**
+ * The number of cached templates, which is larger than the number of models in use. Each template takes a few kilobytes
+ * of memory.
+ */
 const CACHED_TEMPLATES_MAX = 16;
 const templateCache = new LRUCache<string, CompiledTemplate>({ max: CACHED_TEMPLATES_MAX });
 
@@ -69,7 +75,10 @@ const constants = { true: true, false: false, none: null, True: true, False: fal
  */
 const defaultVariables = { enable_thinking: true };
 
-/** The maximum number of iterations of `range()`, more than any conversation has messages. */
+/**
+ * The maximum number of iterations of `range()`. Templates use `range()` to count messages, and conversations have far
+ * fewer messages.
+ */
 const RANGE_MAX = 100_000;
 
 function createHelpers(nowMs: number): Readonly<Record<string, unknown>> {

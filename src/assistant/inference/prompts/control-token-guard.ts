@@ -29,7 +29,8 @@ export class ControlTokenGuard {
   }
 
   /**
-   * Returns the names of control tokens in those prompt pieces in which the tokenizer accepts control tokens, in order.
+   * Returns the names of the control tokens in the prompt, in their order in the prompt. Skips the pieces in which the
+   * tokenizer accepts no control tokens.
    */
   findControlTokens(pieces: readonly PromptPiece[]): readonly string[] {
     const found: string[] = [];
@@ -88,8 +89,9 @@ export class ControlTokenGuard {
 type Span = readonly [from: number, to: number];
 
 /**
- * Masks the texts of one request. Mode `names` masks only names of control tokens, so that the template can
- * compare all other text; mode `letters` masks every character that occurs in a name.
+ * Masks the client's texts in one request with private-use characters. Mode `names` masks only the names of control
+ * tokens, so that the template can compare all other text with fixed values; mode `letters` masks every character that
+ * occurs in such a name.
  */
 export class TextMasker {
   readonly #guard: ControlTokenGuard;

@@ -13,8 +13,8 @@ export function compileTemplate(source: string): CompiledTemplate {
 
 /**
  * Calls `run`, which renders a template. Throws AssistantError `invalid_request` if the template refuses the
- * conversation or fails to render it. Throws `model_unusable` if rendering exceeds its time limit, or if it fails and
- * `alwaysFails` is true because the template cannot render any conversation.
+ * conversation or fails to render it. Throws `model_unusable` if rendering exceeds its time limit. A failure also
+ * throws `model_unusable` if the caller sets `alwaysFails`, because the template cannot render any conversation.
  */
 export function withTemplateErrors<T>(
   run: () => T,

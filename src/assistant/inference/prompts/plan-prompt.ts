@@ -30,7 +30,10 @@ export interface PromptPlan {
    * is possible; an engine that does not sample should then ignore the grammar.
    */
   readonly layout: GrammarLayout | undefined;
-  /** True if the markers that the parser searches for are control tokens in models that use this template. */
+  /**
+   * True if the parser searches for markers, such as those of tool calls, that are control tokens of models with this
+   * template. The answer's text must then contain control tokens.
+   */
   readonly showControlTokens: boolean;
   /** The argument schemas of the tools that may be called, by name; see `AnswerEnd.calls`. */
   readonly argumentSchemas: ReadonlyMap<string, unknown>;
@@ -110,7 +113,10 @@ function planPlainPrompt(prompt: Prompt, { document }: PlanRequest): PromptPlan 
   };
 }
 
-/** Leaves out tools that must not be called, because models call the tools that they see. */
+/**
+ * Leaves out the tools if no tool may be called, because models call the tools that they see. If the template cannot
+ * render tool calls, describes tools and earlier calls as text in the messages.
+ */
 function adaptPromptToTemplate(
   prompt: ChatPrompt,
   format: ToolFormat | undefined,

@@ -146,7 +146,7 @@ async function settleModelLists(
   return { local: [], remote: remoteModels };
 }
 
-/** Resolves to the models of a list, or to an empty list when the time limit has passed. */
+/** Resolves to the given models, or to an empty list if they are not known after REMOTE_MS_MAX. */
 function withTimeLimit(models: Promise<Models>, clock: Clock): Promise<Models> {
   return new Promise((resolve, reject) => {
     const stop = clock.setTimer(REMOTE_MS_MAX, () => resolve([]));

@@ -1,8 +1,8 @@
 import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 
 /**
- * Holds the cores for one model: they are requested before each runner call that computes, and released when the model
- * is idle.
+ * Requests the machine's cores for one model before each runner call that computes, and releases them when the model is
+ * idle.
  */
 export class CoreShare {
   readonly #cores: CoreLease;
@@ -12,9 +12,9 @@ export class CoreShare {
   }
 
   /**
-   * Requests the machine's cores for `priority` and resolves to true when the caller holds them. While another model
-   * holds the cores, each `waitForWake` is followed by a check of `getPriority`. If the priority of the caller's work
-   * has changed, the request is withdrawn and the method resolves to false.
+   * Requests the machine's cores with `priority`, and resolves to true when the caller holds them. If the priority of
+   * the caller's work changes before that, withdraws the request and resolves to false. `getPriority` is called
+   * whenever `waitForWake` resolves.
    */
   async hold(
     priority: RequestPriority,

@@ -4,8 +4,8 @@ import type { RequestPriority } from "../inference-engine.ts";
 import { type EmbeddingResult, type Runner, TextTooLongError } from "../runner.ts";
 
 /**
- * The desired minimum and maximum duration of one embedding call of the runner. During that call, generations wait for
- * their next decoding step.
+ * PIECE_SHORT_MS and PIECE_LONG_MS are the desired minimum and maximum duration of one embedding call of the runner.
+ * During that call, generations wait for their next decoding step.
  */
 const PIECE_SHORT_MS = 25;
 const PIECE_LONG_MS = 100;
@@ -15,7 +15,7 @@ const COST_MAX = 65_536;
 /** The fixed cost of embedding a text, expressed in characters. */
 const TEXT_COST = 16;
 
-/** Adapts how much text one embedding call of the runner may embed to the duration of the last calls. */
+/** Chooses how much text one embedding call of the runner may embed, according to the durations of earlier calls. */
 export class EmbeddingBatchSizer {
   #cost = COST_FIRST;
 
@@ -24,8 +24,8 @@ export class EmbeddingBatchSizer {
   }
 
   /**
-   * Adapts `costMax` to the duration of an embedding call for texts of this total cost. The cost of a text is its
-   * number of characters plus TEXT_COST.
+   * Adapts `costMax` after an embedding call that took `tookMs` for texts with the total cost `cost`. The cost of a
+   * text is its number of characters plus TEXT_COST.
    */
   observe(cost: number, tookMs: number): void {
     if (tookMs > PIECE_LONG_MS) this.#cost = Math.max(COST_MIN, Math.floor(this.#cost / 2));

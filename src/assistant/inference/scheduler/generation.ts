@@ -13,7 +13,8 @@ export type GenerationSlot = SequenceSlot<Generation>;
  * 1. encoding: the prompt is converted to tokens.
  * 2. waiting: the generation needs a free KV-cache sequence.
  * 3. assigned: the generation owns a KV-cache sequence, in which the prompt is evaluated and then tokens are decoded.
- *    If another generation takes the sequence, this generation waits again, after a stalled reader has caught up.
+ *    If another generation takes the sequence, this generation returns to state 2; a generation whose reader is stalled
+ *    does so when the reader has caught up.
  * 4. over: the answer is complete, cancelled or failed. Every state can change to this one.
  *
  * A generation that takes no part in a decoding step keeps its KV-cache sequence and its stream. The scheduler changes
@@ -42,7 +43,7 @@ export class Generation {
   isSuspended = false;
   /** The number of the last decoding step in which the generation took part; 0 if it took part in none. */
   steppedAt = 0;
-  /** The time when the event queue became full, by the clock; undefined if it is not full. */
+  /** The time of the scheduler's clock at which the event queue became full; undefined if the queue is not full. */
   eventsFullSince: number | undefined;
 
   readonly #maxTokens: number;
@@ -64,8 +65,8 @@ export class Generation {
   }
 
   /**
-   * Sets the prompt's tokens, which must be fewer than the context holds. Returns false if the request
-   * asks for no tokens: the generation has then ended.
+   * Sets the prompt's tokens, which must be fewer than the context holds. Returns false if the answer may have no
+   * tokens, because the request sets its maximum to 0: the generation has then ended.
    */
   setPromptTokens(tokens: readonly Token[], contextTokens: number): boolean {
     this.#tokens = [...tokens];
@@ -108,7 +109,10 @@ export class Generation {
     return this.#tokens.length - 1 - (this.slot?.length ?? 0);
   }
 
-  /** Emits `started` once, although the prompt is evaluated again after an eviction. */
+  /**
+   * Emits `started` only at the first call, because a generation that has lost its KV-cache sequence evaluates its
+   * prompt again.
+   */
   emitStarted(): void {
     if (this.#isStarted) return;
     this.#isStarted = true;
@@ -129,7 +133,7 @@ export class Generation {
     return true;
   }
 
-  /** Ends an answer in which no stop text was found, so the text that was held back is part of the answer. */
+  /** Ends the answer. The text that was held back is emitted, because it has not become a stop text. */
   #endAt(reason: "stop" | "length"): void {
     this.#emitText(this.#text.flush());
     this.#end(reason);

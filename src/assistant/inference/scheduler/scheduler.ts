@@ -52,8 +52,8 @@ export class Scheduler implements AsyncDisposable {
   readonly #embeddings = new Set<EmbeddingJob>();
   readonly #encodings = new Set<Promise<unknown>>();
   /**
-   * Aborts when the scheduler ends. The reason is the error with which unfinished jobs and calls of `encode`
-   * reject.
+   * Aborts when the scheduler ends. The reason is the error with which unfinished generations, embeddings and calls of
+   * `encode` then reject.
    */
   readonly #closing = new AbortController();
   readonly #loop: Promise<void>;

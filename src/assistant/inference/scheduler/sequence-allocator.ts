@@ -41,7 +41,10 @@ export class SequenceAllocator {
     this.#waiting.add(generation);
   }
 
-  /** Removes a finished generation; `releaseFinished` frees its KV-cache sequence. */
+  /**
+   * Removes a finished generation from the queue. `releaseFinished` then closes its stream and frees its KV-cache
+   * sequence.
+   */
   release(generation: Generation): void {
     this.#waiting.remove(generation);
     if (generation.stream) this.#finishedStreams.push(generation.stream);
@@ -169,8 +172,8 @@ export class SequenceAllocator {
   }
 
   /**
-   * Takes the KV-cache sequence away from a generation and queues the generation. Resolves to undefined if the
-   * generation finished meanwhile.
+   * Takes the KV-cache sequence away from a generation, which must then wait for another one. Resolves to the freed
+   * sequence, or to undefined if the generation finished meanwhile.
    */
   async #evict(generation: Generation): Promise<GenerationSlot | undefined> {
     const { slot, stream } = generation;

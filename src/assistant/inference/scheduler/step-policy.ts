@@ -153,7 +153,9 @@ function getArrival(piece: WorkPiece): number {
   return piece.order;
 }
 
-/** Returns the stream whose last decoding step is the longest ago. `streams` must not be empty. */
+/**
+ * Returns the stream that has been left out of the decoding steps for the longest time. `streams` must not be empty.
+ */
 function findLongestLeftOut(streams: readonly Generation[]): Generation {
   return streams.reduce((one, other) => (other.steppedAt < one.steppedAt ? other : one));
 }

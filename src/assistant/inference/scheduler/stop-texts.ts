@@ -32,7 +32,7 @@ export class StopTexts {
     return { text: text.slice(0, text.length - keep), stopped: false };
   }
 
-  /** Returns the text that was held back when the answer ends without a stop text. */
+  /** Returns the text that is still held back. To be called when the answer ends without a stop text. */
   flush(): string {
     const held = this.#held;
     this.#held = "";
@@ -66,7 +66,7 @@ class StopTextMatcher {
     return this.#matchedLength;
   }
 
-  /** Returns the length of the stop text if this character completes it, otherwise 0. */
+  /** Reads the next UTF-16 unit. Returns the length of the stop text if the unit completes it, otherwise 0. */
   push(unit: number): number {
     while (this.#matchedLength > 0 && this.#stop.charCodeAt(this.#matchedLength) !== unit)
       this.#matchedLength = this.#fallback[this.#matchedLength - 1] ?? 0;

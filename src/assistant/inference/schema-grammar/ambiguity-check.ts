@@ -1,7 +1,7 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { Expression } from "./expression.ts";
 
-/** The maximum number of characters in the worst-case text that the ambiguity check builds. */
+/** The maximum number of steps of the ambiguity check. Each step adds one character to the worst-case text. */
 const STEPS_MAX = 120;
 /** The maximum number of parse stacks after any character of the text. A grammar with more stacks is refused. */
 const STACKS_MAX = 1_500;

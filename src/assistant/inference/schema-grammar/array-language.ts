@@ -80,7 +80,10 @@ export function compileArray(
   return inside && sequence(literal("["), blank, inside);
 }
 
-/** Compiles the items after a prefix that has at least one item. */
+/**
+ * Compiles the rest of an array after its first `prefix` items. Returns undefined if `prefix` is 0, or if the array may
+ * not have that many items.
+ */
 function compileItemsAfterPrefix(
   language: LanguageContext,
   alternative: ArrayAlternative,
@@ -117,7 +120,7 @@ function compileMoreItems(
   return repeatItem(language, another, Math.max(0, min), max, hint);
 }
 
-/** Repeats an item as a rule, because llama.cpp copies repeated expressions. */
+/** Repeats a reference to a rule for the item, because llama.cpp would copy a repeated expression. */
 function repeatItem(
   language: LanguageContext,
   item: Expression,

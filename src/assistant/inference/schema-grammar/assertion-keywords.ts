@@ -116,7 +116,7 @@ const numericFormats: ReadonlyMap<
   { integer: true; minimum: number; maximum?: number; below?: number }
 > = new Map([
   ["int32", { integer: true, minimum: -(2 ** 31), maximum: 2 ** 31 - 1 }],
-  // 2^63 - 1 is not a double, so 2^63 is an exclusive bound instead.
+  // 2^63 - 1 cannot be represented as a double, so `below` is 2^63.
   ["int64", { integer: true, minimum: -(2 ** 63), below: 2 ** 63 }],
 ]);
 

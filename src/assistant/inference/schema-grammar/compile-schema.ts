@@ -34,7 +34,10 @@ export interface GrammarText {
   readonly example: string;
 }
 
-/** Compiles a grammar that matches exactly one value of `schema`. Throws like `compileInto`. */
+/**
+ * Compiles a grammar that matches the JSON text of one value, which may be any value that `schema` allows. Throws like
+ * `compileInto`.
+ */
 export function compileSchema(schema: unknown, scalars: ScalarGrammar): GrammarText {
   return refuseStackOverflow(() => {
     const { rules, root } = compileRules(schema, scalars);

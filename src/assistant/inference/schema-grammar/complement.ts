@@ -210,7 +210,7 @@ function numberAlternative(
   return { kind: "number", constraints: { ...anyNumber(node.pointer), ...bounds } };
 }
 
-/** Returns alternatives for all values except the given ones. */
+/** Returns alternatives that together allow all values except the given ones. */
 function excludeValues(
   node: SchemaNode,
   keyword: string,

@@ -7,8 +7,8 @@ import { getOwn, isObject } from "../../../base/json.ts";
 const unconstrainedFormats = new Set(["password", "binary", "path", "file-path", "directory-path"]);
 
 /**
- * The formats that JSON Schema or Ajv defines. They restrict texts even if the same schema has a `pattern`; other
- * formats do not.
+ * The formats that JSON Schema or Ajv defines. These formats restrict texts even if the schema has a `pattern`; any
+ * other format does so only if the schema has no `pattern`.
  */
 const standardFormats = new Set([
   "date-time",

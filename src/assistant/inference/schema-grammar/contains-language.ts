@@ -34,8 +34,8 @@ export function compileContains(
     contains.max === undefined ? items : conjoin(items, normalizer.negate(contains.schemas));
   const match = language.valueRule(conjoin(items, contains.schemas), `${hint}-match`);
   const unmatched = language.valueRule(other, `${hint}-item`);
-  // The automaton stops counting items at `itemsTop` and matches at `matchesTop`, because larger counts allow the same
-  // rest of the array.
+  // The automaton counts items only up to `itemsTop`, and items that match `contains` only up to `matchesTop`, because
+  // larger counts allow the same rest of the array.
   const itemsTop = alternative.max ?? alternative.min;
   const matchesTop = contains.max ?? contains.min;
   if ((itemsTop + 1) * (matchesTop + 1) > STATES_MAX) {
@@ -69,8 +69,8 @@ export function compileContains(
     const then = Math.min(count + 1, itemsTop);
     const full = contains.max !== undefined && matches >= contains.max;
     const counted = sequence(match, after(then, Math.min(matches + 1, matchesTop)));
-    // Once `minContains` is met and there is no `maxContains`, the rule for all items also reads items that match. Two
-    // rules for one item would make the grammar ambiguous.
+    // Once `minContains` is met and there is no `maxContains`, the rule `unmatched` accepts every item. The rule
+    // `match` is then left out, because two rules for one item would make the grammar ambiguous.
     const enough = contains.max === undefined && matches >= contains.min;
     return choice([
       full || enough ? undefined : counted,

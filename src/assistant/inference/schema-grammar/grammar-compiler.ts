@@ -35,7 +35,6 @@ interface GrammarCompilerOptions {
   readonly limitMs?: number;
   /** The limit of CPU time for one validation. */
   readonly validateMs?: number;
-  /** The size of the cache in bytes. */
   readonly cacheBytesMax?: number;
 }
 
@@ -69,9 +68,9 @@ export class GrammarCompiler implements AsyncDisposable {
   }
 
   /**
-   * Returns the grammar of a schema. Rejects with `unsupported_schema`, whose message has the keyword and its pointer,
-   * or with the signal's reason. An aborted compilation continues, and the next request for the same schema gets the
-   * result.
+   * Returns the grammar of a schema. Rejects with `unsupported_schema`, whose message has the unsupported keyword and
+   * the keyword's JSON Pointer, or with the signal's reason. If the signal aborts, the compilation still goes on, and
+   * the next request for the same schema gets its result.
    */
   async compile(schema: unknown, signal: AbortSignal): Promise<CompiledGrammar> {
     const text = serializeSchema(schema);
@@ -86,7 +85,7 @@ export class GrammarCompiler implements AsyncDisposable {
     return await this.#getOrCompile({ type: "layout", layout }, key, signal);
   }
 
-  /** Validates a document like `CompiledGrammar.validate`. */
+  /** Validates a document against a schema and returns the errors, as `CompiledGrammar.validate` does. */
   validate(schema: unknown, document: unknown): Promise<readonly string[]> {
     return this.#validate(serializeSchema(schema), document);
   }

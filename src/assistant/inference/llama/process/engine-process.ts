@@ -11,7 +11,10 @@ import type { FromChild, ToChild } from "./ipc.ts";
  */
 const SILENCE_MAX_MS = 60_000;
 const PING_EVERY_MS = 10_000;
-/** Limits for logging a process's output, because native code can write a lot. */
+/**
+ * The limits for logging the output of the process: characters per line, and lines per minute. Native code can write a
+ * lot.
+ */
 const LINE_LENGTH_MAX = 1_000;
 const LINES_A_MINUTE_MAX = 120;
 
@@ -108,7 +111,7 @@ export class EngineProcess implements AsyncDisposable {
     this.#child.send(message, undefined, undefined, () => {});
   }
 
-  /** Kills the process; `ended` resolves with this reason. */
+  /** Kills the process; `ended` resolves with `reason`, or with the reason of an earlier call. */
   kill(reason: string): void {
     this.#reason ??= reason;
     this.#child.kill("SIGKILL");

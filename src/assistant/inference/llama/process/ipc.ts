@@ -88,7 +88,10 @@ export type JobEvent =
  * When it is reached, the generation pauses until its reader catches up.
  */
 export const EVENT_CREDIT_MAX = 128;
-/** The parent sends a credit after this many events were read. */
+/**
+ * The parent sends a credit after it has read this many events of a generation. The credit lets the child send as many
+ * further events.
+ */
 export const CREDIT_BATCH = 32;
 
 export interface SerializedError {

@@ -12,7 +12,7 @@ export interface ThreadGovernorOptions {
   readonly threadsMax: number;
   /** Sets the number of threads of the next computation. */
   readonly setThreads: (threads: number) => void;
-  /** A monotonic clock in milliseconds. */
+  /** Returns the time of a monotonic clock in milliseconds. */
   readonly now: () => number;
   /** The CPU time of all threads of this process in milliseconds. */
   readonly cpuMs: () => number;
@@ -40,8 +40,8 @@ const SPINNING_SHARE = 0.5;
 /** A thread is dropped after this many slow decoding steps in a row; a single slow one may be chance. */
 const SLOW_STEPS = 3;
 /**
- * The time in milliseconds after which a reduced number of threads is raised to the maximum again, because the process
- * that used the missing core may have ended.
+ * The time in milliseconds after which a reduced number of threads is raised to the maximum again. By then, the process
+ * that shared a core with a thread may have ended.
  */
 const RETRY_MS = 60_000;
 
@@ -97,7 +97,10 @@ export class ThreadGovernor {
     this.#options.setThreads(threads);
   }
 
-  /** Drops a thread if the threads seem to wait for each other. Callers call this method after each decoding step. */
+  /**
+   * Evaluates the duration of a decoding step; must be called after each step. Drops a thread after several slow steps
+   * in a row, because the threads then seem to wait for each other.
+   */
   observe(stepMs: number, streams: number): void {
     const threads = this.getThreads("decode");
     const { decodeMs } = this.#calibration;

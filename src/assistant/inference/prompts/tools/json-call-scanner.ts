@@ -146,7 +146,10 @@ export class JsonValueScanner {
   #isEscaped = false;
   isInside = false;
 
-  /** Returns false if no JSON value begins with the character. The caller must pass the same character to `push`. */
+  /**
+   * Begins a JSON value. Returns false if no JSON value begins with `character`. If the result is true, the caller must
+   * also pass `character` to `push`.
+   */
   begin(character: string): boolean {
     if (!/["{[\-0-9tfn]/.test(character)) return false;
     this.firstCharacter = character;

@@ -3,9 +3,9 @@ import type { CodePointRange, Expression } from "../../schema-grammar/expression
 type Rules = Record<string, Expression>;
 
 /**
- * Builds a grammar of free text up to `marker`, which `after` must follow. Each rule ends with a reference to the next,
- * so that llama.cpp's stack does not grow with the text. If `mayEnd` is true, the text may also end without the marker.
- * The rules are named `${name}-0`, `${name}-1` and so on. Returns a reference to the first rule.
+ * Builds a grammar of free text, then `marker`, then `after`. Each rule ends with a reference to the next, so that
+ * llama.cpp's stack does not grow with the text. If `mayEnd` is true, the text may also end without the marker. The
+ * rules are named `${name}-0`, `${name}-1` and so on. Returns a reference to the first rule.
  */
 export function buildTextUntilMarker(
   marker: string,
@@ -33,7 +33,7 @@ export function buildTextUntilMarker(
 }
 
 /**
- * Builds a grammar of any text; a text that starts with a key of `beginnings` must continue with that key's
+ * Builds a grammar of text that does not start with a key of `beginnings`, or that continues this key with the key's
  * expression. No key may be a prefix of another.
  */
 export function buildTextNotStartingWith(
@@ -86,7 +86,7 @@ function countMatchedPrefix(marker: readonly string[], seen: number, letter: str
 
 const LAST_CODE_POINT = 0x10ffff;
 
-/** Matches one character other than the given ones. */
+/** Returns the class of all characters except the given ones. */
 function anyCharacterExcept(characters: readonly string[]): Expression {
   const points = characters.map((character) => character.codePointAt(0) ?? 0);
   const ranges: CodePointRange[] = [];

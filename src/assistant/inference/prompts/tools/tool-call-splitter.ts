@@ -158,7 +158,8 @@ export class ToolCallSplitter {
     this.#raw += this.#held.slice(0, progress.consumed);
     this.#held = this.#held.slice(progress.consumed);
     const { name } = progress;
-    // In formats without a marker, an object is part of the answer's text if its name is not the name of a tool.
+    // In a format without a marker before calls, a JSON object whose `name` is not the name of a tool is part of the
+    // answer's text.
     const isNone = name !== undefined && format.marker === undefined && !names.has(name);
     if (isNone || (progress.state === "failed" && !this.#isNameReported)) {
       parts.push({ kind: "text", text: this.#raw + this.#takeHeld() });

@@ -63,7 +63,7 @@ const mistralNamedFormat: ToolFormat = {
   allowsSeveralCalls: true,
 };
 
-/** The format of Llama 3: one object without a marker. */
+/** The format of Llama 3: a JSON object for a single call, without a marker before it. */
 const llamaFormat: ToolFormat = {
   marker: undefined,
   open: "",
@@ -77,8 +77,8 @@ const llamaFormat: ToolFormat = {
 };
 
 /**
- * The known formats of tool calls. A chat template uses a format if its rendering of an example call of the tool
- * `probe_tool` matches the pattern.
+ * The known formats of tool calls, each with a pattern. A chat template uses a format if the template renders an
+ * example call of the tool `probe_tool` to a text that matches the format's pattern.
  */
 const formats: readonly (readonly [RegExp, ToolFormat])[] = [
   [/\[TOOL_CALLS\]probe_tool\[ARGS\]\{/, mistralNamedFormat],

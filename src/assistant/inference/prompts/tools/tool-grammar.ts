@@ -11,7 +11,7 @@ export interface AnswerConstraints {
   /** True if an answer without a call is allowed. */
   readonly isCallOptional: boolean;
   readonly allowsSeveralCalls: boolean;
-  /** The schema for an answer without a call; undefined if any text is allowed. */
+  /** The schema for an answer that calls no tool; undefined if such an answer may be any text. */
   readonly document: { readonly schema: unknown } | undefined;
   readonly thinking: Thinking | undefined;
 }
