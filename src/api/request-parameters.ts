@@ -17,7 +17,7 @@ export function getActor(request: FastifyRequest): Actor & { readonly scope: Tok
 }
 
 const WAIT_DEFAULT_MS = 60_000;
-/** The longest wait. HTTP clients usually time out after five minutes. */
+/** The longest wait. It is shorter than the five minutes after which HTTP clients usually time out. */
 const WAIT_MAX_MS = 240_000;
 
 /** Returns the milliseconds of `?timeout=`. Throws BerthError `invalid_request`. */

@@ -45,8 +45,8 @@ export function findRollbackTarget(
 }
 
 /**
- * Returns a hint for the error that `findRollbackTarget` found no revision. If other revisions exist, the hint names
- * one of them, preferably one that has not been given up.
+ * Returns the hint of the error that is thrown if `findRollbackTarget` finds no revision. If other revisions exist, the
+ * hint names one of them, preferably one that has not been given up.
  */
 export function explainMissingTarget(
   app: Resource<"App">,

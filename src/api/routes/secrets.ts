@@ -96,8 +96,8 @@ export function secretRoutes(api: Api, context: ApiContext): void {
       const { name } = request.params;
       const intent = createIntentBase(request, name, request.query.force);
       const known = store.get("Secret", name);
-      // A write in mode `replace` would keep keys of other managers. So the write merges, and sets each key that the
-      // body does not contain to null, which removes the key.
+      // A write in mode `replace` would keep keys of other managers. So the write merges. To remove
+      // the keys that are missing in the body, it sets their values to null.
       const gone = Object.keys(known?.spec.data ?? {})
         .filter((key) => !Object.hasOwn(request.body.data, key))
         .map((key) => [key, null] as const);

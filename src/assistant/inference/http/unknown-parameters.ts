@@ -115,8 +115,8 @@ export interface UnknownParameters {
 }
 
 /**
- * Returns the parameters in the body that the route does not support, but may ignore. Throws AssistantError
- * `unsupported_parameter` for a parameter that would change the answer.
+ * Returns the parameters in the body that local models ignore. Throws AssistantError `unsupported_parameter` for a
+ * parameter that the route does not support and that would change the answer.
  */
 export function findUnknownParameters(
   body: Readonly<Record<string, unknown>>,

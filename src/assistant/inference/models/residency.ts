@@ -169,7 +169,7 @@ export class Residency implements AsyncDisposable {
     await this.#unload(resident, DRAIN_MS);
   }
 
-  /** Loads all pinned models. A failure is logged; if its code is `engine_failed`, the load is tried again. */
+  /** Loads all pinned models. A load that fails with `engine_failed` is tried again; other failures are only logged. */
   async loadPinned(): Promise<void> {
     for (const { id, isPinned } of await this.#options.known.list()) {
       if (isPinned) await this.#pinned.keepLoaded(id);

@@ -32,7 +32,7 @@ export interface PromptPlan {
   readonly layout: GrammarLayout | undefined;
   /**
    * True if the parser searches for markers, such as those of tool calls, that are control tokens of models with this
-   * template. The answer's text must then contain control tokens.
+   * template. The text that the parser reads must then contain control tokens.
    */
   readonly showControlTokens: boolean;
   /** The argument schemas of the tools that may be called, by name; see `AnswerEnd.calls`. */
