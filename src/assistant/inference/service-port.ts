@@ -149,7 +149,7 @@ export type AnswerEvent =
   | {
       readonly type: "end";
       readonly choice: number;
-      /** The reason of the end; `length` means that a limit of the request or of the context was reached. */
+      /** The reason why the choice ended; `length` means that a limit of the request or of the context was reached. */
       readonly reason: "stop" | "length" | "tool_calls";
       readonly completionTokens: number;
       /** The part of `completionTokens` that was reasoning. */
@@ -158,7 +158,7 @@ export type AnswerEvent =
 
 export interface EmbedRequest {
   readonly model: string | undefined;
-  /** The texts to embed: at least one, and none is empty. */
+  /** The texts to embed: at least one text. No text is empty. */
   readonly texts: readonly string[];
   readonly priority: RequestPriority;
   readonly keepAliveMs: number | undefined;
@@ -179,7 +179,7 @@ export interface EmbedAnswer {
 export interface ModelInfo {
   readonly id: string;
   readonly aliases: readonly string[];
-  /** Modification time of the model's file, in seconds since the Unix epoch. */
+  /** The time when the model's file was last modified, in seconds since the Unix epoch; OpenAI's `created`. */
   readonly createdSeconds: number;
   readonly kind: "chat" | "completion" | "embedding";
   /**

@@ -4,7 +4,7 @@ import type { Receipt } from "./port.ts";
 /** Limits of one commit. With larger commits, each entry would wait longer for its receipt. */
 const BATCH_ENTRIES_MAX = 1_024;
 const BATCH_BYTES_MAX = 4 * 1024 * 1024;
-/** Limits of the whole queue. Appends that exceed them are refused. */
+/** Limits of all appends that wait in the queue. An append that would exceed them is refused. */
 const QUEUE_ENTRIES_MAX = 16_384;
 const QUEUE_BYTES_MAX = 64 * 1024 * 1024;
 

@@ -4,9 +4,9 @@ import { AssistantError } from "../assistant-error.ts";
 import { type EntryValue, entryNames, type NewEntry } from "./port.ts";
 
 /**
- * The body of an entry: canonical JSON (RFC 8785), whose hash is the leaf.
+ * The members of an entry's body. The body is canonical JSON (RFC 8785); its hash is the leaf hash of the entry.
  *
- *   fields   values that everyone with the ledger can read
+ *   fields   values that everyone who has the ledger can read
  *   name     one of `entryNames`
  *   prev     leaf hash of the previous entry, 64 hex digits; zeros in the first entry
  *   sealed   commitment to the sealed text, 64 hex digits; absent without a sealed text
@@ -38,7 +38,7 @@ export const FIRST_ENTRY_PREV = "0".repeat(64);
 export interface DraftEntry {
   readonly name: string;
   readonly time: string;
-  /** The fields of the entry, an object as canonical JSON. */
+  /** The public fields of the entry: an object, written as canonical JSON. */
   readonly fields: string;
   /** The text to be sealed, as canonical JSON. Undefined if the entry has no sealed text. */
   readonly sealed: string | undefined;
@@ -74,7 +74,8 @@ function tooLarge(why: string): AssistantError {
 }
 
 /**
- * Returns the body of an entry as canonical JSON. The members are in alphabetical order, and no member needs escaping.
+ * Returns the body of an entry as canonical JSON. The members are in alphabetical order, and no value needs escaping,
+ * because `fields` is JSON already.
  */
 export function formatBody(
   draft: Pick<DraftEntry, "fields" | "name" | "time">,

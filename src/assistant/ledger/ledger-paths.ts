@@ -6,8 +6,8 @@ export interface LedgerPaths {
   readonly dir: string;
   readonly db: string;
   /**
-   * The file with a checkpoint that is at most one second old. A checkpoint outside the database reveals that the
-   * database was replaced by an older copy.
+   * The file with the newest saved checkpoint, which is written within a second of an append. A checkpoint outside the
+   * database reveals that the database was replaced by an older copy.
    */
   readonly checkpoint: string;
   /** The file with the public key, for verification. */

@@ -74,7 +74,8 @@ function computeRuleFirstSet(
   const found = known.get(name);
   if (found) return found;
   const expression = rules.get(name);
-  // This entry ends the recursion if the rule refers to itself. `checkCost` later throws for such left recursion.
+  // A rule that refers to itself finds this empty entry, which ends the recursion. `checkCost` throws for a
+  // left-recursive rule.
   known.set(name, { nullable: false, first: [] });
   const rule = expression
     ? computeFirstSet(expression, (other) => computeRuleFirstSet(other, rules, known).nullable)

@@ -13,7 +13,7 @@ const VALIDATORS_MAX = 64;
 
 const validators = new LRUCache<string, DocumentValidator>({ max: VALIDATORS_MAX });
 
-/** The problem reported if Ajv cannot validate a document, which is never treated as valid. */
+/** The problem reported for a document that Ajv cannot validate: such a document is never treated as valid. */
 const notValidated = "the document could not be validated against the schema";
 
 // Compiling a few schemas warms up the thread, because the first compilations are slow before V8 optimises the code.

@@ -4,8 +4,8 @@ import type { NumberConstraints, StringConstraints, StringPattern } from "./scal
 import { refuseKeyword } from "./schema-refusal.ts";
 
 /**
- * Returns an alternative for the values that both alternatives allow; undefined if there are obviously none. Neither
- * may be of the kind `values`.
+ * Returns an alternative for the values that both alternatives allow; undefined if they obviously share no value. The
+ * caller must handle alternatives of the kind `values` itself.
  */
 export function intersectAlternatives(
   left: Alternative,

@@ -5,8 +5,7 @@ import type { Expression, RuleSink } from "./expression.ts";
 const NESTED_MAX = 16;
 
 /**
- * Compiles exactly these texts as a trie, so that at each character at most one option continues,
- * independent of the number of texts.
+ * Compiles the texts to a trie, so that each next character leads to at most one branch, however many texts there are.
  */
 export function compileLiterals(texts: readonly string[], sink: RuleSink): Expression | undefined {
   const sorted = [...new Set(texts)].toSorted().map((text) => Array.from(text));

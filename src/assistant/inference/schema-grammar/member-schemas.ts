@@ -51,7 +51,7 @@ export function isImplicitlyClosed(alternative: ObjectAlternative): boolean {
   );
 }
 
-/** Returns the schemas for the item at `index`. */
+/** Returns the schemas that the array item at `index` must satisfy, at most one from each merged schema object. */
 export function getItemSchemas(alternative: ArrayAlternative, index: number): SchemaConjunction {
   let schemas = unconstrained;
   for (const facet of alternative.facets) {
@@ -60,7 +60,7 @@ export function getItemSchemas(alternative: ArrayAlternative, index: number): Sc
   return schemas;
 }
 
-/** Returns how many items have schemas of their own; all later items share one schema. */
+/** Returns the number of leading items that have a schema in some `prefixItems`. All later items share one schema. */
 export function getPrefixLength(facets: readonly ArrayFacet[]): number {
   return Math.max(0, ...facets.map((facet) => facet.prefix.length));
 }

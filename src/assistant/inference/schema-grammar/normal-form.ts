@@ -16,8 +16,8 @@ export type Alternative =
   | { readonly kind: "values"; readonly values: readonly unknown[] };
 
 /**
- * A conjunction of schemas, sorted and without duplicates; an empty one allows everything. A literal is
- * twice the id of a node of the document, plus one if the schema is negated.
+ * A conjunction of schemas, sorted and without duplicates; an empty one allows everything. Each number in it is a
+ * literal: twice the id of a node of the document, plus one if the schema is negated.
  */
 export type SchemaConjunction = readonly number[];
 
@@ -144,8 +144,8 @@ export function withoutProperty(name: string, pointer: string): readonly Alterna
 }
 
 /**
- * Marks the schema objects that an alternative was merged from as negated, so that their properties and items do not
- * count as evaluated for `unevaluatedProperties` and `unevaluatedItems`.
+ * Marks all facets of an object or array alternative as negative, so that their properties and items do not count as
+ * evaluated for `unevaluatedProperties` and `unevaluatedItems`.
  */
 export function markNegative(alternative: Alternative): Alternative {
   if (alternative.kind !== "object" && alternative.kind !== "array") return alternative;
@@ -156,8 +156,8 @@ export function markNegative(alternative: Alternative): Alternative {
 }
 
 /**
- * Returns a negative copy of a facet. The copy has another id, because an intersection drops facets with equal ids and
- * may contain both the copy and the original.
+ * Returns a negative copy of a facet. The copy gets another id, because an intersection keeps only one of several
+ * facets with the same id, and the original and the copy must both be kept.
  */
 function markFacetNegative<Facet extends { readonly id: number; readonly negative: boolean }>(
   facet: Facet,

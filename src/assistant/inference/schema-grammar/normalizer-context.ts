@@ -6,10 +6,10 @@ import type { SchemaDocument, SchemaNode } from "./schema-document.ts";
 export interface NormalizerContext {
   readonly document: SchemaDocument;
   readonly scalars: ScalarGrammar;
-  /** Returns a conjunction of one schema: that of `node`, or its negation if `negated` is true. */
+  /** Returns a conjunction with one element: the schema of `node`, negated if `negated` is true. */
   toLiteral(node: SchemaNode, negated?: boolean): SchemaConjunction;
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction;
-  /** Negates `schemas`, which must contain exactly one schema. */
+  /** Returns the negation of a conjunction, which must contain exactly one schema. */
   negate(schemas: SchemaConjunction): SchemaConjunction;
   /**
    * Returns the normal form of a conjunction: alternatives that together allow exactly the values that satisfy all

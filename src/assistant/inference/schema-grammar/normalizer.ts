@@ -17,7 +17,7 @@ import { matchesAlternative } from "./value-matching.ts";
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** Computes the normal forms of schemas and caches them. One instance serves one compilation. */
+/** Computes the normal forms of the schemas in one document and caches them. Each compilation needs a new instance. */
 export class SchemaNormalizer implements NormalizerContext {
   readonly document: SchemaDocument;
   readonly scalars: ScalarGrammar;
@@ -58,7 +58,7 @@ export class SchemaNormalizer implements NormalizerContext {
     return this.toLiteral(this.document.child(node, ...steps));
   }
 
-  /** Negates `schemas`, which must contain exactly one schema. */
+  /** Returns the negation of a conjunction, which must contain exactly one schema. */
   negate(schemas: SchemaConjunction): SchemaConjunction {
     return schemas.map((literal) => literal ^ 1);
   }

@@ -10,8 +10,8 @@ import { matchesSchemas } from "./value-matching.ts";
 /** The maximum number of consecutive members that are written into one rule. */
 const ROW_MAX = 12;
 /**
- * The maximum number of automaton states for one object: its number of properties times the number of members that the
- * automaton counts.
+ * The maximum number of states of the automaton for one object. The automaton has a state for each property and each
+ * counted number of members.
  */
 const STATES_MAX = 6_000;
 
@@ -97,7 +97,7 @@ class MemberRules {
   readonly #min: number;
   readonly #max: number | undefined;
   /**
-   * The number of members at which the automaton stops counting. Objects with more members share the states of this
+   * The automaton counts members up to this number: it treats an object with more members like one with exactly this
    * number.
    */
   readonly #states: number;
@@ -136,8 +136,8 @@ class MemberRules {
       if (!member) continue;
       const before = index > 0 ? this.#members[index - 1] : undefined;
       row += 1;
-      // If only the previous member's rule refers to this member, this member is written into that rule. A rule
-      // contains at most ROW_MAX members.
+      // If only the previous member's rule refers to this member, the member is written into that rule instead of a
+      // rule of its own. A rule contains at most ROW_MAX members.
       const shared = before?.required !== true || this.#states > 0 || row % ROW_MAX === 0;
       const later = names;
       const mayClose = open;
@@ -202,8 +202,8 @@ class MemberRules {
     }
     const rules: (Expression | undefined)[] = [];
     for (let so = this.#max - 1; so >= 0; so -= 1) {
-      // These rules do not check `minProperties`: additional members may begin only after at least `minProperties` - 1
-      // other members.
+      // These rules need not check `minProperties`, because additional members may begin only after at least
+      // `minProperties` - 1 other members.
       const next = rules[so + 1];
       const rest = choice([next && sequence(comma, next), this.#close]);
       rules[so] = rest && this.#nameRule(sequence(extra, rest));

@@ -39,7 +39,7 @@ export function normalizeOneOf(
   return normalizer.deduplicate(found);
 }
 
-/** Returns those values of an alternative of branch `index` that branch `other` does not allow. */
+/** Restricts an alternative of the `oneOf` branch `index` to the values that the branch `other` does not allow. */
 function excludeBranch(
   normalizer: NormalizerContext,
   node: SchemaNode,

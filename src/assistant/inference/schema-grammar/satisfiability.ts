@@ -4,7 +4,7 @@ import type { NormalizerContext } from "./normalizer-context.ts";
 import { RuleTable } from "./rule-table.ts";
 import { matchesSchemas } from "./value-matching.ts";
 
-/** The maximum depth at which contradictions are searched in objects and arrays. */
+/** The maximum depth to which objects and arrays are searched for contradictions. */
 const SEARCH_DEPTH_MAX = 4;
 
 /**

@@ -45,16 +45,18 @@ export interface NumberConstraints {
 /** Compiles strings and numbers. Implementations are pure except for the rules that they add. */
 export interface ScalarGrammar {
   /**
-   * Compiles a whole JSON string with its quotes, also for names of properties. Undefined if no string meets
-   * the constraints. Throws AssistantError `unsupported_schema`, with keyword and pointer, if a pattern or
-   * a format cannot be enforced or an automaton becomes too large.
+   * Compiles constraints to a grammar of JSON strings with their quotes, also for property names. Returns undefined if
+   * no string meets the constraints. Throws AssistantError `unsupported_schema`, with keyword and pointer, if a pattern
+   * or a format cannot be enforced or an automaton becomes too large.
    */
   compileString(constraints: StringConstraints, sink: RuleSink): Expression | undefined;
   /** Returns true if this decoded string meets the constraints; throws like `compileString`. */
   allowsString(constraints: StringConstraints, text: string): boolean;
   /** Returns true if no string meets the constraints; used to prove that branches are disjoint. */
   matchesNoString(constraints: StringConstraints): boolean;
-  /** Compiles a number; returns undefined if no number meets the constraints. Throws like `compileString`. */
+  /**
+   * Compiles constraints to a grammar of JSON numbers; undefined if no number meets them. Throws like `compileString`.
+   */
   compileNumber(constraints: NumberConstraints, sink: RuleSink): Expression | undefined;
   allowsNumber(constraints: NumberConstraints, value: number): boolean;
 }

@@ -14,19 +14,19 @@ export const schemaLimits = {
   /** The number of elements that llama.cpp's parser creates when it expands repetitions. */
   elements: 400_000,
   /**
-   * The number of paths from a rule through the rules that it can begin with. llama.cpp's check for left
-   * recursion follows every path without caching.
+   * The number of paths that llama.cpp's check for left recursion follows: from each rule, without caching, through all
+   * rules that it can begin with.
    */
   leftWalk: 2_000_000,
   /**
-   * The length in characters of the shortest document that the schema allows. A document above this limit fits into no
-   * model's context.
+   * The length in characters of the shortest document that the schema allows. A longer document fits into no model's
+   * context.
    */
   shortestText: 1_000_000,
-  /** The number of alternatives created when unions, conditions and intersections are combined. */
+  /** The number of alternatives that normalising creates when it combines unions, conditions and intersections. */
   alternatives: 20_000,
-  /** The depth of `$ref`, allOf, anyOf and similar keywords without an object or array in between. */
+  /** The nesting depth of `$ref`, `allOf`, `anyOf` and similar keywords without an object or array in between. */
   inPlaceDepth: 200,
-  /** The CPU time of one compilation in the worker. */
+  /** The CPU time that one compilation may use in the worker. */
   compileMs: 250,
 } as const;

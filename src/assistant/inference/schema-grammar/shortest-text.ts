@@ -3,8 +3,9 @@ import type { Expression } from "./expression.ts";
 import { schemaLimits } from "./schema-limits.ts";
 
 /**
- * Finds the shortest text of a grammar whose rules all have a finite text: the answer of an engine that does not
- * sample. Prefers the first of equally short options. Throws `unsupported_schema` if that text is too long.
+ * Finds the shortest text of a grammar whose rules all have a finite text. The stub engine, which does not sample,
+ * answers with this text. Prefers the first of equally short options. Throws `unsupported_schema` if that text is too
+ * long.
  */
 export function findShortestText(rules: ReadonlyMap<string, Expression>, root: Expression): string {
   const lengths = new Map<string, number>();

@@ -9,7 +9,7 @@ import { refuseKeyword } from "./schema-refusal.ts";
 /** The maximum number of different values that the items may have. Each subset of these values needs a grammar rule. */
 const VALUES_MAX = 8;
 
-/** Compiles an array without equal items: every order of a few listed values. */
+/** Compiles an array with `uniqueItems` to a grammar of all orders of the few values that its items may have. */
 export function compileUniqueItems(
   language: LanguageContext,
   alternative: ArrayAlternative,

@@ -16,7 +16,7 @@ export function upgradeSchema(schema: unknown): object | boolean {
 }
 
 /**
- * Keywords that are not copied. The rewritten schema gets its own `$defs`, refers only to these, and always has draft
+ * Keywords that are not copied. The rewritten schema gets its own `$defs`, refers only to these, and always uses draft
  * 2020-12.
  */
 const droppedKeywords = new Set(["$schema", "$id", "id", "$anchor", "$defs", "definitions"]);
@@ -30,7 +30,7 @@ class SchemaUpgrader {
     this.#document = document;
   }
 
-  /** Returns every referenced schema by the name that its references use. */
+  /** Returns the rewritten forms of all referenced schemas as the value of `$defs`. */
   definitions(): object {
     const written: [string, object | boolean][] = [];
     // Rewriting a schema may add other schemas to the map, which this loop then visits too.

@@ -3,9 +3,9 @@ import { grammarTooLarge } from "./rule-table.ts";
 import { schemaLimits } from "./schema-limits.ts";
 
 /**
- * Writes the grammar in llama.cpp's syntax: one rule per line, `root` first. Only classes and rules are
- * repeated with a count, because llama.cpp multiplies the count by the groups inside and refuses more
- * than 2,000.
+ * Writes the grammar in llama.cpp's syntax: one rule per line, `root` first. Only classes and rules are repeated with a
+ * count, because llama.cpp multiplies the count of a repetition by the number of groups in it, and refuses a product
+ * above 2,000.
  */
 export function writeGbnf(rules: ReadonlyMap<string, Expression>, root: Expression): string {
   const writer = new GbnfWriter(new Set(rules.keys()));

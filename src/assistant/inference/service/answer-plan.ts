@@ -26,7 +26,7 @@ export interface AnswerPlan {
 
 /** Compiles schemas into grammars, and validates documents against schemas. */
 export interface SchemaCompiler {
-  /** Rejects with `unsupported_schema` if one of the schemas cannot be compiled to a grammar. */
+  /** Compiles a layout and its schemas to one grammar. Rejects with `unsupported_schema` if that is not possible. */
   compileLayout(layout: GrammarLayout, signal: AbortSignal): Promise<GrammarText>;
   /** Returns the problems of a document, one line each; empty if it is valid. Never rejects. */
   validate(schema: unknown, document: unknown): Promise<readonly string[]>;
@@ -40,7 +40,8 @@ export class AnswerPlanner {
   }
 
   /**
-   * Rejects with `invalid_request`, `unsupported_schema` or `model_unusable`; `param` names the field that caused it.
+   * Builds the prompts and the grammar for a request. Rejects with `invalid_request`, `unsupported_schema` or
+   * `model_unusable`; the error's `param` names the field at fault.
    */
   async plan(
     request: GenerateRequest,

@@ -74,7 +74,7 @@ function invalidOutputError(problem: string, { stop }: GenerateRequest): Assista
   );
 }
 
-/** Generates one answer with the model, and parses the generated text with a new parser, which `plan` creates. */
+/** Generates one answer with the model. Each attempt parses the generated text with a new parser. */
 async function* runAttempt(
   { request, plan, model, choice, random, signal }: ChoiceOptions,
   tried: number,

@@ -16,8 +16,8 @@ export class ModelCapacity {
   }
 
   /**
-   * Returns a function that releases the slot and is safe to call twice. Throws `queue_full`. `slots` is the number of
-   * requests that the model answers concurrently.
+   * Occupies a slot or a place in the queue, and returns a function that releases it and is safe to call twice. Throws
+   * `queue_full` if the queue is full. `slots` is the number of requests that the model answers concurrently.
    */
   acquire(model: string, slots: number): () => void {
     const before = this.#inFlight.get(model) ?? 0;

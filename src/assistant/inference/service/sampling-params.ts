@@ -17,7 +17,8 @@ const SEED_COUNT = 2 ** 32;
 
 /**
  * Completes a client's sampling parameters with defaults. The choices of one request have different seeds, and a second
- * attempt has other seeds than the first. A request with a seed is reproducible.
+ * attempt at a choice has another seed than the first. If the client gives a seed, all others derive from it, so that
+ * the request is reproducible.
  */
 export function completeSampling(
   params: SamplingParams,
@@ -44,8 +45,7 @@ export function completeSampling(
     logitBias: params.logitBias ?? {},
     logprobs: params.logprobs,
     grammar: options.grammar?.gbnf,
-    // An empty example of the grammar's texts is omitted, so that the stub engine reports an error instead of an empty
-    // answer.
+    // An empty example is omitted, so that the stub engine, which answers with the example, reports an error instead.
     grammarExample: options.grammar?.example || undefined,
     showControlTokens: options.showControlTokens,
   };

@@ -12,9 +12,9 @@ import { createEndEvent, type EndEvent } from "../wire/end-event.ts";
 import { malformedResponseError, parseErrorEnvelope, upstreamErrors } from "./upstream-errors.ts";
 
 /**
- * Turns the events of a stream into AnswerEvents. The system instance sends token counts as they become known. An older
- * system instance sends only the usage at the end: then `started` is emitted just before the `end` events, and the
- * totals are assigned to the first prompt and the last choice.
+ * Converts the events of the system instance's answer stream to AnswerEvents. The system instance sends token counts as
+ * they become known. An older system instance sends only the usage at the end: then `started` is emitted just before
+ * the `end` events, the first prompt gets all prompt tokens, and the last choice all completion tokens.
  */
 export class UpstreamAnswerReader {
   readonly #choices: readonly ChoiceReader[];
@@ -30,7 +30,7 @@ export class UpstreamAnswerReader {
     this.#choices = Array.from({ length: count }, (_, choice) => new ChoiceReader(choice));
   }
 
-  /** True once the stream is complete; false as long as its end would mean that the answer was cut off. */
+  /** True once the stream has sent `[DONE]`. A stream that ends earlier was cut off. */
   get isDone(): boolean {
     return this.#isDone;
   }

@@ -32,7 +32,7 @@ import { buildEmbedRequest, buildGenerateRequest } from "./upstream-request.ts";
 const STREAM_SILENT_MS_MAX = 60_000;
 const METADATA_SILENT_MS_MAX = 10_000;
 /**
- * The age of the system instance's last health report from which on `health` requests a new report in the background.
+ * If the last health report of the system instance is older than this, `health` fetches a new one in the background.
  */
 const HEALTH_AGE_MS_MAX = 5_000;
 
@@ -61,8 +61,8 @@ export interface UpstreamOptions {
  * reached, and `engine_failed` if an answer is cut off: a request is never sent again once the system instance may have
  * read it.
  *
- * Two things differ from LocalInferenceService: `accepted` may take ten seconds, and the logprobs of plain completions
- * have only the bytes of their text.
+ * Two things differ from LocalInferenceService: `accepted` may take ten seconds, and the bytes in the logprobs of plain
+ * completions are derived from each token's text, because the API of plain completions does not send a token's bytes.
  */
 export class UpstreamInference implements InferenceService, AsyncDisposable {
   readonly #options: UpstreamOptions;

@@ -15,7 +15,10 @@ import { refuseOnError } from "./refuse-on-error.ts";
 import { StateGraph } from "./state-graph.ts";
 import { writeGraph } from "./write-graph.ts";
 
-/** The approximate maximum number of rules for the multiples of a number. Each rule has up to ten alternatives. */
+/**
+ * The approximate number of automaton states, and so of grammar rules, to which the multiples of a number are limited.
+ * Each rule has up to ten alternatives.
+ */
 const MULTIPLE_STATES = 500;
 /** If the allowed range contains fewer multiples of `multipleOf` than this, the grammar lists each of them. */
 const LISTED_MAX = 200n;
@@ -38,7 +41,8 @@ export function compileNumber(
     const options: InternedExpression[] = [];
     // The positive and the negative numbers can share their rules, unless only one side of zero allows exponents.
     if (from === -to && syntax.exponents.length !== 1) {
-      // The rules for zero may write a sign, which saves a second set of rules; parsers read `-0` as zero.
+      // The grammar may produce `-0`, which parsers read as zero. To exclude it, negative numbers would need rules of
+      // their own.
       const unsigned = writer.write(0n, to);
       const both = [unsigned, syntax.exponents.length > 0 ? writeExponent(builder) : undefined];
       const written = builder.choice(both.filter((term) => term !== undefined));
@@ -139,7 +143,10 @@ function listMultiples(from: bigint, to: bigint, modulus: bigint, places: number
   return texts;
 }
 
-/** Writes numbers with an exponent like JSON.stringify: `1.5e+21`, `1e-7`. Such a number is never zero or infinite. */
+/**
+ * Returns a grammar of numbers in exponential notation as JSON.stringify writes them, such as `1.5e+21` and `1e-7`. The
+ * short exponent keeps each number finite and different from zero.
+ */
 function writeExponent(builder: ExpressionBuilder): InternedExpression {
   const digit = builder.characterClass([[0x30, 0x39]]);
   const leading = builder.characterClass([[0x31, 0x39]]);

@@ -8,10 +8,12 @@ import { compileJsonCharacter } from "./json-character.ts";
 import { refuseOnError } from "./refuse-on-error.ts";
 import { TextLanguage } from "./text-language.ts";
 
-/** Longer strings are not generated, because no context is as long. */
+/** Longer strings are not generated, because they fit into no model's context. */
 const LENGTH_MAX = 1_000_000;
 
-/** Compiles a JSON string with its quotes that meets all constraints; undefined if none does. */
+/**
+ * Compiles constraints to a grammar of JSON strings with their quotes; undefined if no string meets the constraints.
+ */
 export function compileString(
   constraints: StringConstraints,
   sink: RuleSink,
@@ -84,7 +86,7 @@ function buildLanguage(constraints: StringConstraints, breadth: FormatBreadth): 
   return language.subtract(TextLanguage.fromTexts(constraints.excluded));
 }
 
-/** If the language consists of all texts over a set of characters, returns this set; otherwise undefined. */
+/** Returns the set of characters if the language consists of all texts over one set; otherwise undefined. */
 function findCharacterSet({ automaton }: TextLanguage): CodePoints | undefined {
   if (automaton.size !== 1 || automaton.accepting[0] !== 1) return undefined;
   const symbol = automaton.next.indexOf(0);

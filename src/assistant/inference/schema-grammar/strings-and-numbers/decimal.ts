@@ -5,8 +5,8 @@ export interface Decimal {
 }
 
 /**
- * Converts a number to the decimal that JavaScript prints, which is what the schema's author wrote. From
- * 2^53 on, where printed digits are rounded, returns the exact value of the double.
+ * Converts a number to the decimal that JavaScript prints, which has the value that the schema's author wrote. From
+ * 2^53 on, where JavaScript rounds the printed digits, returns the exact value of the double.
  */
 export function toDecimal(value: number): Decimal {
   if (Math.abs(value) >= 2 ** 53) return { digits: BigInt(value), scale: 0 };
@@ -17,7 +17,7 @@ export function toDecimal(value: number): Decimal {
   return scale < 0 ? { digits: digits * powerOfTen(-scale), scale: 0 } : { digits: digits, scale };
 }
 
-/** Returns value * 10^`scale`, rounded up or down to a whole number. */
+/** Returns value * 10^`scale`, rounded to a whole number in the direction of `rounding`. */
 export function scaleDecimal(value: Decimal, scale: number, rounding: "up" | "down"): bigint {
   if (scale >= value.scale) return value.digits * powerOfTen(scale - value.scale);
   const divisor = powerOfTen(value.scale - scale);
@@ -30,7 +30,7 @@ export function scaleDecimal(value: Decimal, scale: number, rounding: "up" | "do
 
 /**
  * Returns true if `value` is a multiple of `step`, comparing both as printed decimals. By division of doubles, 0.07
- * would not be a multiple of 0.01. Validators of generated documents should use this function instead.
+ * would not be a multiple of 0.01, so validators of generated documents must use this function.
  */
 export function isMultipleOf(value: number, step: number): boolean {
   const number = toDecimal(value);

@@ -162,23 +162,26 @@ class DigitBound {
 
   /** Compares the next digit with the bound's digit, unless earlier digits have decided the comparison. */
   compare(before: Comparison, at: number, digit: number, inPlaces: boolean): Comparison {
-    // If the number has more digits before the decimal point than this minimum or maximum, `afterWhole` compares them
-    // by length.
+    // If the number has more digits before the decimal point than the bound, `afterWhole` compares the two by these
+    // lengths.
     if (before !== 0 || (!inPlaces && at >= this.wholeLength)) return before;
     const bound = Number(this.digits[at]);
     if (digit === bound) return 0;
     return digit < bound ? -1 : 1;
   }
 
-  /** Compares the parts before the decimal point by their numbers of digits, and then by `before`. */
+  /**
+   * Compares a number that has `count` digits before the decimal point with this bound: the longer one is larger. With
+   * equal lengths, the result is `before`, the comparison of their digits.
+   */
   afterWhole(before: Comparison, count: number): Comparison {
     if (count === this.wholeLength) return before;
     return count < this.wholeLength ? -1 : 1;
   }
 
   /**
-   * Returns true if a number with `count` decimal places is at least this minimum. `comparison` compares the number's
-   * digits with the first digits of the minimum.
+   * Returns true if a number with `count` decimal places is at least this minimum. `comparison` is the result of
+   * comparing the number's digits with the minimum cut to `count` decimal places.
    */
   isReached(comparison: Comparison, count: number): boolean {
     if (comparison !== 0) return comparison > 0;

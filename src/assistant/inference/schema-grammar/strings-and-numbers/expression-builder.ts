@@ -14,7 +14,10 @@ export interface InternedExpression {
  * repetition of the item and refuses more than 2,000.
  */
 const REPEAT_MAX = 1_000;
-/** A character set whose text is longer than this becomes a rule when it is used. */
+/**
+ * The maximum weight, about its length, of an item that is repeated in place. A heavier item is moved to a rule of its
+ * own.
+ */
 const CLASS_WEIGHT_MAX = 40;
 
 /** Builds hash-consed expressions and simplifies them: `a` `a{2}` becomes `a{3}`, `a|b` becomes `[ab]`. */

@@ -19,9 +19,10 @@ export function foldGraph(graph: StateGraph, builder: ExpressionBuilder): void {
 }
 
 /**
- * Replaces a run of nodes that begins at `first` with one repetition, such as `C?` or `C{0,5}`. In a run, each node has
- * an edge with the same expression `C` to the next node, and otherwise the same edges. A run is complete if its last
- * node has only those other edges. A run is incomplete if its last `C` leads to a node with different edges.
+ * Replaces a run of nodes that begins at `first` with one repetition: a complete run of `C` becomes `C{0,5}`, an
+ * incomplete one becomes `C{0,5}` and `C{6}`. In a run, each node has an edge with the same expression `C` to the next
+ * node, and otherwise the same edges. A run is complete if its last node has only those other edges. A run is
+ * incomplete if its last `C` leads to a node with different edges.
  */
 function foldRuns(graph: StateGraph, builder: ExpressionBuilder, first: number): void {
   for (const [second, step] of graph.getEdges(first)) {
@@ -106,7 +107,10 @@ function continueRun(
   return same === others.size ? next : "other";
 }
 
-/** Joins an edge with the following nodes that have one incoming and one outgoing edge. */
+/**
+ * Replaces a chain of edges with one edge that has the sequence of their expressions. The nodes inside of a chain have
+ * one incoming and one outgoing edge, not counting loops.
+ */
 function foldChain(graph: StateGraph, builder: ExpressionBuilder, first: number): void {
   for (const [second, step] of graph.getEdges(first)) {
     const others = new Map(graph.getEdges(first));

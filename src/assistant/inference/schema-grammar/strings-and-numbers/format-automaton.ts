@@ -82,7 +82,7 @@ const ipv6 = [
 ].join("|");
 
 const uuid = `${hex}{8}-(?:${hex}{4}-){3}${hex}{12}`;
-/** Returns the format name and the pattern of one UUID version, named like Pydantic's formats. */
+/** Returns the format name of a UUID version, such as Pydantic's `uuid4`, and the pattern of this version. */
 const uuidPattern = (version: number): [string, string] => [
   `uuid${version}`,
   `${hex}{8}-${hex}{4}-${version}${hex}{3}-[89ABab]${hex}{3}-${hex}{12}`,

@@ -3,14 +3,17 @@ import { type Automaton, nextState } from "./automaton.ts";
 import { TooLargeError } from "./budget.ts";
 
 /**
- * The pending lookaheads, each as a state of its automaton, which the rest of the text must satisfy. Sets of
- * pending lookaheads are numbered; 0 is the empty set.
+ * Tracks pending lookaheads, all of which the rest of the text must satisfy. A pending lookahead is a state of its
+ * automaton. Sets of pending lookaheads are numbered; 0 is the empty set.
  */
 export class LookaheadStates {
   private readonly automata: readonly Automaton[];
   private readonly symbols: readonly Int32Array[];
   private readonly limit: number;
-  /** Flags by automaton and state: 1 if every text is accepted from there, which satisfies the lookahead. */
+  /**
+   * Flags by automaton and state: 1 if the automaton accepts every text from this state, so that the lookahead is
+   * satisfied.
+   */
   private readonly satisfied: readonly Uint8Array[];
   private readonly sets: (readonly LookaheadState[])[] = [[]];
   private readonly numberByKey = new Map<string, number>([["", 0]]);

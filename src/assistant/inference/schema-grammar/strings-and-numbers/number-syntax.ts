@@ -33,7 +33,7 @@ const PLACES_MAX = 60;
  * place. The range is given in units, and may be negative.
  */
 export interface NumberSyntax extends UnitRange {
-  /** Every allowed number is a multiple of `modulus` units. Without `multipleOf`, `modulus` is 1. */
+  /** Every allowed number is a multiple of `modulus` times 10^-`places`. Without `multipleOf`, `modulus` is 1. */
   readonly modulus: bigint;
   /** The signs of the numbers that may be written with an exponent. */
   readonly exponents: readonly ("" | "-")[];
@@ -137,7 +137,7 @@ function findFirstUnit(bound: Bound, places: number, rounding: "up" | "down"): b
 
 /**
  * Returns the largest absolute value of generated numbers on one side of zero, in units of 10^-`places`. `inner` is the
- * bound nearer to zero.
+ * side's bound nearer to zero, `outer` the bound farther from zero.
  */
 function computeLargestUnits(
   constraints: NumberConstraints,
@@ -156,7 +156,7 @@ function computeLargestUnits(
     outerDigits <= BOUND_DIGITS_MAX ? outerDigits : 0,
   );
   if (step === undefined) return powerOfTen(digits + places) - 1n;
-  // A multiple must be exact as a double, so numbers have at most EXACT_DIGITS digits.
+  // With `multipleOf`, each number must be exact as a double, so it has at most EXACT_DIGITS digits.
   return powerOfTen(EXACT_DIGITS) - 1n;
 }
 

@@ -168,9 +168,9 @@ function toClass({ elements, negate }: AST.CharacterClass, unicode: boolean): Co
 }
 
 /**
- * Without the flag `u`, a pattern reads a character past U+FFFF as two surrogates. The automaton reads whole characters
- * (see `pattern-automaton.ts`): a range with all surrogates becomes all characters past U+FFFF, and a range with only
- * some of the surrogates is refused.
+ * Maps a range with all surrogates to all characters past U+FFFF, and a range without surrogates to none. Refuses a
+ * range with only some surrogates: a pattern without the flag `u` reads a character past U+FFFF as two surrogates, but
+ * the automaton reads whole characters (see `pattern-automaton.ts`).
  */
 function mapSurrogateRange(from: number, to: number): CodePoints {
   if (from <= 0xd800 && to >= 0xdfff) return supplementaryCodePoints;

@@ -25,9 +25,9 @@ const automatonCache = new LRUCache<string, Automaton, Budget>({
 });
 
 /**
- * Converts the automaton of a pattern without the flag `u`, which reads UTF-16 units, to an automaton that reads
+ * Converts `units`, an automaton over UTF-16 units (of a pattern without the flag `u`), to an automaton over
  * characters. In `units`, the symbol of the characters past U+FFFF means any surrogate; the parser refuses patterns
- * that distinguish surrogates. Such a character consists of two surrogates, so it takes two steps of `units`.
+ * that distinguish surrogates. A character past U+FFFF consists of two surrogates, so it takes two steps of `units`.
  */
 function readSurrogatePairs(units: Automaton, budget: Budget): Automaton {
   const alphabet = buildAlphabet([...units.alphabet, supplementaryCodePoints]);

@@ -30,8 +30,8 @@ export function buildRegexAutomaton(root: RegexNode, budget: Budget): Automaton 
 }
 
 /**
- * A state of the subset construction. Each of its sorted `paths` is a program state and a set of pending lookaheads,
- * encoded as `state * LOOKAHEAD_SETS_MAX + set`.
+ * A state of the subset construction. `paths` are sorted numbers `state * LOOKAHEAD_SETS_MAX + set`: a state of the
+ * regex program, with the number of a set of pending lookaheads.
  */
 interface Subset {
   readonly paths: readonly number[];
@@ -49,8 +49,8 @@ class SubsetConstruction {
   private readonly lookbehinds: readonly Automaton[];
   private readonly lookbehindSymbols: readonly Int32Array[];
   /**
-   * The index of the automaton of each lookahead among all lookaheads, and of each lookbehind among all lookbehinds.
-   * The assertion `^` needs no automaton.
+   * The number of each guard's automaton. Lookaheads and lookbehinds are numbered separately; the assertion `^` has no
+   * automaton.
    */
   private readonly automatonNumbers = new Map<Guard, number>();
   private readonly alphabet: Alphabet;

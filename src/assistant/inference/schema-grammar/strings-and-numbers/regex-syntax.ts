@@ -1,6 +1,6 @@
 import type { CodePoints } from "./code-points.ts";
 
-/** An ECMA-262 pattern as a tree without groups, because captures do not change what matches. */
+/** An ECMA-262 pattern as a tree. Groups are omitted, because capturing does not change which texts match. */
 export type RegexNode =
   /** One code point of a set; an empty set matches nothing. */
   | { readonly kind: "class"; readonly points: CodePoints }

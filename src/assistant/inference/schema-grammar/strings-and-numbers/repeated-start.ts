@@ -1,7 +1,7 @@
 import type { RegexNode } from "./regex-syntax.ts";
 
 /**
- * Removes a redundant `^` directly after another `^`, so that lookaheads do not contain it: `^(?!^x)y`
+ * Removes each `^` that only repeats the `^` at the start of a pattern, so that lookaheads contain no `^`: `^(?!^x)y`
  * becomes `^(?!x)y`. Pydantic writes such patterns for decimal numbers.
  */
 export function removeRepeatedStart(root: RegexNode): RegexNode {
@@ -15,7 +15,9 @@ export function removeRepeatedStart(root: RegexNode): RegexNode {
     : root;
 }
 
-/** Removes `^` from the items after a leading `^`, up to the first item that may read a character. */
+/**
+ * Removes each `^` that comes after a leading `^` but before any character is read, because it is always true there.
+ */
 function removeLeadingStarts(items: readonly RegexNode[]): readonly RegexNode[] {
   const [first, ...others] = items;
   if (first === undefined) return [];

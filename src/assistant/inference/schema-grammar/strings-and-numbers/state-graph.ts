@@ -3,7 +3,7 @@ import type { CodePoints } from "./code-points.ts";
 import { normalizeCodePoints } from "./code-points.ts";
 import type { ExpressionBuilder, InternedExpression } from "./expression-builder.ts";
 
-/** The node at the end of a text. */
+/** The node that a path through a graph reaches after the whole text. */
 export const FINAL_NODE = -1;
 
 /**
@@ -11,7 +11,7 @@ export const FINAL_NODE = -1;
  * another. Functions that simplify the graph must keep its language.
  */
 export class StateGraph {
-  /** The edges of each node: target node and expression. */
+  /** The edges by their source node; the inner map has the expression of each edge by its target node. */
   readonly edgesByNode = new Map<number, Map<number, InternedExpression>>();
   private readonly sources = new Map<number, Set<number>>();
   private readonly builder: ExpressionBuilder;

@@ -16,7 +16,8 @@ import { getPatternAutomaton } from "./pattern-automaton.ts";
 
 /**
  * A set of texts as a minimal automaton over code points. It can be queried, combined and compiled to a grammar.
- * Methods that create a language throw UnsupportedConstructError and TooLargeError; each call has its own budget.
+ * Methods that create a language throw UnsupportedConstructError and TooLargeError; each call of such a method has its
+ * own budget of work.
  */
 export class TextLanguage {
   readonly automaton: Automaton;
@@ -42,7 +43,9 @@ export class TextLanguage {
     return new TextLanguage(getFormatAutomaton(name, breadth));
   }
 
-  /** Returns exactly these texts, except those with a lone surrogate, which JSON cannot contain. */
+  /**
+   * Returns the language of exactly these texts, without texts that have a lone surrogate, which JSON cannot contain.
+   */
   static fromTexts(texts: readonly string[]): TextLanguage {
     return new TextLanguage(buildLiteralAutomaton(texts, new Budget()));
   }
@@ -80,8 +83,8 @@ export class TextLanguage {
   }
 
   /**
-   * Compiles this set of texts to JSON strings with quotes; each text has exactly one spelling. The set must not be
-   * empty.
+   * Compiles this language to a grammar of JSON strings with quotes, in which each text has exactly one spelling. The
+   * language must not be empty.
    */
   compileJsonString(sink: RuleSink): Expression {
     return compileJsonString(this.automaton, sink);

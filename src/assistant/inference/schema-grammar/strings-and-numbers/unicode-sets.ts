@@ -30,7 +30,7 @@ export const whiteSpace: CodePoints = normalizeCodePoints([
   [0xfeff, 0xfeff],
 ]);
 
-/** The characters of `.` without the flag `s`. */
+/** The characters that `.` matches without the flag `s`. */
 export const nonLineTerminators: CodePoints = complementCodePoints(
   toCodePoints("\n\r\u2028\u2029"),
 );
@@ -61,8 +61,8 @@ export function getPropertyCodePoints(expression: string): CodePoints {
 
 /**
  * Returns texts whose characters represent all code points except surrogates. Each character represents itself. In a
- * plane without assigned characters, the first code point also represents the others except the last two of the plane,
- * because they have the same properties. All characters of one text have the same number of UTF-16 units.
+ * plane without assigned characters, the first code point also represents all others but the last two, because all of
+ * these have the same properties. All characters of one text have the same number of UTF-16 units.
  */
 function getTextBlocks(): readonly TextBlock[] {
   if (blocks.length > 0) return blocks;
@@ -84,7 +84,8 @@ interface TextBlock {
   readonly from: number;
   readonly text: string;
   /**
-   * The last code point of the block. The last character of `text` represents all code points from its own to this one.
+   * The last code point of the block. The last character of `text` represents itself and all later code points up to
+   * `to`.
    */
   readonly to: number;
 }

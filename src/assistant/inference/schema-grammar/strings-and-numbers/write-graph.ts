@@ -6,8 +6,8 @@ import { FINAL_NODE, type StateGraph } from "./state-graph.ts";
 /** The maximum depth of nested brackets in a rule. */
 const DEPTH_MAX = 8;
 /**
- * The maximum weight of an expression that is copied to each use instead of becoming a rule. Only an expression at the
- * end of the matched text is copied.
+ * The maximum weight, about its length, of an expression that is copied to each use instead of becoming a rule. Only an
+ * expression at the end of the matched text is copied.
  */
 const COPY_WEIGHT_MAX = 8;
 
@@ -70,8 +70,8 @@ class GraphWriter {
   }
 
   /**
-   * Returns the expression of a node's only edge if the edge leads to `FINAL_NODE` and weighs at most COPY_WEIGHT_MAX;
-   * otherwise undefined.
+   * Returns the expression of a node's only edge, if the edge leads to `FINAL_NODE` and its expression has at most
+   * COPY_WEIGHT_MAX weight; otherwise undefined.
    */
   private findShortEnd(node: number): InternedExpression | undefined {
     const edges = this.graph.getEdges(node);
