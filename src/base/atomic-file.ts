@@ -48,7 +48,8 @@ export function replaceFileSync(
   try {
     const handle = openSync(draft, "wx", 0o600);
     try {
-      // `writeSync` has separate overloads for text and for bytes, so text is converted to bytes first.
+      // TypeScript accepts no union of text and bytes for the overloads of `writeSync`, so text is converted to bytes
+      // first.
       writeSync(handle, Buffer.from(content));
       if (isFlushed) fsyncSync(handle);
     } finally {

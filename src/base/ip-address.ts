@@ -17,7 +17,9 @@ export function parseIpv6(ip: string): ipaddr.IPv6 {
 interface Tunnel {
   readonly network: [ipaddr.IPv6, number];
   readonly at: number;
-  /** Inverts the bits of Teredo's addresses. */
+  /**
+   * The value that is combined by XOR with each byte of the embedded IPv4 address, because Teredo inverts these bytes.
+   */
   readonly mask: number;
 }
 
@@ -41,8 +43,8 @@ export function extractTunnelledIpv4(address: ipaddr.IPv6): string | undefined {
 }
 
 /**
- * Returns true for an address of this machine itself, in any notation. Also true for the unspecified addresses (0.0.0.0
- * and ::), which lead to this machine.
+ * Returns true for a loopback address in any notation, and for the unspecified addresses (0.0.0.0 and ::), which also
+ * lead to this machine.
  */
 export function isLoopbackAddress(ip: string): boolean {
   return isInNetworks(ip, loopbackNetworks);

@@ -29,8 +29,9 @@ import { prepareWriterStatements, type WriterStatements } from "./writer-stateme
  */
 const CHECKPOINT_DISTANCE = 1_024;
 /**
- * The size at which the write-ahead log is copied into the database, which takes two flushes. This size makes copying
- * rare enough to stay out of the 99th percentile of latency, and keeps the log smaller than the disk reserve.
+ * The size of the write-ahead log at which the writer copies it into the database. A copy takes two flushes. At this
+ * size copies are rare enough to stay out of the 99th percentile of latency, and the log stays smaller than the disk
+ * reserve.
  */
 const WAL_BYTES_MAX = 8 * 1024 * 1024;
 /** The bytes that each commit writes in addition to its entries: pages of B-trees, the checkpoint, frame headers. */
@@ -56,9 +57,9 @@ export class LedgerWriter {
   }
 
   /**
-   * Opens or creates the ledger, copies the write-ahead log into the database, and checks the last entries. Copying
-   * also repairs pages that seem to be on the disk although an earlier flush failed. Throws LedgerFailure and errors of
-   * SQLite.
+   * Opens or creates the ledger, copies the write-ahead log into the database, and checks the last entries. The copy
+   * also writes pages again that an earlier failed flush left only in the operating system's cache. Throws
+   * LedgerFailure and errors of SQLite.
    */
   static open(files: LedgerPaths): LedgerWriter {
     const seen = readFileIfExists(files.checkpoint);

@@ -31,7 +31,10 @@ export interface LedgerState {
   readonly queued: number;
   /** The number of commits since the start. Entries per commit show how well batching works. */
   readonly commits: number;
-  /** The last reason for which the ledger was unavailable. It is kept after a recovery. The message names no path. */
+  /**
+   * The reason why the ledger was last unavailable, kept after a recovery; undefined if it was always available. The
+   * message names no path.
+   */
   readonly lastError:
     | { readonly kind: LedgerFailureKind; readonly message: string; readonly atMs: number }
     | undefined;

@@ -8,9 +8,9 @@ import {
 } from "./merkle-tree.ts";
 
 /**
- * This file computes the proofs of RFC 6962, sections 2.1.1 and 2.1.2, from stored hashes. The database stores every
- * leaf hash and the root of each full subtree of 256, 256 ** 2, ... leaves, which are the levels of tiles. Roots
- * between these levels are computed from at most 128 stored hashes, so a proof reads O(log n) short ranges.
+ * Proofs of RFC 6962, sections 2.1.1 and 2.1.2, are computed from stored hashes. The database stores every leaf hash
+ * and the root of each full subtree of 256, 256 ** 2, ... leaves. A tile has 2 ** TILE_HEIGHT such hashes. Roots in
+ * between are computed from at most 128 stored hashes, so a proof reads O(log n) short ranges.
  */
 export const TILE_HEIGHT = 8;
 export const TILE_WIDTH = 256;
@@ -79,7 +79,8 @@ export function proveConsistency(hashes: TreeHashes, oldSize: number, size: numb
   if (oldSize === 0 || oldSize === size) return [];
   const path: Buffer[] = [];
   let [from, to] = [0, size];
-  // True while the remaining range is a full subtree of the old tree, whose root the verifier knows.
+  // True while the range from `from` to `to` is a full subtree of the old tree. The verifier knows the root of such a
+  // subtree.
   let isKnown = true;
   while (to !== oldSize) {
     const middle = from + findSplitPoint(to - from);

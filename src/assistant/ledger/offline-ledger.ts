@@ -20,7 +20,7 @@ const BUSY_TIMEOUT_MS = 5_000;
 
 export interface InclusionProof {
   readonly seq: number;
-  /** The body of the entry, whose hash is `leaf`. */
+  /** The canonical JSON of the entry. Its leaf hash is `leaf`. */
   readonly body: string;
   readonly leaf: string;
   readonly size: number;

@@ -27,13 +27,14 @@ export type EntryValue =
 export interface NewEntry {
   readonly name: EntryName;
   /**
-   * Values that everyone with the ledger can read: model, class, counts, digests, ids; never a prompt or an argument. A
-   * result (`*.result`) has `dispatch`, the `seq` of its `*.dispatch` entry. At most about 64 KiB.
+   * Values that everyone who has the ledger can read: model, class, counts, digests, ids; never a prompt or an
+   * argument. The fields of a result (`*.result`) have `dispatch`, the `seq` of its `*.dispatch` entry. An entry with
+   * more than about 64 KiB of fields is refused.
    */
   readonly fields: { readonly [name: string]: EntryValue };
   /**
-   * Prompts, arguments and texts. The leaf has a salted commitment to this value. The value itself is in another table
-   * and can be erased without invalidating proofs.
+   * Prompts, arguments and answers, as one value. The leaf has a salted commitment to this value. The value itself is
+   * in another table and can be erased without invalidating proofs.
    */
   readonly sealed?: EntryValue | undefined;
 }
@@ -72,7 +73,7 @@ export const entryNames = [
   "remote.login",
   /**
    * The following names belong to entries about the ledger itself. `ledger.indeterminate` records that the result of a
-   * dispatch is unknown.
+   * request or call with a `*.dispatch` entry is unknown.
    */
   "ledger.opened",
   "ledger.disk_full",

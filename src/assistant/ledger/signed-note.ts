@@ -17,7 +17,8 @@ const ED25519 = 1;
 const SIGNATURE_BYTES = 64;
 const KEY_BYTES = 32;
 /**
- * The bytes that precede the 32 bytes of a key in DER: SubjectPublicKeyInfo for public keys, PKCS #8 for private keys.
+ * The bytes that precede the 32 bytes of a key in DER. PUBLIC_PREFIX begins a SubjectPublicKeyInfo, and PRIVATE_PREFIX
+ * a PKCS #8 private key.
  */
 const PUBLIC_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
 const PRIVATE_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");

@@ -20,7 +20,7 @@ export interface LedgerVerdict {
   /** The number of entries whose sealed text was erased. */
   readonly erased: number;
   readonly checkpoints: number;
-  /** The root over all entries, in Base64. */
+  /** The root of the Merkle tree over all entries, in Base64. */
   readonly root: string;
   readonly origin: string;
 }
@@ -124,8 +124,8 @@ function verifySnapshot({
 const bySeq = (a: LedgerProblem, b: LedgerProblem): number => a.seq - b.seq;
 
 /**
- * Returns the status that explains the findings. A wrong key is reported only if there is no other problem, because a
- * wrong key alone explains bad signatures.
+ * Returns the status that explains the findings. Checkpoints of another key give the status `key` only if there is no
+ * other problem, because the key alone then explains why their signatures are not valid.
  */
 function determineStatus(
   problems: readonly LedgerProblem[],
@@ -180,7 +180,8 @@ function readStoredCheckpoints(
 const lastSeqOf = (size: number): number => Math.max(0, size - 1);
 
 /**
- * Compares the entries with the signed checkpoints. If entries are bad, their roots cannot match and are not compared.
+ * Compares the entries with the signed checkpoints. If entries are damaged, the roots over them cannot match those of
+ * the checkpoints, so the roots are not compared.
  */
 function findCheckpointProblems(
   scan: EntryScan,

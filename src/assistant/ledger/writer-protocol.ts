@@ -7,8 +7,8 @@ import type { Receipt } from "./port.ts";
  */
 export type WriterRequest =
   /**
-   * Opens the ledger, also again after a failure. With `isFull`, the writer must release the disk reserve and record
-   * that the disk is full.
+   * Opens the ledger, or opens it again after a failure. If `isFull` is true, the writer must release the disk reserve
+   * and record that the disk is full.
    */
   | { readonly type: "open"; readonly time: string; readonly isFull: boolean }
   | { readonly type: "append"; readonly drafts: readonly DraftEntry[] }
@@ -19,7 +19,7 @@ export type WriterRequest =
 export type WriterAnswer =
   | { readonly type: "open"; readonly size: number; readonly isFull: boolean }
   | { readonly type: "append"; readonly receipts: readonly Receipt[] }
-  /** The receipt is undefined if the entry has no sealed text. */
+  /** The receipt of the entry `ledger.erased`; undefined if the entry to erase has no sealed text. */
   | { readonly type: "erase"; readonly receipt: Receipt | undefined }
   /**
    * If `needsMaintenance` is true, a reader still keeps an erased text in the write-ahead log, so the request must be

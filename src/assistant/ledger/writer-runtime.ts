@@ -124,7 +124,7 @@ export class WriterRuntime {
 
   /**
    * Creates the entries that record a start of the daemon: `ledger.opened`, and one `ledger.indeterminate` for each
-   * dispatch entry of an earlier daemon that has no result.
+   * `*.dispatch` entry that an earlier daemon left without a result.
    */
   #createStartEntries(writer: LedgerWriter, time: string): DraftEntry[] {
     const fields: Record<string, EntryValue> = {

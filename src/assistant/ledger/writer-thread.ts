@@ -8,8 +8,8 @@ import type {
 } from "./writer-protocol.ts";
 
 /**
- * A promise interface to the writer's thread, for one request at a time. When the thread ends, it answers the pending
- * request with `failed` and calls `onFailed` once. The object cannot be used afterwards.
+ * A promise interface to the writer's thread, for one request at a time. When the thread ends, the pending request is
+ * answered with `failed`, `onFailed` is called once, and the object cannot be used any longer.
  */
 export class WriterThread {
   readonly #worker: Worker;

@@ -43,7 +43,7 @@ function buildOverlayInterface(
   { bus, service, daemon }: ServeOverlayOptions,
   held: HeldSignals,
 ): ServedInterface {
-  /** Connections that have asked a query and whose disconnection is therefore watched. */
+  /** The bus connections that have sent a query. Each is watched, because its queries end when it disconnects. */
   const askers = new Set<string>();
   const watch = (connection: string) => {
     if (askers.has(connection)) return;
@@ -90,7 +90,10 @@ function buildOverlayInterface(
   };
 }
 
-/** Parses a query id. Ids are safe integers, so a larger number cannot be the id of a query. */
+/**
+ * Parses a query id. Throws `not_found` for any other value and for an integer that is not safe, because no query has
+ * such an id.
+ */
 function parseQueryId(value: BusValue | undefined): number {
   if (typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
   throw new AssistantError("not_found", "there is no query with this number");

@@ -1,8 +1,8 @@
-/** Thrown to end the turn, because the user did not allow something that it needs. */
+/** Ends the turn, because the user did not allow a call or a transfer of data that the turn needs. */
 export class DeniedError extends Error {
   /**
-   * `declined` means that the user declined, `expired` that the user did not answer in time. Any other value is the
-   * code of a denied call.
+   * The reason: `declined` if the user declined, `expired` if the user did not answer in time, otherwise the error code
+   * of the call that was denied.
    */
   readonly code: string;
 

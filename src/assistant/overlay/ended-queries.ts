@@ -1,4 +1,6 @@
-/** Number of ended queries that are remembered; no frontend cancels a query that ended earlier than these. */
+/**
+ * The number of ended queries that are remembered. A frontend that cancels a query which ended earlier gets an error.
+ */
 const QUERIES_MAX = 1_024;
 
 /**
@@ -18,7 +20,10 @@ export class EndedQueries {
     return this.#owners.get(queryId);
   }
 
-  /** Forgets the queries of a connection that has closed. The bus never reuses a connection name. */
+  /**
+   * Forgets the queries of a closed connection, which no one can cancel any longer: the bus never reuses a connection
+   * name.
+   */
   forget(connection: string): void {
     for (const [queryId, owner] of this.#owners)
       if (owner === connection) this.#owners.delete(queryId);

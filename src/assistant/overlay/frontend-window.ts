@@ -11,7 +11,7 @@ export class FrontendWindow {
   readonly #tasks: TaskGroup;
   readonly #logger: Logger;
   readonly #waiting = new Set<number>();
-  /** The frontend whose window the companion has shown for a question, and hides again afterwards. */
+  /** The frontend whose window the companion has shown for a question and must hide again. */
   #summoned: string | undefined;
   /**
    * Calls that show or hide the window run one after the other, so that the window is never hidden before it is shown.

@@ -62,6 +62,7 @@ export const defaultOverlayLimits: OverlayLimits = {
   running: 4,
   waiting: 16,
   reservedForNew: 4,
-  // `answerTimeoutMs` equals the time for which Agent1 waits for the confirmation of a parked call.
+  // `answerTimeoutMs` equals the time for which Agent1 keeps a parked call, so that the user can answer as long as the
+  // call can be confirmed.
   answerTimeoutMs: 300_000,
 };

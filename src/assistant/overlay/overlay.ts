@@ -202,7 +202,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
       await slot.resume();
       return by;
     } catch (error) {
-      // The call was resolved elsewhere while the user was asked, so the turn continues.
+      // If another frontend has answered the question, the query goes on and needs its slot again.
       if (withdrawn.aborted && !query.isEnded) await slot.resume();
       throw error;
     }
@@ -234,8 +234,8 @@ export class Overlay implements OverlayService, AsyncDisposable {
   }
 
   /**
-   * Sends the question to the connection that asked the query, and to the frontend if that is another connection.
-   * Then shows the frontend's window.
+   * Sends the question to the connection that sent the query, and to the frontend if that is another connection. Then
+   * shows the frontend's window.
    */
   #showQuestion(query: OverlayQuery, question: UserQuestion, spec: OverlaySpec): void {
     const send = (to: string) =>

@@ -81,8 +81,8 @@ export interface TurnMeta {
   /** The requested options that take effect: `my_stuff` if the user's data were searched, otherwise none. */
   readonly options: readonly string[];
   /**
-   * The requested options that are not available: `window` and `selection`; also `tools` if no local model can choose
-   * tools.
+   * The requested options that have no effect: `window` and `selection` always, `my_stuff` if the user's data were not
+   * searched, and `tools` if no local model can choose tools.
    */
   readonly unavailable: readonly string[];
   readonly sources: readonly SourceMeta[];
@@ -115,7 +115,9 @@ export interface ConsentRequest {
   /** The provider's address, such as `https://openrouter.ai/api/v1`. Consent is valid only for this address. */
   readonly address: string;
   readonly model: string;
-  /** The data classes that are not allowed yet and would be sent for this turn only. */
+  /**
+   * The data classes for which the user is asked: they are not allowed yet, and the answer counts for this turn only.
+   */
   readonly scopes: readonly DataClass[];
   /** The search results of this turn, which are sent to the provider if the user consents. */
   readonly sources: readonly SourceMeta[];

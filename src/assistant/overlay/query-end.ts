@@ -30,7 +30,7 @@ export function cancelledEnd(
   return buildQueryEnd("cancelled", code, message, progress);
 }
 
-/** Builds the end of a query from the error that ended it. */
+/** Builds the QueryEnd of a query that ended with an error. */
 export function failedEnd(error: unknown, progress: QueryProgress): QueryEnd {
   if (error instanceof DeniedError)
     return buildQueryEnd("denied", error.code, error.message, progress);

@@ -15,7 +15,7 @@ import { streamAnswer } from "./stream-answer.ts";
 import { buildTurnMessages, formatContext } from "./turn-messages.ts";
 import { resolveTurnRoute, type TurnRoute } from "./turn-route.ts";
 
-/** Number of passages in the prompt: as many as a small model can read together with a question. */
+/** The maximum number of passages in the prompt. A small model can read this many together with a question. */
 const HITS_MAX = 5;
 
 /** The longest query that Context1 accepts. */
@@ -36,8 +36,8 @@ export interface TurnCallbacks {
   /** Receives a part of the answer: non-empty text of whole code points. */
   token(text: string): void;
   /**
-   * Asks the user. Resolves to the caller that approved. Rejects with DeniedError, or with the signal's reason if the
-   * question is withdrawn.
+   * Asks the user to allow a call or a transfer of data. Resolves to the caller that approved the request. Rejects with
+   * DeniedError, or with the signal's reason if the question is withdrawn.
    */
   ask(request: ConfirmationRequest, signal: AbortSignal): Promise<Caller>;
 }
@@ -250,8 +250,8 @@ export class QueryTurn {
     try {
       await attempt();
     } catch (error) {
-      // The user is asked if a local model failed and a remote model is the fallback. If a remote model was tried
-      // first, the user had consented and has revoked the consent in the meantime, so the user is not asked again.
+      // Consent is requested only if a local model failed and a remote model is the fallback. If the turn began with a
+      // remote model, the user had consented and has revoked the consent since, so no question is asked.
       const isAskable =
         error instanceof AssistantError &&
         error.code === "consent_required" &&
@@ -292,8 +292,8 @@ function toSourceMeta({ source, provenance, title, uri, score }: SearchHit): Sou
 }
 
 /**
- * Cuts the prompt to the longest query that a search accepts. Questions are usually short, and the beginning of a
- * long pasted text is enough for a search.
+ * Cuts the user's prompt to the longest query that a search accepts. Questions are usually short, and the beginning of
+ * a long pasted text is enough for a search.
  */
 function truncateSearchQuery(prompt: string): string {
   const bytes = Buffer.from(prompt);

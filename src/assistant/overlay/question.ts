@@ -8,7 +8,10 @@ export class UserQuestion {
    * the query may have asked another question before the answer arrives.
    */
   readonly number: number;
-  /** Resolves to the caller that approved; rejects with DeniedError. */
+  /**
+   * Resolves to the caller that approved the request. Rejects with DeniedError if the user declined or did not answer
+   * in time.
+   */
   readonly answer: Promise<Caller>;
   #resolve: (by: Caller) => void = () => {};
   #reject: (reason: unknown) => void = () => {};

@@ -16,8 +16,8 @@ export function formatContext(hits: readonly SearchHit[]): string {
 }
 
 /**
- * Builds the conversation for the model. Quotations come before the question in the same message, because many chat
- * templates accept at most one system message and require alternating turns.
+ * Builds the conversation for the model. Context and tool results are in the same message as the question, because many
+ * chat templates accept at most one system message and require alternating turns.
  */
 export function buildTurnMessages(
   request: AskRequest,

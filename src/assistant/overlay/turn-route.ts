@@ -8,9 +8,9 @@ import {
 
 /** The models that can answer a turn. */
 export interface TurnRoute {
-  /** The kind of model that is tried first. */
+  /** The kind of the first candidate, which is tried first. */
   readonly kind: "local" | "remote";
-  /** The first remote model that may be tried. */
+  /** The first remote model among the candidates; undefined if there is none. */
   readonly remote: RemoteModelName | undefined;
   /**
    * The first local model among the candidates. It chooses the tools even if a remote model answers; undefined means

@@ -75,8 +75,8 @@ function openStream(fd: number, found: Stats) {
 }
 
 /**
- * Opens a pipe or a socket for reading. Returns undefined for a datagram socket, because such a socket has no end of
- * file.
+ * Opens the pipe or the socket `fd` for reading. Returns undefined for a datagram socket, because such a socket has no
+ * end of file.
  */
 function openSocket(fd: number): Socket | undefined {
   try {

@@ -42,8 +42,8 @@ export class Logins {
   }
 
   /**
-   * Sets where sessions are stored. Must be called before the first sign-in. The destination cannot be passed to the
-   * constructor, because the credentials need the sign-ins for renewing sessions.
+   * Sets the store for new sessions. Must be called before the first sign-in. The constructor cannot take the store,
+   * because `credentials` is created later: it needs these sign-ins to renew sessions.
    */
   setDestination(into: {
     readonly credentials: ProviderCredentials;

@@ -35,8 +35,8 @@ export interface RemoteService {
   clearKey(id: string, caller: Caller): Promise<void>;
 
   /**
-   * Allows or forbids a data class to leave the machine. Revoking consent aborts the requests that need it. Rejects
-   * with `invalid_request` for an unknown scope.
+   * Allows or forbids sending data of the class `scope` to providers. Revoking consent aborts the requests that need
+   * it. Rejects with `invalid_request` for an unknown class.
    */
   setConsent(scope: string, isAllowed: boolean, caller: Caller): Promise<void>;
 
@@ -156,7 +156,7 @@ export interface PendingLogin {
 
 /** How the stored credentials are protected. */
 export interface Protection {
-  /** The location of the master key that encrypts the credentials. */
+  /** The place where Berth keeps the master key, which encrypts the credentials. */
   readonly source: "systemd-credential" | "secret-service" | "file";
   /**
    * The state `locked` means that the credential, keyring or file does not provide the master key now, so the

@@ -58,7 +58,7 @@ export class Providers {
   }
 
   noteStatus(id: string, status: ProviderStatus): void {
-    // The last answers of a provider may arrive after its removal; their status is ignored.
+    // Answers may still arrive after their provider was removed. They must not create a status for it.
     if (!this.#known.has(id)) return;
     this.#status.set(id, status);
     this.#options.store.noteUsed(id, this.#options.clock.now());

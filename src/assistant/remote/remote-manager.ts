@@ -40,7 +40,7 @@ export interface RemoteManagerOptions {
   /** Requests the ids of a provider's models now. */
   readonly listModels: (id: string, signal: AbortSignal) => Promise<readonly string[]>;
   readonly revocations: Revocations;
-  /** Closes idle connections to a provider. */
+  /** Closes the idle connections to a removed provider. `revocations` ends its requests in progress. */
   readonly disconnect: (id: string) => Promise<void>;
   readonly ledger: Ledger;
 }
@@ -236,7 +236,7 @@ function parseScope(scope: string): DataClass {
   );
 }
 
-/** Throws `forbidden` for a confined app: only the user decides which data may leave the machine. */
+/** Throws `forbidden` for a sandboxed app: only the user decides which data may leave the machine. */
 function assertNotSandboxed(caller: Caller, what: string): void {
   const app = sandboxedApp(caller);
   if (app !== undefined)

@@ -7,7 +7,7 @@ export class Revoked extends AssistantError {
   }
 }
 
-/** Requests in progress by provider, each with a callback for the revocation of its provider or credential. */
+/** Callbacks of requests in progress, by provider. They are called when the provider or its credential is revoked. */
 export class Revocations {
   readonly #watchers = new Map<string, Set<(error: Revoked) => void>>();
 

@@ -54,7 +54,7 @@ export class HttpConnections {
     }
   }
 
-  /** Closes the remaining connections, even if they have requests in progress. */
+  /** Closes all connections that are still open, even if they have requests in progress. */
   destroyAll(): void {
     for (const socket of this.#responses.keys()) socket.destroy();
   }

@@ -34,8 +34,8 @@ export class TlsServerWithLocalHttp extends Server {
     this.#tls = createTlsServer({ ...certificate, ALPNProtocols: ["http/1.1"] }, (socket) => {
       super.emit("connection", socket);
     });
-    // A client that does not trust the certificate, or disconnects during the handshake, causes no error of the server.
-    // Only its connection is closed.
+    // If a client does not trust the certificate or disconnects during the handshake, only its connection is closed;
+    // the server emits no error.
     this.#tls.on("tlsClientError", (_error, socket) => socket.destroy());
   }
 

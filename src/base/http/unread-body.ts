@@ -3,7 +3,10 @@ import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../clock.ts";
 
-/** A connection is used for another request only if the client sends no more than this after the response. */
+/**
+ * The maximum number of bytes of a body that are discarded after the response. If the client sends more, the connection
+ * is closed instead of being used for another request.
+ */
 const KEPT_OPEN_BYTES_MAX = 64 * 2 ** 20;
 /** The server stops waiting for the rest of a body when the client has sent nothing for this time. */
 const IDLE_MS_MAX = 5_000;

@@ -24,8 +24,8 @@ export class CallWatcher implements Disposable {
   }
 
   /**
-   * Returns the confirmation request that the agent service reported for a call; undefined if the call does not wait
-   * for confirmation.
+   * Returns the ConfirmationSpec that the agent service reported for a call; undefined if the call does not wait for
+   * confirmation.
    */
   spec(callId: number): ConfirmationSpec | undefined {
     return this.#specs.get(callId);

@@ -31,7 +31,7 @@ export interface PromptSizes {
   readonly outcome: number;
 }
 
-/** Sizes that are tried in this order until the prompt fits the model's context. */
+/** The limits of a prompt, largest first. Each is tried until the prompt fits the model's context. */
 export const promptSizes: readonly PromptSizes[] = [
   { tools: 8, userPrompt: 8_000, context: 6_000, outcome: 4_000 },
   { tools: 4, userPrompt: 2_000, context: 1_000, outcome: 800 },
@@ -40,9 +40,9 @@ export const promptSizes: readonly PromptSizes[] = [
 const DESCRIPTION_CHARS_MAX = 300;
 
 /**
- * Builds the messages for the model. Each text from outside is in a block between two lines with the turn's boundary,
- * and the instructions call all blocks data, except the user's request. Parts that do not change between the steps of
- * a turn come first, so that the engine can reuse its prompt cache.
+ * Builds the messages for the model. Each text from outside is in a block between two lines with a random code, the
+ * turn's boundary. The instructions declare that all blocks except the user's request are data. Parts that do not
+ * change between the steps of a turn come first, so that the engine can reuse its prompt cache.
  */
 export function buildChoiceMessages(
   prompt: ChoicePrompt,

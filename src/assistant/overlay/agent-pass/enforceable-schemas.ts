@@ -2,8 +2,8 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
 /**
- * After the engine has refused this many combined schemas, the model call runs without any tool schemas. A refusal
- * costs only the time of the compilation.
+ * After the engine has refused this many requests, the model is called without any tool schemas. Several refusals are
+ * acceptable, because each costs only the time of a compilation.
  */
 const REFUSALS_MAX = 6;
 /** The maximum number of tool schemas for which it is cached whether the engine can compile them. */
@@ -20,9 +20,9 @@ export class EnforceableSchemas {
   readonly #known = new Map<string, boolean>();
 
   /**
-   * Calls the callback `ask` with the candidates whose schemas the answer must follow: as many as the engine supports.
-   * Rejects with the callback's error; `unsupported_schema` leads to another attempt, unless the refused request
-   * contained no tool schema.
+   * Calls the callback `ask` with as many candidates as possible whose combined schema the engine can enforce. After
+   * `unsupported_schema`, calls `ask` again with fewer candidates. Rejects with any other error of `ask`, and with
+   * `unsupported_schema` if the refused request contained no tool schema.
    */
   async ask<T>(
     candidates: readonly ToolCandidate[],
@@ -44,7 +44,7 @@ export class EnforceableSchemas {
           this.#remember(first.digest, false);
           open = this.#listUnknown(candidates);
         } else if (first) open = open.slice(0, Math.ceil(open.length / 2));
-        // Each schema can be enforced alone, but together they are too large, so half of them are left out.
+        // The engine can enforce each schema alone, but the combined schema is too large. The second half is left out.
         else good = good.slice(0, Math.floor(good.length / 2));
       }
     }

@@ -3,8 +3,8 @@ import type { Caller } from "../../caller.ts";
 import type { TurnCall } from "../port.ts";
 
 /**
- * The part of a turn in which the local model may call tools before it answers. Each call is an ordinary call of
- * `Agent1`, with tier, provenance, ledger and confirmation.
+ * The part of a turn in which the local model may call tools before it answers. Each of these calls is an ordinary call
+ * of `Agent1`: its tier decides about confirmation, it has a provenance chain, and the ledger records it.
  */
 export interface AgentPass {
   /**
@@ -21,7 +21,7 @@ export interface PassTurn {
   readonly context: string;
   /** The initial provenance chain: `user`, and the labels of the passages in `context`. */
   readonly provenance: readonly string[];
-  /** The caller that asked the question. */
+  /** The caller that sent the query of this turn. */
   readonly caller: Caller;
   /** The local model that chooses tools; undefined means the default model. */
   readonly model: string | undefined;

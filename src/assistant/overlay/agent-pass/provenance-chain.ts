@@ -1,4 +1,7 @@
-/** The limits of `Agent1` for provenance chains. The agent refuses longer chains and never cuts them. */
+/**
+ * The limits of `Agent1` for the number of labels in a provenance chain and for the length of a label. `Agent1` refuses
+ * a chain that exceeds them.
+ */
 const LABELS_MAX = 32;
 const LABEL_BYTES_MAX = 128;
 

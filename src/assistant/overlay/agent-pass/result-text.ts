@@ -3,8 +3,8 @@ import { escapeText, truncateBytes } from "./escape-text.ts";
 
 /** Formats a call's result or failure as a text of at most `bytesMax` bytes. */
 export function formatResult(detail: CallDetail, bytesMax: number): string {
-  // The result is cut before it is escaped, because it may have megabytes. A cut to `bytesMax` characters keeps
-  // enough, because each character has at least one byte.
+  // The result may be megabytes long, so it is cut before it is escaped. `bytesMax` + 1 characters suffice, because
+  // each character has at least one byte.
   const text = formatRawResult(detail).slice(0, bytesMax + 1);
   return truncateBytes(escapeText(text), bytesMax);
 }

@@ -8,7 +8,10 @@ import { DeniedError } from "../denied-error.ts";
 import { CallWatcher } from "./call-watcher.ts";
 import type { PassTurn } from "./port.ts";
 
-/** The result of a call that has ended. It is `denied` only if the call was refused without asking the user. */
+/**
+ * The result of a call that has ended. Its status is `denied` only if the agent refused the call without asking the
+ * user; if the user refuses, ToolCallRunner rejects instead.
+ */
 export interface ToolCallResult extends CallResult {
   readonly callId: number;
 }
@@ -39,7 +42,7 @@ export class ToolCallRunner {
 
   constructor(options: {
     readonly agent: AgentService;
-    /** Runs the withdrawals of calls in the background, so that no turn waits for them. */
+    /** Runs the withdrawals of calls that are still parked when their turn ends, so that no turn waits for them. */
     readonly tasks: TaskGroup;
     readonly logger: Logger;
   }) {
@@ -99,7 +102,10 @@ export class ToolCallRunner {
     }
   }
 
-  /** Asks the user. Returns the caller that approved; undefined if the call was resolved elsewhere or expired. */
+  /**
+   * Asks the user to confirm a call. Returns the caller that approved the call; undefined if the call expired or
+   * another frontend answered first.
+   */
   async #ask(
     callId: number,
     watch: CallWatcher,

@@ -14,7 +14,7 @@ export interface ToolCandidate {
   readonly digest: string;
 }
 
-/** The manifests of apps, by app id. */
+/** The tools that apps declare in their manifests, by app id. */
 export type ToolDeclarations = Pick<ToolRegistry, "find">;
 
 /** Returns the tools that match the user's request, best first. */

@@ -16,7 +16,7 @@ export interface BaseUrl {
   readonly port: number;
 }
 
-/** The largest length of a base URL. No address that a user enters is longer. */
+/** The maximum length of a base URL, far above that of any real address. */
 const CHARACTERS_MAX = 2_048;
 /** The largest lengths that the DNS allows for a name and for one label of a name. */
 const HOST_CHARACTERS_MAX = 253;

@@ -94,7 +94,8 @@ const ipv6SpecialRules: readonly NetworkRule<ipaddr.IPv6>[] = [
 ];
 
 const ipv6Rules: readonly NetworkRule<ipaddr.IPv6>[] = [
-  // The metadata services of Amazon and Google, inside a network that is otherwise private.
+  // The networks of the metadata services of Amazon and Google. These rules precede `fc00::/7`, which contains both
+  // networks.
   ipv6Rule("fd00:ec2::/32", metadata),
   ipv6Rule("fd20:ce::/32", metadata),
   ipv6Rule("fc00::/7", { kind: "private" }),

@@ -62,8 +62,8 @@ export class ProviderAddresses implements AddressRules {
   }
 
   /**
-   * Resolves to the addresses for a connection: all of the host's addresses, which must all be of the class `pinned`.
-   * Rejects with AssistantError `unreachable`, and with the signal's abort reason.
+   * Resolves to all addresses of the host, for a connection. Rejects with AssistantError `unreachable` unless all of
+   * them are of the class that the provider was added with (`pinned`), and with the signal's abort reason.
    */
   async resolveConnectable(
     target: HostAndPort,

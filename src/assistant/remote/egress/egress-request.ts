@@ -43,7 +43,10 @@ export interface EgressRequestOptions {
   readonly model: string | null;
   readonly method: "GET" | "POST";
   readonly path: string;
-  /** The token for the Authorization header of the first attempt. */
+  /**
+   * The token for the Authorization header of the first attempt; undefined if the provider has no credential. Later
+   * attempts read the credential again.
+   */
   readonly bearer: string | undefined;
   readonly limits: ProviderLimits;
 }
@@ -77,16 +80,16 @@ export class EgressRequest {
   }
 
   /**
-   * Returns the constructors for errors about the provider's answer. The constructors redact the key that was sent last
-   * in the provider's messages.
+   * Returns the constructors for errors about the provider's answer. If a message of the provider contains the key that
+   * was sent last, the constructors redact the key.
    */
   get errors(): ProviderErrors {
     return createProviderErrors(this.#authorization.provider, this.#bearer);
   }
 
   /**
-   * Appends an entry about the next attempt to send the request to the ledger, after `entries` and in the same commit.
-   * Resolves to the seq of the first entry. Rejects with `ledger_unavailable`, or with the signal's reason.
+   * Appends `entries` and an entry about the next attempt to the ledger, in one commit. Resolves to the seq of the
+   * first entry. Rejects with `ledger_unavailable`, or with the signal's reason.
    */
   async appendToLedger(...entries: readonly NewEntry[]): Promise<number> {
     this.#attempt += 1;
@@ -144,8 +147,8 @@ export class EgressRequest {
   }
 
   /**
-   * Updates the provider's status after an answer ended or failed. A request that was revoked is ignored, because a
-   * revocation says nothing about the provider.
+   * Updates the provider's status after an answer ended or failed. A request that ended because of a revocation is
+   * ignored, because a revocation says nothing about the provider.
    */
   reportOutcome(error?: unknown): void {
     if (this.#authorization.signal.reason instanceof Revoked) return;

@@ -4,7 +4,9 @@ import type { AnswerEvent, GenerateRequest, Guide } from "../../inference/servic
 
 /** The number of attempts for an answer with a schema. The API documents that Berth tries a second time. */
 const ATTEMPTS = 2;
-/** The difference between the seeds of the two attempts. The 32-bit golden ratio keeps them far apart. */
+/**
+ * The second attempt for an answer adds this number to the seed. The 32-bit golden ratio keeps the two seeds far apart.
+ */
 const SEED_STEP = 0x9e3779b9;
 
 /**

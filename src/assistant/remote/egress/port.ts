@@ -2,7 +2,7 @@ import type { DataClass } from "../../data-class.ts";
 import type { Provider, ProviderStatus } from "../port.ts";
 import type { Revoked } from "../revocations.ts";
 
-/** Gives the code that sends requests to providers access to the providers and their credentials. */
+/** The providers and their credentials, for the code that sends requests to providers. */
 export interface ProviderDirectory {
   /** Returns a provider, or undefined if the id is unknown. */
   find(id: string): Provider | undefined;

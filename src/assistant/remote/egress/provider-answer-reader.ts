@@ -140,8 +140,8 @@ function parseFinishReason(reason: string): EndEvent["reason"] {
 }
 
 /**
- * Determines by the tool calls themselves if the answer ended with tool calls, because some providers report `stop`
- * with tool calls, or `tool_calls` without any.
+ * Returns `tool_calls` instead of `stop` if the answer contains tool calls, because some providers report `stop` with
+ * tool calls, or `tool_calls` without any.
  */
 function correctFinishReason(reason: EndEvent["reason"], calledTools: boolean): EndEvent["reason"] {
   return reason === "stop" && calledTools ? "tool_calls" : reason;

@@ -3,8 +3,8 @@ import type { ProviderLimits } from "../provider-http/port.ts";
 const MEBIBYTE = 2 ** 20;
 
 /**
- * The limits of a request that generates text. A reasoning model may send nothing for minutes, so the limit is five
- * minutes, which is common among HTTP clients.
+ * The limits of a request that generates text. A reasoning model may send nothing for minutes, so it may be silent for
+ * five minutes, a limit that is common among HTTP clients.
  */
 export const generateLimits: ProviderLimits = {
   headMs: 300_000,
@@ -19,8 +19,8 @@ export const generateLimits: ProviderLimits = {
 const VECTOR_BYTES_MAX = MEBIBYTE / 4;
 
 /**
- * Returns the limits of a request for the embeddings of `texts` texts. The size limit allows no more than their vectors
- * can need, because parsing a large document blocks all other work.
+ * Returns the limits of a request that embeds `texts` texts. The size limit is only as large as their vectors need,
+ * because parsing a large document blocks all other work.
  */
 export function getEmbedLimits(texts: number): ProviderLimits {
   return { headMs: 120_000, silentMs: 60_000, bytesMax: MEBIBYTE + texts * VECTOR_BYTES_MAX };

@@ -20,8 +20,8 @@ export interface ListedModel {
 
 /**
  * Reads the answer of `GET /models`, without duplicates. Throws `bad_response` if the answer contains no list. Leaves
- * out ids that have unprintable characters or are too long, and ids that contain the key `bearer`, because the key must
- * not be shown.
+ * out ids that have unprintable characters or are too long, and ids that contain the value of `bearer`, because the
+ * provider's key must not be shown.
  */
 export function parseProviderModels(
   text: string,

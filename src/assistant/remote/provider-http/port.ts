@@ -6,11 +6,12 @@ import type { Provider } from "../port.ts";
  */
 export interface ProviderHttp {
   /**
-   * Resolves to an answer with status 2xx whose body is not read yet. For all other answers it rejects with a
-   * ProviderRefusal of these codes: 401 and 403 `unauthorized`, 404 `model_not_found`, 408 and silence `timeout`, 429
-   * `rate_limited` with its Retry-After, 5xx `provider_failed`, 400, 413 and 422 `invalid_request`, a redirect or an
-   * invalid answer `bad_response`. A failed connection is `unreachable`. An abort rejects with the signal's reason.
-   * Messages never contain a key, and quote at most 300 characters of the provider's message, on one line.
+   * Resolves to an answer with status 2xx whose body is not read yet. Rejects with a ProviderRefusal otherwise. Its
+   * code is `unauthorized` for status 401 and 403, `model_not_found` for 404, `timeout` for 408 and if the provider
+   * sends nothing, `rate_limited` for 429 (with the Retry-After), `provider_failed` for 5xx, `invalid_request` for 400,
+   * 413 and 422, `bad_response` for a redirect or an invalid answer, and `unreachable` for a failed connection. Rejects
+   * with the signal's reason after an abort. Messages never contain a key, and quote at most 300 characters of the
+   * provider's message, on one line.
    */
   open(call: ProviderCall, signal: AbortSignal): Promise<ProviderAnswer>;
 }

@@ -13,7 +13,7 @@ import type { ProviderLimits } from "./port.ts";
 import type { ProviderConnection } from "./provider-connection.ts";
 import { ProviderExchange, type ResponseHead } from "./provider-exchange.ts";
 
-/** The size limit and the time limit for reading the body of a provider's error response. */
+/** REFUSAL_BYTES_MAX and REFUSAL_MS_MAX limit the reading of the body of a provider's error response. */
 const REFUSAL_BYTES_MAX = 65_536;
 const REFUSAL_MS_MAX = 5_000;
 /**
@@ -132,8 +132,8 @@ export class ProviderAttempt {
   }
 
   /**
-   * Ends the attempt: rejects a pending read with `reason` and frees the connection at once. Data that was received but
-   * not read yet is dropped.
+   * Ends the attempt: rejects a pending read with `reason`, and releases the connection at once. Data that was received
+   * but not read yet is dropped.
    */
   end(reason: unknown): void {
     this.#exchange.fail(reason);

@@ -59,8 +59,8 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
   }
 
   /**
-   * Resolves to the next piece of the body, or to undefined at its end. Rejects like `head`. The time limit applies to
-   * this call only.
+   * Resolves to the next piece of the body, or to undefined at its end. Rejects with the error that `tooLate` creates
+   * if no piece has arrived after `limitMs`, and with the error of this exchange if the exchange has failed.
    */
   async next(limitMs: number, tooLate: () => unknown): Promise<Buffer | undefined> {
     if (this.#pieces.length === 0 && this.#state === "open") {

@@ -218,7 +218,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     return {
       kind: "oauth",
       accessToken: parseToken(tokens.access_token),
-      // If the provider sends no new refresh token, the old one stays valid.
+      // If a renewal returns no new refresh token, the former one stays valid (RFC 6749, section 6).
       refreshToken: tokens.refresh_token === undefined ? former : parseToken(tokens.refresh_token),
       expiresAtMs:
         seconds === undefined
@@ -229,7 +229,8 @@ export class OpenIdConnectSignIn implements SignInProtocol {
   }
 
   /**
-   * Returns the options for the OAuth library. The HTTP client, not the library, decides which addresses are allowed.
+   * Returns the options for the OAuth library. `allowInsecureRequests` disables the library's check for HTTPS, because
+   * the HTTP client of `customFetch` decides which addresses are allowed.
    */
   #requestOptions(signal: AbortSignal) {
     return {

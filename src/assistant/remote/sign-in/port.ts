@@ -26,9 +26,12 @@ export interface SignIns {
   revoke(provider: BuiltInProvider, session: OAuthSession): Promise<void>;
 }
 
-/** Receives the sessions and the results of sign-ins. */
+/** Stores the sessions of successful sign-ins, and receives the outcome of each sign-in. */
 export interface SignInSink {
-  /** Records the session in the ledger, then stores it in the vault. Rejects with `storage_failed` if that fails. */
+  /**
+   * Records the session in the ledger, then stores it in the vault. If this rejects, the sign-in ends with
+   * `storage_failed`.
+   */
   keep(provider: BuiltInProvider, session: OAuthSession): Promise<void>;
   /** Called exactly once for each `begin` that has resolved to a URL. */
   completed(provider: BuiltInProvider, isOk: boolean, detail: LoginDetail): void;

@@ -31,9 +31,9 @@ export interface SignInAttemptOptions {
  *
  * opening -> waiting -> exchanging -> keeping -> over
  *
- * In `opening` there is no URL yet, so a failure rejects the call of `open`. The first callback, whatever it contains,
- * leads from `waiting` to `exchanging`. Until the end of the exchange, the sign-in can be cancelled. In `keeping` the
- * session is being stored, and the result of that is final.
+ * In the state `opening` there is no URL yet, so a failure rejects the call of `open`. The first callback, whatever it
+ * contains, leads from `waiting` to `exchanging`. The sign-in can be cancelled until the exchange ends. In the state
+ * `keeping` the session is being stored; from then on only the success or failure of storing decides the outcome.
  */
 export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   readonly #options: SignInAttemptOptions;
@@ -95,7 +95,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     if (hadUrl) this.#options.ended(detail, reason);
   }
 
-  /** Resolves when the storing of this sign-in's session has ended; at once if no session is being stored. */
+  /** Resolves when this sign-in's session was stored or storing failed; at once if no session is being stored. */
   kept(): Promise<void> {
     return this.#keeping;
   }

@@ -44,7 +44,10 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
    * sign-in starts.
    */
   readonly #attempts = new Map<BuiltInProvider, SignInAttempt>();
-  /** Renewals in progress by refresh token, because each token can be used only once. */
+  /**
+   * The renewals in progress, keyed by refresh token. Callers share a renewal, because each token can be used only
+   * once.
+   */
   readonly #refreshing = new Map<string, Promise<OAuthSession>>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();

@@ -190,7 +190,8 @@ function openStoreFile(file: string, durability: Durability): SqliteDatabase {
   let db: SqliteDatabase | undefined;
   try {
     db = openDatabase({ file, durability });
-    // SQLite must overwrite deleted data, because an address in a private network reveals something about its user.
+    // SQLite must overwrite deleted data, because the address of a deleted provider in a private network reveals
+    // something about that network.
     db.pragma("secure_delete = ON");
     migrate(db, migrations);
     return db;

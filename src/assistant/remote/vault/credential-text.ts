@@ -37,7 +37,10 @@ export function serializeCredential(credential: Credential): string {
   );
 }
 
-/** Parses the decrypted text of a credential. Only `serializeCredential` can have written this text. */
+/**
+ * Parses the decrypted text of a credential. The text needs no validation: encryption proves that `serializeCredential`
+ * wrote it.
+ */
 export function parseCredential(kind: Credential["kind"], text: string): Credential {
   if (kind === "key") {
     const [key]: [string] = JSON.parse(text);

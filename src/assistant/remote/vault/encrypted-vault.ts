@@ -174,7 +174,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     if (this.#ending.signal.aborted) return;
     this.#ending.abort(shuttingDownError());
     await this.#lastWrite;
-    // This is the last attempt to erase old data. If it fails, it is repeated when the vault is opened again.
+    // The vault tries once more to erase old data. If this fails, the next opening of the vault tries again.
     await this.#eraseRemains().catch(() => undefined);
     this.#file.close();
   }
