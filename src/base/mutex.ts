@@ -1,4 +1,4 @@
-/** Runs one piece of work at a time, in the order of the calls. */
+/** Runs functions one at a time, in the order of the calls of `runExclusive`. */
 export class Mutex {
   #last: Promise<unknown> = Promise.resolve();
 
@@ -42,7 +42,8 @@ export class KeyedMutex {
     while (this.#queues.size > 0) {
       const mutexes = [...this.#queues.values()].map(({ mutex }) => mutex.waitUntilIdle());
       await Promise.all(mutexes);
-      // The entry of a key is removed by a `finally` that runs after the mutex has settled, so the loop checks again.
+      // The entry of a key is removed by a `finally` that runs after the last work for the key has ended, so the loop
+      // checks again for remaining keys.
       await Promise.resolve();
     }
   }
@@ -57,7 +58,7 @@ export class Semaphore {
     this.#free = max;
   }
 
-  /** Runs `work` when fewer than `max` pieces of work run. Resolves or rejects as `work` does. */
+  /** Runs `work` when fewer than `max` functions run. Resolves or rejects as `work` does. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));

@@ -2,8 +2,8 @@ import { lstatSync, readlinkSync, type Stats } from "node:fs";
 import { join, parse, sep } from "node:path";
 
 /**
- * The number of symbolic links that the Linux kernel follows in one path; a path with more links probably leads in a
- * circle.
+ * The number of symbolic links that the Linux kernel follows in one path. A path with more links, probably a loop, is
+ * refused.
  */
 const LINKS_MAX = 40;
 const STICKY = 0o1000;
@@ -56,7 +56,7 @@ export function findUntrustedStep(
 ): PathStep | undefined {
   return steps.find(({ stats }) => {
     if (stats.uid !== 0 && stats.uid !== userId) return true;
-    // The system ignores the permission bits of a symbolic link, so they make no link untrusted.
+    // The system ignores the permission bits of a symbolic link, so a link is never untrusted because of them.
     if (stats.isSymbolicLink() || (stats.mode & WRITABLE_BY_OTHERS) === 0) return false;
     return !(stats.isDirectory() && (stats.mode & STICKY) !== 0);
   });

@@ -1,8 +1,9 @@
 import { createContext, Script } from "node:vm";
 
 /**
- * Runs synchronous code and stops it after the time limit. The code runs a text of an untrusted author, such as a chat
- * template or a regular expression, which could run forever. Throws the errors of `run`, and TimeLimitError.
+ * Runs a synchronous function and interrupts it after the time limit. The function evaluates input of an untrusted
+ * author, such as a chat template or a regular expression, which could run forever. Throws the errors of `run`, and
+ * TimeLimitError.
  */
 export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
   let outcome: { readonly value: T } | { readonly error: unknown } | undefined;

@@ -32,7 +32,10 @@ export async function terminateProcess(
     readonly clock: Clock;
     readonly graceMs: number;
     readonly killMs: number;
-    /** Checks if the process still runs. By default it checks if any process has this id. */
+    /**
+     * Returns true while the process runs. The default is true while any process has the id `pid`, even if a new
+     * process has reused the id.
+     */
     readonly isRunning?: () => boolean | Promise<boolean>;
   },
   signal: AbortSignal,

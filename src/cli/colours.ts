@@ -3,7 +3,10 @@ import type { Environment } from "../base/process-environment.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
-/** Returns colours for a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb is set. */
+/**
+ * Returns functions that colour text. They leave the text unchanged if the output is no terminal, if colours are not
+ * wanted, or if NO_COLOR (https://no-color.org) or TERM=dumb is set.
+ */
 export function createColours(
   isTerminal: boolean,
   environment: Environment,

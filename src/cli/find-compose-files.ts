@@ -24,7 +24,10 @@ const overrideNames = [
   "docker-compose.override.yml",
 ] as const;
 
-/** Returns the absolute paths of the files to merge, in this order. Throws UsageError if there is none. */
+/**
+ * Returns the absolute paths of the Compose files in the order in which they are merged. Throws UsageError if there is
+ * no Compose file.
+ */
 export function findComposeFiles(cli: Cli, namedPaths: readonly string[]): string[] {
   const folder = cli.io.workingDirectory;
   if (namedPaths.length > 0) {
@@ -96,7 +99,10 @@ const skippedFolders: readonly string[] = [
   "dist",
 ];
 
-/** Lists small files below a folder, breadth first, so that a large folder costs little. */
+/**
+ * Lists small files below a path, breadth first, and visits at most FILES_VISITED_MAX files and folders, so that a
+ * large folder costs little.
+ */
 function listSmallFiles(path: string): string[] {
   const found: string[] = [];
   const queue = [path];
@@ -114,7 +120,7 @@ function listSmallFiles(path: string): string[] {
         queue.push(...names.slice(0, FILES_LISTED_MAX).map((name) => join(next, name)));
       } else if (status.isFile() && status.size <= FILE_BYTES_MAX) found.push(next);
     } catch {
-      // A file that cannot be opened is not searched for names.
+      // A file or folder that cannot be read is left out.
     }
   }
   return found;

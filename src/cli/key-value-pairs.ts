@@ -6,7 +6,10 @@ import type { Cli } from "./cli.ts";
 import { UsageError } from "./cli-errors.ts";
 import { readAll } from "./read-input.ts";
 
-/** The maximum size of a file with a value, which is larger than any value that a Secret may hold. */
+/**
+ * The maximum size of a value from standard input. It is far above the maximum of a Secret's value, which the server
+ * checks.
+ */
 const VALUE_BYTES_MAX = 8 * 1024 * 1024;
 
 /** Splits `key=value` at its first equals sign. Throws UsageError if no key precedes an equals sign. */

@@ -24,7 +24,10 @@ export interface ManifestFiles {
   readonly problems: readonly ManifestFileProblem[];
 }
 
-/** The maximum size of one file, which is far above the maximum of one `apply` request. */
+/**
+ * The maximum size of manifests from standard input. It is far above the maximum of an `apply` request, which the
+ * server checks.
+ */
 const INPUT_BYTES_MAX = 8 * 1024 * 1024;
 const extensions = [".yaml", ".yml", ".json"];
 

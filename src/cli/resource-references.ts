@@ -19,7 +19,10 @@ export const kindsByWord: ReadonlyMap<string, Kind> = new Map(
   ),
 );
 
-/** Parses the word for a kind: app, apps, App and a all mean App. Throws UsageError with the nearest word. */
+/**
+ * Parses a word for a kind, such as `app`, `apps`, `App` or `a`. Throws UsageError with a similar word if no kind has
+ * this word.
+ */
 function parseKind(word: string): Kind {
   const kind = findKind(word);
   if (kind !== undefined) return kind;

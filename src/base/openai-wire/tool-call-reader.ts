@@ -58,8 +58,8 @@ export class ToolCallReader {
   }
 
   /**
-   * Returns true if a delta begins another call: it has another id, or it has a name while neither the delta nor
-   * `known` has an id.
+   * Returns true if a delta begins another call than `known`: it has another id, or it has a name while neither the
+   * delta nor `known` has an id.
    */
   #beginsAnother(
     known: KnownCall,

@@ -16,7 +16,9 @@ export interface ChatBackend {
    */
   chooseModel(name: string | undefined): Promise<ServedModel>;
 
-  /** Streams one answer. Rejects with ChatError, `assistant_unreachable`, or the signal's reason. */
+  /**
+   * Streams one answer. Rejects with ChatError, with BerthError `assistant_unreachable`, or with the signal's reason.
+   */
   answer(request: ChatRequest, signal: AbortSignal): AsyncIterable<ChatBackendEvent>;
 }
 

@@ -3,8 +3,8 @@ import { formatSuggestion } from "../../base/spelling-suggestions.ts";
 import type { ServedModel } from "../../client/rest/chat-client.ts";
 
 /**
- * Returns the model with that id or alias, or the default model of the assistant. Throws NotFoundError, which lists the
- * models, and BerthError `invalid_request` for a model that cannot chat.
+ * Returns the model with the id or alias `wanted`, or the default model if `wanted` is undefined. Throws NotFoundError,
+ * which lists the models, and BerthError `invalid_request` for a model that cannot chat.
  */
 export function chooseModel(
   models: readonly ServedModel[],

@@ -4,7 +4,7 @@ import type { ChatEndEvent } from "../../client/rest/chat-client.ts";
 import type { Cli } from "../cli.ts";
 import type { ChatBackendEvent } from "./chat-backend.ts";
 
-/** An answer, possibly incomplete. */
+/** An answer after it was printed; incomplete if `end` is undefined. */
 export interface PrintedAnswer {
   readonly text: string;
   readonly thoughts: string;
@@ -95,7 +95,8 @@ class AnswerWriter {
   async writeText(piece: string): Promise<void> {
     if (this.#isSilent) return;
     if (this.#last === "thought") this.#endThoughts();
-    // Some chat templates emit line breaks between thoughts and answer, which are left out.
+    // Line breaks at the start of an answer are omitted, because some chat templates emit them between thoughts and
+    // answer.
     const text =
       this.#last === "text"
         ? stripControlCharacters(piece)

@@ -17,7 +17,7 @@ export interface Companion {
 }
 
 interface CompanionConnectOptions {
-  /** True if file descriptors will be sent over the bus. */
+  /** If true, the connection can send file descriptors over the bus. */
   readonly canPassFds?: boolean;
 }
 

@@ -33,7 +33,7 @@ export class ParkedCallWatcher implements Disposable {
     return calls;
   }
 
-  /** Adds the calls that are waiting already. Resolves with the number of waiting calls. */
+  /** Remembers the calls that are waiting already. Resolves with the number of all waiting calls. */
   async catchUp(agent: AgentClient, signal: AbortSignal): Promise<number> {
     for (const { callId, spec } of parseParkedCalls(await agent.listParked(signal)))
       this.#remember(this.#specs, callId, spec);
@@ -76,7 +76,8 @@ export class ParkedCallWatcher implements Disposable {
   }
 
   /**
-   * Lists the waiting calls by id, because a call that was announced while the list was fetched may be out of order.
+   * Lists the waiting calls sorted by id. Their order in the map is wrong if a call was announced while the list was
+   * fetched.
    */
   #listParked(): (readonly [bigint, ConfirmationSpec])[] {
     return [...this.#specs]

@@ -8,8 +8,8 @@ const WIDTH_STANDARD = 80;
 const LABEL_WIDTH_MAX = 24;
 
 /**
- * Formats a call for the user who decides about it. All values are untrusted: they are to the right of labels and never at
- * the start of a line.
+ * Returns a text about a call for the user who approves or declines it. All values are untrusted, so each is to the
+ * right of a label and never at the start of a line.
  */
 export function showConfirmationSpec(
   callId: bigint,

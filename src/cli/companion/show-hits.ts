@@ -5,8 +5,8 @@ import { sanitizeBlock, sanitizeLine } from "./untrusted-text.ts";
 const INDENT = "  ";
 const words = /[\p{L}\p{N}]+/gu;
 /**
- * The index compares word stems, so a word is also highlighted if only its beginning equals that of a word of the
- * query. Such a word must have at least this length.
+ * The index compares word stems, so a word is also highlighted if it is the beginning of a word of the query, or the
+ * reverse. The shorter of the two must have at least this length.
  */
 const STEM_LENGTH = 5;
 

@@ -4,7 +4,7 @@ import type { ViewOptions } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 import { sanitizeLine } from "./untrusted-text.ts";
 
-/** Formats one line for each waiting call, with shortened arguments. */
+/** Returns a table with one line for each parked call. Arguments are shortened. */
 export function showParkedCalls(calls: readonly ParkedCall[], style: ViewOptions): string {
   return formatTable(
     calls,

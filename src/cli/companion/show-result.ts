@@ -67,7 +67,10 @@ function findHint({ code, appId, tool, digest }: CallDetail): string | undefined
   }
 }
 
-/** Returns the text of the tool, or else its structured result as YAML, without terminal control characters. */
+/**
+ * Returns the text blocks of a tool's result, or else its structured result as YAML, without terminal control
+ * characters.
+ */
 function formatResult(
   { result, content }: CallDetail,
   toYaml: (document: unknown) => string,

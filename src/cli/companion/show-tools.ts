@@ -9,9 +9,9 @@ const DESCRIPTION_WIDTH_MIN = 60;
 const INDENT = "  ";
 
 /**
- * Formats tools in the given order. Without a width, for pipes, each tool has one line with its whole description. At a
- * terminal, the first sentence of the description is next to the tool or below it, or the whole description if `isFull`
- * is true.
+ * Returns a table of the tools in the given order. Without a width, for pipes, each tool has one line with its whole
+ * description. At a terminal, the description is next to the tool or, if the terminal is narrow, below it. There it is
+ * cut to its first sentence unless `isFull` is true.
  */
 export function showTools(
   tools: readonly ToolRow[],

@@ -166,7 +166,7 @@ function completeNames(kind: Kind, prefix?: string): Completion {
   };
 }
 
-/** Completes the argument at this position; its name determines the candidates. */
+/** Completes the argument that follows `positionals`. The name of the declared argument determines the candidates. */
 function completeArgument(
   program: Command,
   command: Command,

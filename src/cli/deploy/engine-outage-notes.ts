@@ -3,7 +3,7 @@ import type { Cli } from "../cli.ts";
 
 /**
  * Prints a note if the container engine does not answer while a command waits for an app, and another note when the
- * engine answers again. Without a terminal, the command shows nothing else in this time.
+ * engine answers again. Without a terminal, the command prints nothing else while it waits.
  */
 export class EngineOutageNotes {
   readonly #cli: Cli;
@@ -34,7 +34,8 @@ export class EngineOutageNotes {
   }
 
   /**
-   * Calls `update` at each change of the app, because every app gets a new status when the engine goes away or returns.
+   * Checks the engine again at each change of the app until `signal` aborts. Every app gets a new status when the
+   * engine goes away or returns.
    */
   async follow(signal: AbortSignal): Promise<void> {
     try {

@@ -44,8 +44,8 @@ export async function finishDeploy(
   };
   if (write.dryRun || flags.wait === false)
     return reportAppWrite(cli, client, name, write, { done, already }, { ...flags, wait: false });
-  // A caller that builds a source passes no `phrases`, because the log of the build already shows that the deploy has
-  // begun.
+  // Without `phrases`, no note announces the deploy: the caller builds a source, and the log of the build already shows
+  // that the deploy has begun.
   if (phrases && flags.output === undefined)
     cli.note(`app/${name} ${write.accepted ? done : already}`);
   const interruption = new AbortController();

@@ -11,7 +11,7 @@ export interface AppWriteFlags extends WaitFlags {
   readonly output?: OutputFormat;
 }
 
-/** Prints the result of writing an app and, with --wait, the outcome. */
+/** Prints the effect of a write on an app. With --wait, waits until the app is Ready and prints the app. */
 export async function reportAppWrite(
   cli: Cli,
   client: Client,

@@ -9,9 +9,9 @@ import { ProgressLines } from "../output/progress-lines.ts";
 import { EngineOutageNotes } from "./engine-outage-notes.ts";
 
 /**
- * Waits until the app is Ready in this generation. On a terminal it shows each change of the app's message, which
- * includes an outage of the engine, and a bar for a pull; otherwise it shows only such outages. Throws BerthError
- * `wrong_state` with the reason if the app has failed, and `timeout` if the time is over.
+ * Waits until the app is Ready in this generation. On a terminal it shows a progress bar for a pull, and each change of
+ * the app's message, also for an outage of the engine. Elsewhere it shows only such outages. Throws BerthError
+ * `wrong_state` with the reason if the app has failed, and `timeout` after the time limit.
  */
 export async function waitForAppReady(
   cli: Cli,
@@ -114,7 +114,8 @@ async function showProgress(
 }
 
 /**
- * Describes the version that still serves requests although the newest one has failed; undefined if no version serves.
+ * Describes the revision that still serves requests although the newest one has failed; undefined if no revision serves
+ * requests.
  */
 async function findServing(client: Client, name: string): Promise<string | undefined> {
   try {

@@ -36,7 +36,7 @@ export function createAssistantFinding(assistant: SystemInfo["assistant"]): Doct
       );
 }
 
-/** Reports that a running server cannot start its companion; `checkCompanion` inspects a running companion. */
+/** Reports a companion that the running server cannot start. `checkCompanion` inspects a companion that runs. */
 export function createCompanionFindings({
   state,
   starts,

@@ -13,7 +13,7 @@ const CHECK = "companion";
 const ANSWER_MS_MAX = 2_000;
 const OVERLAY_NAME = "dev.assistant.Overlay1";
 
-/** Checks the companion of this user, if there is a session bus: its installation, its version and its state. */
+/** Checks the installation of this user's companion and, if there is a session bus, its version and its state. */
 export async function checkCompanion(io: CliIo): Promise<DoctorFinding[]> {
   const { environment } = io;
   const installed = readInstalledProgram(resolveInstallPaths(environment).unit);
@@ -123,7 +123,7 @@ function createStatusFindings(status: BusValue | undefined): DoctorFinding[] {
   return [createFinding(CHECK, "ok", `up, on 127.0.0.1:${String(statusValue("http_port"))}`)];
 }
 
-/** Checks if the companion can decrypt the keys of remote providers. */
+/** Reports if the companion cannot decrypt the keys of remote providers. */
 function createKeyFindings(state: BusValue | undefined): DoctorFinding[] {
   const document: unknown = JSON.parse(typeof state === "string" ? state : "null");
   const protectionState = getField(document, "protection");

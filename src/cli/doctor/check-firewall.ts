@@ -4,8 +4,8 @@ import { createFinding, type DoctorFinding } from "./finding.ts";
 const UFW_SETTINGS = "/etc/ufw/ufw.conf";
 
 /**
- * Reports an active firewall. A firewall that drops packets from containers to this machine cuts apps off from their
- * models: the connections time out. Only root can read the rules.
+ * Reports an active firewall, whatever its rules are, because only root can read them. A firewall that drops packets
+ * from containers to this machine cuts apps off from their models: the connections time out.
  */
 export function checkFirewall(settings = UFW_SETTINGS): DoctorFinding[] {
   let text: string;

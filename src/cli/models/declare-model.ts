@@ -140,7 +140,8 @@ async function fetchManifest(client: Client, name: string): Promise<ModelManifes
 }
 
 /**
- * Throws UsageError if these fields would replace the model by another model, because the present one may be in use.
+ * Throws UsageError if `wanted` declares another model than the existing one with its name, because the existing model
+ * may be in use.
  */
 function assertSameModel(
   { metadata, spec }: ModelManifest,

@@ -16,7 +16,7 @@ export function displayWidth(text: string): number {
   return width;
 }
 
-/** Truncates text without colour codes to at most `width` columns, with an ellipsis in the last one. */
+/** Truncates a text without colour codes that is wider than `width` columns, and ends it with an ellipsis. */
 export function truncateToWidth(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   let kept = "";

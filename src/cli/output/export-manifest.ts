@@ -14,8 +14,8 @@ export interface ExportedManifest {
 export function exportManifest(resource: ResourceView): ExportedManifest {
   const { name, labels, annotations } = resource.metadata;
   const own = Object.fromEntries(
-    // Berth's own annotations are one-time requests, such as a restart, except the one that names the template or
-    // import from which the app was made.
+    // Berth's own annotations are left out, because most are one-time requests, such as a restart. The annotation with
+    // the template or import from which the app was made is kept.
     Object.entries(annotations).filter(
       ([key]) => key === ORIGIN_ANNOTATION || !key.startsWith("berth.dev/"),
     ),

@@ -42,7 +42,7 @@ export function formatSection(heading: string, body: string, options: ViewOption
   return `${options.colours.bold(heading)}\n${indented}`;
 }
 
-/** Formats a value on one line. */
+/** Formats a value on one line. Does not shorten the value. */
 export function formatShortValue(value: unknown): string {
   if (value === undefined) return "(none)";
   const text = typeof value === "string" ? value : JSON.stringify(value);

@@ -34,8 +34,8 @@ export function formatProgressBar(fraction: number, width = BAR_WIDTH): string {
 }
 
 /**
- * Formats a bar and a text with its amount at the end, in less than `columns`: a longer line would wrap, and could not be
- * overwritten. Only the text before the amount is truncated.
+ * Formats a progress bar and a text that ends with an amount in brackets, in fewer than `columns` columns, because a
+ * wrapped line could not be overwritten. Only the text before the amount is truncated.
  */
 function formatProgressLine(text: string, fraction: number, columns: number): string {
   const bar = formatProgressBar(fraction, columns < NARROW_COLUMNS ? NARROW_BAR_WIDTH : BAR_WIDTH);

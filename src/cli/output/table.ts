@@ -7,7 +7,10 @@ export interface Column<T> {
   readonly colour?: (text: string, row: T) => string;
   /** If true, the column may shrink on a narrow terminal, where the widest column shrinks first. */
   readonly canShrink?: boolean;
-  /** The column may be left out if shrinking is not enough; the one with the lowest number is left out first. */
+  /**
+   * If set, the column may be left out when shrinking is not enough. The column with the lowest number is left out
+   * first.
+   */
   readonly dropOrder?: number | undefined;
   readonly isRightAligned?: boolean;
   /** True if the value changes by itself, as an age does. --watch ignores such a value. */
@@ -94,7 +97,7 @@ function chooseDropped<T>(
   return dropped;
 }
 
-/** Returns the width of a line. A column of width 0 is left out. */
+/** Returns the width of a table line, without columns that are left out (width 0). */
 function getTotal(widths: readonly number[]): number {
   const shown = widths.filter((width) => width > 0);
   return shown.reduce((sum, width) => sum + width, GAP.length * (shown.length - 1));

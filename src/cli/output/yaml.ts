@@ -2,9 +2,9 @@ import { Document, isScalar, Scalar, visit } from "yaml";
 import { hasUnsafeCharacters } from "../clean-output.ts";
 
 /**
- * Formats YAML for editing and applying again: without anchors, and without folded lines. Text with unsafe characters
- * is quoted, because Berth prints these characters as escapes, and only in quoted YAML the escapes stand for the
- * characters.
+ * Formats YAML for editing and applying again: without anchors, and without folded lines. Text with control or other
+ * unsafe characters is put in double quotes, because Berth prints these characters as escapes, and YAML reads escapes
+ * only in double quotes.
  */
 export function toYaml(document: unknown): string {
   const yaml = new Document(document, { aliasDuplicateObjects: false });

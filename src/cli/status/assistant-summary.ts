@@ -3,7 +3,7 @@ import type { Cli } from "../cli.ts";
 import { formatFields } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 
-/** Large models on slow disks load for minutes; the summary appears after 30 s at the latest. */
+/** The maximum number of polls while models load, which is 30 s. Large models on slow disks load for minutes. */
 const LOADING_POLLS_MAX = 150;
 const POLL_MS = 200;
 

@@ -17,7 +17,7 @@ interface ServerFacts {
 
 /** The state of the ingress, the assistant or the companion, which `up`, `status` and `doctor` show. */
 interface ComponentState {
-  /** off: disabled, or not available on this machine. warn: not running yet, or limited. */
+  /** `off` means disabled, or not available on this machine. `warn` means not running yet, or limited. */
   readonly level: "ok" | "off" | "warn" | "fail";
   readonly text: string;
 }

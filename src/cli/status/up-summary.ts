@@ -23,13 +23,16 @@ import {
 
 const APPS_READY_MS_MAX = 60_000;
 /**
- * The time limit if the ingress forwards no requests. No app becomes Ready then, so the wait only gives other errors
- * the time to appear.
+ * The time limit for apps to become Ready while the ingress forwards no requests. No app becomes Ready then; the wait
+ * only lets other errors of the apps appear.
  */
 const UNROUTED_READY_MS_MAX = 3_000;
 const POLL_MS = 200;
 const ENGINE_POLLS_MAX = 15;
-/** Enough polls for Caddy, which starts in half a second, or within seconds in a container on a busy machine. */
+/**
+ * The maximum number of polls until Caddy runs. Caddy starts in half a second, or within seconds in a container on a
+ * busy machine.
+ */
 const INGRESS_POLLS_MAX = 25;
 /**
  * The maximum number of polls for the daemons of the assistant. The assistant opens its ledger before it answers, which

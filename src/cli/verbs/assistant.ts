@@ -9,7 +9,10 @@ import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { addExamples, addSettingOptions } from "../command-options.ts";
 
-/** SIGTERM ends the daemon within five seconds; work that still runs then is safe to interrupt. */
+/**
+ * The time that the daemon may take to stop after SIGTERM, so that it exits within five seconds. Work that still runs
+ * then is safe to interrupt.
+ */
 const CLOSE_MS_MAX = 4500;
 
 export function addAssistant(program: Command, cli: Cli): void {

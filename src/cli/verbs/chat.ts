@@ -143,8 +143,8 @@ function splitModelAndMessage(
 }
 
 /**
- * Chooses the model, or offers to start it if it is stopped. `words` contains all arguments if the first one was
- * understood as the name of the model; otherwise it is empty.
+ * Chooses the model, or offers to start it if it is stopped. Without --model, `words` contains all arguments, because
+ * the first one may belong to the message; with --model it is empty.
  */
 async function chooseOrStartModel(
   cli: Cli,

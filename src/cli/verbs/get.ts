@@ -146,7 +146,7 @@ async function fetchListing(
 ): Promise<Listing> {
   const resolveNames = async () => {
     if (group.names.length === 0 && selector.length === 0) return undefined;
-    // Built-in templates are no resources in the store, so templates are looked up in the catalog.
+    // Templates are looked up in the catalog, because built-in templates are not stored as resources.
     if (group.kind === "Template" && selector.length === 0) {
       const found = await Promise.all(group.names.map((name) => client.templates.get(name)));
       return found.map(({ id }) => id);

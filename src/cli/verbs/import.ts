@@ -133,7 +133,10 @@ export function addImport(program: Command, cli: Cli): void {
   });
 }
 
-/** Returns why nothing is written; undefined if the files are complete and at least as safe as the Compose file. */
+/**
+ * Returns the reason why nothing is written; undefined if the whole Compose file was converted and no app is less safe
+ * than the file requests, or if the flags accept these defects.
+ */
 function findRefusal(
   { findings }: ComposeImport,
   { partial, accept }: ImportFlags,
@@ -161,7 +164,7 @@ function parsePublicServices(values: readonly string[]): Map<string, number | un
 /** Returns the absolute path of the output folder; undefined for standard output. */
 function resolveOutputFolder(cli: Cli, output: string | undefined): string | undefined {
   if (output === undefined || output === "-") return undefined;
-  // The user may mean a format, as after -o of other verbs; a folder with the name of a format is unlikely.
+  // The user probably means a format, as after -o of other verbs, and not a folder with the name of a format.
   if (["json", "yaml", "wide", "name"].includes(output)) {
     throw new UsageError(
       `-o names a folder here, but "${output}" is a format`,

@@ -52,7 +52,10 @@ export function addRemoteKey(remote: Command, cli: Cli): void {
   });
 }
 
-/** Reads the key. Throws UsageError, which never contains the key. */
+/**
+ * Reads a provider's key from a prompt or from standard input. Throws UsageError if the key is not valid; the message
+ * never contains the key.
+ */
 async function readKey(cli: Cli, id: string): Promise<string> {
   const key = canPrompt(cli)
     ? await askSecret(cli, `Key for ${id}: `)

@@ -71,7 +71,7 @@ export function addSearch(program: Command, cli: Cli): void {
   });
 }
 
-/** Prints a note if a hybrid search could only compare words. */
+/** Prints a note if the user requested a hybrid search but only words were compared. */
 function noteMode(cli: Cli, hits: readonly HitRow[], flags: SearchFlags): void {
   if (flags.hybrid === true && hits.every(({ mode }) => mode === "lexical"))
     cli.note(cli.errorColours.dim("searched by words only: no embedding model answers now"));

@@ -6,7 +6,10 @@ import { UsageError } from "../cli-errors.ts";
 import { addExamples } from "../command-options.ts";
 import { addServerOptions, toConfigFlags } from "../server-flags.ts";
 
-/** SIGTERM ends the server within five seconds; work that still runs then is safe to interrupt. */
+/**
+ * The time that the server may take to stop after SIGTERM, so that it exits within five seconds. Work that still runs
+ * then is safe to interrupt.
+ */
 const CLOSE_MS_MAX = 4500;
 
 interface UpFlags extends ServerFlags {

@@ -62,7 +62,7 @@ export function createModelListing(models: readonly ModelView[], colours: Colors
   });
 }
 
-/** Formats the repository of a model, or its source if it has none. */
+/** Returns the repository of a model, or its source if it has no repository. */
 function formatModelId({ id, name, source }: ModelView): string {
   return id === name ? (source ?? "") : id;
 }

@@ -126,8 +126,8 @@ export class AgentClient {
   }
 
   /**
-   * Subscribes to the signals ConfirmationRequested and CallResolved of Agent1. Resolves when every later signal will
-   * be received. A ConfirmationRequested whose confirmation is not JSON is ignored.
+   * Subscribes to the signals ConfirmationRequested and CallResolved of Agent1. Resolves when the subscription is
+   * active: no signal after that is missed. A ConfirmationRequested whose confirmation is not JSON is ignored.
    */
   async subscribe(listener: AgentListener): Promise<() => void> {
     const requested = await this.#agent.onSignal("ConfirmationRequested", ([callId, spec]) => {

@@ -59,7 +59,7 @@ function chooseExitCode({ status }: TurnRecord): number {
   return status === "denied" ? callExitCodes.denied : exitCodes.interrupted;
 }
 
-/** Formats the sources and tool calls of an answer. */
+/** Prints the sources and tool calls of an answer to standard error. */
 function printTurnDetails(cli: Cli, { meta, detail }: TurnRecord): void {
   const { sources, unavailable } = parseTurnMeta(meta);
   const { calls, finishReason } = parseTurnEnd(detail);

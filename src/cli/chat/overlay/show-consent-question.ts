@@ -6,7 +6,7 @@ import type { ViewOptions } from "../../output/format-sections.ts";
 
 const WIDTH_STANDARD = 80;
 
-/** Formats the data that would be sent, and the recipient, for the user who decides. All values are untrusted. */
+/** Returns the text of a consent question: which data would be sent, and to whom. All values are untrusted. */
 export function showConsentQuestion(question: ConsentQuestion, style: ViewOptions): string {
   const { provider, address, model, scopes, sources, calls, expiresAt } = question;
   const width = style.width ?? WIDTH_STANDARD;

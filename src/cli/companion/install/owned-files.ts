@@ -24,7 +24,7 @@ export async function assertNotForeign(file: string): Promise<void> {
   });
 }
 
-/** Writes a file atomically. */
+/** Writes a file atomically, unless the file has this text already. */
 export async function writeOwnedFile(file: string, text: string): Promise<WriteOutcome> {
   const found = await readFileIfExists(file);
   if (found === text) return "same";

@@ -64,8 +64,8 @@ function quoteServiceWord(word: string): string {
 }
 
 /**
- * Returns the program, with its arguments, that a unit of `formatUnit` starts; undefined if the unit has no ExecStart
- * line.
+ * Returns the program and its arguments from the ExecStart line of a unit that `formatUnit` wrote; undefined if the
+ * unit has no such line.
  */
 export function parseExecStart(unit: string): readonly string[] | undefined {
   const line = unit.split("\n").find((text) => text.startsWith("ExecStart="));

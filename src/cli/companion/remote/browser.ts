@@ -8,7 +8,7 @@ export function hasDesktop({ io }: Cli): boolean {
   return hasScreen && inputIsTerminal && errorIsTerminal;
 }
 
-/** Opens a web page in the user's browser if possible. Other URLs are ignored. */
+/** Opens an http or https URL in the user's browser if possible. Any other URL is ignored. */
 export function openInBrowser({ io }: Cli, url: string): void {
   const page = URL.parse(url);
   if (!/^https?:\/\//.test(url) || !page) return;

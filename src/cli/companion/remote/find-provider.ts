@@ -3,7 +3,10 @@ import { formatSuggestion } from "../../../base/spelling-suggestions.ts";
 import type { RemoteClient } from "../../../client/bus/remote-client.ts";
 import { type ProviderRow, parseRemoteReport } from "../../../client/bus/remote-wire.ts";
 
-/** Throws NotFoundError with a suggestion if the companion has no such provider. */
+/**
+ * Returns the provider with this id. Throws NotFoundError, which suggests similar ids, if the companion has no such
+ * provider.
+ */
 export async function findProvider(
   remote: RemoteClient,
   id: string,

@@ -52,7 +52,7 @@ export function showProviders(providers: readonly ProviderRow[], style: ViewOpti
   );
 }
 
-/** Formats one line for each scope. */
+/** Returns one line for each data class: `on` if it may be sent to providers, otherwise `off`. */
 export function showConsent(consent: RemoteReport["consent"], style: ViewOptions): string {
   return consentScopes
     .map((scope) => {
