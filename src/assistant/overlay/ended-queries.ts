@@ -4,8 +4,8 @@
 const QUERIES_MAX = 1_024;
 
 /**
- * Remembers which connections asked the last ended queries: cancelling a query that has ended is not an error for the
- * connection that asked it.
+ * Remembers which connections sent the last ended queries: cancelling a query that has ended is not an error for the
+ * connection that sent it.
  */
 export class EndedQueries {
   readonly #owners = new Map<number, string>();

@@ -189,7 +189,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
     });
   }
 
-  /** Asks the user. Meanwhile the query's slot is free for another query. */
+  /** Asks the user to allow a call or a transfer of data. Meanwhile the query's slot is free for another query. */
   async #askPerson(
     query: OverlayQuery,
     slot: QuerySlot,

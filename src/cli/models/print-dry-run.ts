@@ -2,7 +2,6 @@ import type { ModelDryRunReport } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
 import { formatPlan } from "../output/change-lines.ts";
 
-/** Prints the change that a write would make to a model, and the operations that the write would cause. */
 export async function printModelDryRun(cli: Cli, report: ModelDryRunReport): Promise<void> {
   const { name, message, plan } = report;
   const lines = [`model/${name}: ${message}`];

@@ -15,7 +15,6 @@ export function formatConditionsSection(
   return formatSection("Conditions:", body, options);
 }
 
-/** Formats the generation of a resource, and the observed generation if the two differ. */
 export function formatGeneration(generation: number, observed: number): string {
   return generation === observed
     ? String(generation)

@@ -8,7 +8,6 @@ import { formatConditionsSection, formatGeneration } from "./conditions.ts";
 import { formatEventsSection } from "./events.ts";
 import { formatModelStatus, formatParameterCount } from "./models.ts";
 
-/** Formats the details of a model. `assistantUrl` is the address at which clients reach the model. */
 export function describeModel(
   model: ModelDetails,
   assistantUrl: string,

@@ -10,10 +10,7 @@ export type GrammarAnswer =
   /** Reports that the thread is loaded and accepts requests. */
   | {
       readonly type: "ready";
-      /**
-       * The operating system's id of the compiler thread, which measures the thread's CPU time; undefined without
-       * /proc.
-       */
+      /** The operating system's id of the compiler thread, needed to measure its CPU time; undefined without /proc. */
       readonly thread: number | undefined;
     }
   | { readonly type: "grammar"; readonly text: GrammarText }

@@ -38,8 +38,8 @@ export function serializeCredential(credential: Credential): string {
 }
 
 /**
- * Parses the decrypted text of a credential. The text needs no validation: encryption proves that `serializeCredential`
- * wrote it.
+ * Parses the decrypted text of a credential. The text needs no validation, because the encryption is authenticated:
+ * only `serializeCredential` can have written the text.
  */
 export function parseCredential(kind: Credential["kind"], text: string): Credential {
   if (kind === "key") {

@@ -38,8 +38,8 @@ export async function installCompanion(
   const written: WriteOutcome[] = [await writeOwnedFile(paths.unit, formatUnit(argv))];
   for (const { name, file } of paths.services)
     written.push(await writeOwnedFile(file, formatBusService(name, argv)));
-  // `berth up` stops the companion that it has started as soon as the bus can activate another one. The bus therefore
-  // reloads its service files before systemd starts the unit.
+  // The bus reloads its service files before systemd starts the unit: once the bus can activate the installed
+  // companion, `berth up` stops the companion that it has started.
   await reloadBus(cli.io);
   const isNew = written.some((what) => what !== "same");
   await cli.print(`${isNew ? "wrote" : "unchanged:"} ${paths.unit}`);
