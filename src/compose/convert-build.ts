@@ -68,7 +68,7 @@ export function convertBuild(conversion: ServiceConversion, node: ComposeNode): 
   }
 }
 
-/** Converts a context such as `https://host/repository.git#ref:folder`. */
+/** Sets the Git source of an App from a build context such as `https://host/repository.git#ref:folder`. */
 function convertGit(conversion: ServiceConversion, text: string): void {
   const [address = "", fragment = ""] = text.split("#", 2);
   const [ref = "", path = ""] = fragment.split(":", 2);

@@ -72,8 +72,8 @@ function convertMountedFile(
 }
 
 /**
- * Returns true if a command line of the service names the file, or a variable that contains its path. The convention of
- * images by which `NAME` replaces `NAME_FILE` does not cover such a use.
+ * Returns true if a command line of the service contains the file's path, or a variable whose value is this path. Such
+ * a use rules out a replacement of the variable `NAME_FILE` by `NAME`.
  */
 function isReadByCommand(conversion: ServiceConversion, target: string): boolean {
   const words = ["command", "entrypoint", "healthcheck"]

@@ -13,8 +13,8 @@ interface PublishedMapping extends PortMapping {
 }
 
 /**
- * Sets `port` to the HTTP port, and `ports` to the other ports to publish on the machine. Returns the mapping by which
- * Compose would publish the HTTP port on the machine; undefined if there is none.
+ * Sets the spec's `port` to the HTTP port, and its `ports` to the other ports to publish on the machine. Returns the
+ * mapping by which Compose would publish the HTTP port on the machine; undefined if there is none.
  */
 export function convertPorts(
   conversion: ServiceConversion,

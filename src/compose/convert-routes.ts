@@ -17,7 +17,8 @@ export function readRoutes(
   for (const labels of [conversion.getNode("labels"), deployLabels]) {
     if (!labels || isNull(labels)) continue;
     for (const entry of listEntries(asMapping(labels))) {
-      // An entry of a list is a copy, so the list's item itself must be marked as handled.
+      // If the labels are a list, `listEntries` has made `entry` from a list item, and this item must be marked as
+      // handled.
       const item = labels.kind === "list" ? findLabelItem(labels, entry) : entry.value;
       conversion.markHandled(item);
       if (entry.key.startsWith("traefik.")) traefik.push(entry);

@@ -1,9 +1,9 @@
 import { posix, resolve } from "node:path";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** The sockets through which a container engine is controlled, in any folder. */
+/** Matches the path of a container engine's control socket, in any folder. */
 const engineSocket = /(^|\/)(docker|podman|containerd|crio)\.sock$/;
-/** Files of the machine without secrets. Many services mount them to use the time zone of the machine. */
+/** Files without secrets. Many services mount these files to use the time zone of the machine. */
 const harmlessFiles: ReadonlySet<string> = new Set(["/etc/localtime", "/etc/timezone"]);
 
 export const REACH_HINT =

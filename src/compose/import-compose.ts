@@ -29,11 +29,11 @@ export interface ImportOptions extends LoadProjectOptions {
   readonly profiles?: readonly string[];
   readonly namePrefix?: string;
   /**
-   * True if the remaining services are converted even if one service fails. Their Apps then do not wait for the App
-   * of the failed service.
+   * True if one failed service does not prevent the conversion of the others. An App that depends on the failed service
+   * is then converted without this dependency.
    */
   readonly partial?: boolean;
-  /** Services that get a domain although nothing in the file makes them public, with their ports if these are given. */
+  /** Services that get a domain because the user asks for it, each with its port if the user names one. */
   readonly publicPorts?: ReadonlyMap<string, number | undefined>;
   /** `env` keeps values that look secret in the spec; `secret` replaces them by references to Secrets. */
   readonly secrets?: "env" | "secret";
@@ -46,7 +46,7 @@ export interface ImportOptions extends LoadProjectOptions {
 export interface ImportedApp {
   readonly service: string;
   readonly manifest: Manifest<"App">;
-  /** The ports and URLs at which clients outside of the machine's apps reach the app. */
+  /** The public ports and URLs of the app, which other clients than the apps of this machine can reach. */
   readonly publicPlaces: readonly PublicPlace[];
 }
 

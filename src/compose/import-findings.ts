@@ -79,8 +79,9 @@ export class FindingList {
   }
 
   /**
-   * Adds a finding without marking its value as handled, for a value that another conversion also reads. If a value of
-   * a service cannot be read, only this failure is added, because all other findings would follow from it.
+   * Adds a finding without marking its value as handled, because another conversion also reads the value. For a
+   * service's value that could not be read, adds only the finding with that failure, because any other finding would
+   * follow from the failure.
    */
   addWithoutHandling(
     level: FindingLevel,
@@ -99,7 +100,7 @@ export class FindingList {
     this.#findings.push({ level, ...found });
   }
 
-  /** Adds a finding that concerns the whole service, whose location is `place`. */
+  /** Adds a finding that concerns the whole service, with the location `place`. */
   addForService(
     level: FindingLevel,
     service: string,

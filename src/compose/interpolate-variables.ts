@@ -29,7 +29,10 @@ export function interpolate(text: string, variables: Variables): Interpolated {
     : { text: "", unsetVariables: [...unset], failure: result.failure };
 }
 
-/** Expands the variables of a scalar, and records its unset variables and its failure. */
+/**
+ * Returns a copy of a scalar with its variables expanded, and with the names of unset variables and any expansion
+ * failure.
+ */
 export function interpolateScalar(scalar: Scalar, variables: Variables): Scalar {
   if (typeof scalar.value !== "string" || !scalar.text.includes("$")) return scalar;
   const { text, unsetVariables: unset, failure } = interpolate(scalar.text, variables);

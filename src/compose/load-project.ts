@@ -23,10 +23,7 @@ import { resolveExtends } from "./resolve-extends.ts";
 
 export type FileText = { readonly text: string } | { readonly problem: string };
 
-/**
- * Reads the files of a project. Paths are absolute. For a file that is too large or not text, the result is a
- * problem.
- */
+/** Reads the files of a project. Paths are absolute. A file that is too large or not text yields `{ problem }`. */
 export interface ComposeFileReader {
   read(path: string): FileText;
   /** Lists the text files below a folder, up to a limit. For the path of a file, lists only that file. */
@@ -54,7 +51,7 @@ export interface ComposeProject {
   readonly networks: Mapping;
   readonly secrets: Mapping;
   readonly configs: Mapping;
-  /** The top-level keys of the files that no other field of this interface contains. */
+  /** The other top-level keys of the Compose files, with their values. */
   readonly others: readonly Entry[];
   readonly variables: Variables;
   /** Names of services of which a part could not be read. */
@@ -67,7 +64,7 @@ export interface LoadProjectOptions {
   readonly files: readonly string[];
   /** Env files that replace the `.env` in the folder of the first file. */
   readonly envFiles?: readonly string[] | undefined;
-  /** The environment, which takes precedence over the env files. */
+  /** The variables of the berth process, which take precedence over the env files. */
   readonly environment?: Variables | undefined;
 }
 
@@ -273,10 +270,7 @@ class ProjectLoader {
     return read.root;
   }
 
-  /**
-   * Reads the variables of the env files. A later file overrides earlier files, and variables in `above` override all
-   * files.
-   */
+  /** Reads the variables of the env files. A later file overrides earlier files, and `above` overrides all files. */
   #readVariables(
     paths: readonly string[],
     folder: string,

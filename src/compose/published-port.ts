@@ -1,7 +1,7 @@
 /** A parsed entry of `ports`; an entry with a range becomes several mappings. */
 export interface PortMapping {
   readonly container: number;
-  /** The port of the machine; undefined if the engine chooses it. */
+  /** The port on the machine; undefined if the engine chooses one. */
   readonly host: number | undefined;
   readonly address: string | undefined;
   readonly protocol: string;
@@ -11,7 +11,7 @@ export interface PortMapping {
 const RANGE_MAX = 100;
 
 /**
- * Parses `[[address:]host:]container[/protocol]`, with ranges. Returns a text with the problem if the entry is
+ * Parses `[[address:]host:]container[/protocol]`, with ranges. Returns a description of the problem if the entry is
  * invalid.
  */
 export function parseShortPort(text: string): PortMapping[] | string {

@@ -11,8 +11,8 @@ import type { ComposeProject } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
 
 /**
- * Reports the top-level sections of a project other than `services`. `used` contains the mappings of the services that
- * are imported.
+ * Reports the top-level sections of a project other than `services`. `used` contains the Compose definitions of the
+ * services that are imported.
  */
 export function reportTopLevel(
   project: ComposeProject,

@@ -24,15 +24,15 @@ export interface ConversionOptions {
    * `secret` replaces values that look like passwords by references to Secrets; `env` keeps these values in the spec.
    */
   readonly secrets: "env" | "secret";
-  /** Services that the user makes public, with their ports if these are given. */
+  /** The services that the user makes public. The value is the service's port, or undefined if the user names none. */
   readonly publicPorts: ReadonlyMap<string, number | undefined>;
 }
 
 /** A port or URL at which clients other than the apps of this machine reach an app, and the reason why it is public. */
 export interface PublicPlace {
-  /** The public URL; null if a port of the machine is public. */
+  /** The public URL; null if this entry describes a port. */
   readonly url: string | null;
-  /** The public port of the machine, such as `222/tcp` or `192.0.2.1:53/udp`; null if a URL is public. */
+  /** The public port of the machine, such as `222/tcp` or `192.0.2.1:53/udp`; null if this entry describes a URL. */
   readonly port: string | null;
   /** Completes the sentence "public, because ...". */
   readonly why: string;
@@ -121,8 +121,7 @@ export class ServiceConversion {
   }
 
   /**
-   * Adds a finding for a value that another step of the conversion also reads, so that the value does not count as
-   * handled yet.
+   * Adds a finding without marking its value as handled, because another step of the conversion also reads the value.
    */
   addUnhandledFinding(
     level: Exclude<FindingLevel, "failed">,

@@ -1,6 +1,6 @@
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
 
-/** The supported keys of a service, one of which is suggested for an unknown key. */
+/** The supported keys of a service. For an unknown key, the most similar of them is suggested. */
 const supportedKeys: readonly string[] = [
   "build",
   "command",

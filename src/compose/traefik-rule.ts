@@ -14,7 +14,10 @@ interface Matcher {
   readonly values: readonly string[];
 }
 
-/** The maximum number of alternatives of a rule: more than a reasonable rule has, but parentheses can multiply them. */
+/**
+ * The maximum number of alternatives of a rule. Nested parentheses can multiply alternatives, so the number needs a
+ * limit.
+ */
 const CLAUSES_MAX = 100;
 
 /**

@@ -147,7 +147,7 @@ export function isUsualWebPort(port: number): boolean {
   return usualWebPorts.has(port);
 }
 
-/** Returns true for a port that can be the HTTP port of an app if other evidence names it. */
+/** Returns true for a port that may serve HTTP, unless it is known to serve another protocol or HTTPS. */
 export function canBeWebPort(port: number): boolean {
   return port >= 1 && port <= 65_535 && !otherPorts.has(port) && !httpsPorts.has(port);
 }

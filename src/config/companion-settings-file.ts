@@ -14,7 +14,10 @@ const FOLDER_NAME_PATTERN = "^[a-z0-9][a-z0-9_.-]{0,63}$";
 const FILE_BYTES_MAX = 1_048_576;
 /** Matches the id or alias of a local model, or `remote:<provider>:<model>`. */
 const MODEL_PATTERN = "^(?!remote:)\\S{1,256}$|^remote:[a-z0-9][a-z0-9_-]{0,31}:\\S{1,216}$";
-/** Matches an alias, which can be as long as a model's name. The prefix `remote:` is reserved for providers. */
+/**
+ * Matches an alias. Its length limit is that of a model's name. An alias must not begin with `remote:`, which marks the
+ * models of providers.
+ */
 const ALIAS_PATTERN = "^(?!remote:)\\S{1,256}$";
 /** The maximum number of models of one alias, because each of them may cost a request while the user waits. */
 const CHAIN_MAX = 8;

@@ -18,7 +18,7 @@ export function readConfigYaml(text: string, file: string): ConfigYaml {
   const document = parseDocument(text, {
     lineCounter: lines,
     uniqueKeys: true,
-    // Pretty errors are off, because their messages would end with a second position.
+    // Pretty errors are off, because their messages repeat the position, which ConfigError already contains.
     prettyErrors: false,
   });
   const broken = document.errors[0];

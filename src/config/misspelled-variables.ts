@@ -17,8 +17,8 @@ const otherEnvironmentVariables: readonly string[] = [
 ];
 
 /**
- * Returns warnings about variables that Berth does not know. Only names that resemble a known name are reported,
- * because other programs may have variables with the same prefix.
+ * Returns warnings about environment variables that look like misspelled settings of Berth. Other unknown variables
+ * with the prefix are ignored, because they may belong to other programs.
  */
 export function warnOfMisspelledVariables(environment: Environment): string[] {
   const known: readonly string[] = [

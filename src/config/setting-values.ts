@@ -12,7 +12,7 @@ import {
 export interface ValueType<Value> {
   /** The text that completes "KEY must be ..." in messages. */
   readonly expects: string;
-  /** Parses a text to the value; returns undefined if it is invalid. */
+  /** Parses a setting's text; returns undefined if the text is invalid. */
   readonly parse: (text: string) => Value | undefined;
 }
 

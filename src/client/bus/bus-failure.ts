@@ -3,7 +3,7 @@ import { BusCallError } from "../../dbus/port.ts";
 
 interface ErrorMapping {
   readonly code: ErrorCode;
-  /** The message that replaces the message of the bus, which mentions services that users do not know. */
+  /** Replaces the bus's own error message, which may name D-Bus services that users do not know. */
   readonly message?: string;
   readonly hint?: string;
 }

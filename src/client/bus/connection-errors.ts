@@ -9,7 +9,10 @@ export function sessionBusUnavailable(reason: string, cause?: unknown): BerthErr
   });
 }
 
-/** Describes why a bus could not be opened. The bus address is not mentioned, because it is a path of this machine. */
+/**
+ * Describes why a bus could not be opened. The text omits the bus address, because errors must not contain paths of the
+ * machine.
+ */
 export function describeConnectFailure(error: unknown, isNamed: boolean): string {
   const name = error instanceof BusCallError ? error.busName.split(".").at(-1) : undefined;
   const where = isNamed ? "DBUS_SESSION_BUS_ADDRESS" : "XDG_RUNTIME_DIR/bus";

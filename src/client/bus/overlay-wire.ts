@@ -50,7 +50,7 @@ export interface ConsentQuestion {
   readonly model: string;
   readonly scopes: readonly string[];
   readonly sources: readonly SourceRow[];
-  /** The tools whose results would be sent to the provider. */
+  /** The tool calls whose results would be sent to the provider. */
   readonly calls: readonly CallRow[];
   readonly expiresAt: string | undefined;
 }
@@ -127,7 +127,7 @@ export function parseTurnEnd(document: unknown): TurnResult {
 
 /** Parses the models in the result of GetStatus. Throws `assistant_unreachable` if the result is invalid. */
 export function parseOverlayModels(status: ReadonlyMap<string, BusVariant>): {
-  /** The default local model; empty if there is none. */
+  /** The name of the local model that is used by default; empty if there is none. */
   readonly standard: string;
   /** The providers that have a credential. */
   readonly providers: readonly string[];

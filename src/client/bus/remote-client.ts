@@ -73,12 +73,12 @@ export class RemoteClient {
     await this.#remote.call("Logout", "s", [id], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** Makes the companion request the provider's current list of models. */
+  /** Makes the companion request the list of models from the provider, and returns this list. */
   listModels(id: string, signal: AbortSignal): Promise<unknown> {
     return this.#remote.callJson("ListModels", "s", [id], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** Subscribes to the signal LoginCompleted. Resolves when all further signals will be received. */
+  /** Subscribes to the signal LoginCompleted. Resolves when the bus has confirmed the subscription. */
   onLoginCompleted(listener: (end: LoginCompletedEvent) => void): Promise<() => void> {
     return this.#remote.onSignal("LoginCompleted", ([providerId, isOk, detail]) => {
       if (typeof providerId === "string" && typeof isOk === "boolean" && typeof detail === "string")

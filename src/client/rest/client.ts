@@ -95,7 +95,7 @@ export function createClient(options: ClientOptions) {
           body,
           query: forceQuery(write.force),
         }),
-      /** Sets some values of a secret. A value of null is deleted. */
+      /** Sets some values of a secret. A key whose value is null is deleted. */
       patch: (
         name: string,
         body: PatchSecretBody,
@@ -138,7 +138,7 @@ export function createClient(options: ClientOptions) {
     specs: (): Promise<SpecsView> => get("/api/specs"),
     /** Syncs the specs repository now and returns the new state. */
     syncSpecs: (): Promise<SpecsGitView> => transport.json("POST", "/api/specs/sync"),
-    /** Confirms the deletions that wait for the user's confirmation. */
+    /** Confirms the pending deletions of resources that are missing from the spec files. */
     prune: (): Promise<PruneResponse> =>
       transport.json("POST", "/api/specs/prune", { body: { confirm: true } }),
 

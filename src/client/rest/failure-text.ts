@@ -6,7 +6,7 @@ export function describeFailure(error: unknown): { message: string; hint: string
   return { message: getMessage(error), hint: getHint(error) };
 }
 
-/** Replaces routes and parameters in the API's hints by commands. */
+/** Patterns for routes and parameters in the API's hints, each with the command that replaces its matches. */
 const commandLineWording: readonly (readonly [pattern: RegExp, words: string])[] = [
   [/send \?force=true/g, "use --force"],
   [/ Get one with POST \/api\/auth\/login.*$/s, ""],

@@ -150,8 +150,8 @@ export function modelCalls(transport: Transport) {
     },
 
     /**
-     * Deletes a model. With `files`, also deletes those of its files that no other model uses; otherwise the files
-     * are kept within the disk budget.
+     * Deletes a model. With `files`, also deletes the files that no other model uses. Without it, these files stay on
+     * disk until the disk budget requires their deletion.
      */
     delete: (
       id: string,

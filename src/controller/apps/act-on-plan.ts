@@ -25,11 +25,11 @@ import { findCreationFailure } from "./version-failure.ts";
 
 /** Receives the state of an App's reconcile run while the run executes its plan. */
 export interface RunRecorder {
-  /** Keeps the state in memory. If the reconcile run fails, the App's status is derived from this state. */
+  /** Keeps the run's state in memory. If the reconcile run fails, the App's status is derived from this state. */
   keep(state: RunState): void;
   /**
-   * Keeps the state in memory. Also writes the status to the store, so that the state survives a crash of Berth. Throws
-   * `disk_full`.
+   * Keeps the run's state in memory, and writes the App's status to the store, so that the status survives a crash of
+   * Berth. Throws `disk_full`.
    */
   write(state: RunState): void;
   /**
@@ -61,8 +61,8 @@ export async function actOnPlan(
 ): Promise<ActResult> {
   const { desired, plan, recovery } = planned;
   const { appsEndedWithEngine } = context;
-  // The operations start the containers again that ended because the engine ended. The App is removed from
-  // `appsEndedWithEngine` before them, so that a loss of the engine during them can add the App again.
+  // The plan's operations restart the containers that ended with the engine. The App leaves `appsEndedWithEngine`
+  // before the operations run, so that another loss of the engine meanwhile can add the App again.
   if (recovery.hasEndedWithEngine) appsEndedWithEngine.delete(desired.name);
   if (plan.operations.length === 0) return { state: planned, hasChanged: false };
   try {

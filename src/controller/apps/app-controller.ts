@@ -129,14 +129,14 @@ export class AppController {
     return this.#loop.isIdle;
   }
 
-  /** Queues an App because of a change of a build, a source or a model. */
+  /** Queues an App after a change of its build, its source or one of its models. */
   enqueue(app: string): void {
     this.#loop.add(app, "event");
   }
 
   /**
-   * Queues an App because of a change of its containers, their health, the stops in progress, or the state of the
-   * ingress. A reconcile run that is in progress reads these states again, so that it may handle the change itself.
+   * Queues an App after a change of its containers, their health, the stops in progress, or the state of the ingress. A
+   * reconcile run in progress reads these states again. If it thereby handles the change, the App is not queued.
    */
   enqueueHint(app: string): void {
     this.#loop.addHint(app);
@@ -174,8 +174,8 @@ export class AppController {
 
   #onSecret({ type, name }: StoreChange): void {
     if (type === "status" || type === "event") return;
-    // Every App with a stalled pull is queued, too, because its pull may need registry credentials from the changed
-    // Secret.
+    // In addition to the users of the Secret, every App with a stalled pull is queued, because its pull may need
+    // registry credentials from the changed Secret.
     for (const app of [...this.#references.usersOfSecret(name), ...this.#stalledApps()]) {
       this.#retries.reset(app);
       this.#loop.add(app, "spec");

@@ -20,7 +20,7 @@ export interface AppFindings extends ReadinessObservation {
   readonly memory: ReconcileState;
   readonly baseDomain: string;
   readonly ingress: Ingress;
-  /** The desired version; null if the spec could not be resolved, for the reason in `refused` or `blocked`. */
+  /** The desired version; null if the spec could not be resolved. `refused` or `blocked` then contains the reason. */
   readonly desired: DesiredApp | null;
   /** The containers of earlier versions that another program has created or changed. */
   readonly foreignOld: readonly ForeignContainer[];
@@ -52,7 +52,9 @@ export interface AppFindings extends ReadinessObservation {
   readonly build: BuildRecord | null;
   /** The pull or the build that is in progress. */
   readonly progress: Reason | null;
-  /** The reason why the engine could not be asked; null if it answered. */
+  /**
+   * The reason why the engine's state is unknown: the error of the request to the engine; null if the engine answered.
+   */
   readonly unknown: string | null;
   readonly revisions: AppStatus["revisions"];
   readonly nextRetryAtMs: number | null;

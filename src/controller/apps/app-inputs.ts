@@ -33,7 +33,7 @@ export function inputsDigest(
 }
 
 /**
- * Returns a digest of everything whose change makes it worthwhile to try a version again that failed for `reason`: the
+ * Returns a digest of everything whose change justifies a new attempt at a version that failed for `reason`: the
  * settings of the version's containers, its health check and its rollout. If its image could not be pulled, the
  * credentials count too. A restart, a stop or a change of replicas does not change the digest.
  */
@@ -141,7 +141,7 @@ export function findPendingDependency(store: StoreReader, spec: AppSpec): Reason
         message: `depends on app "${name}", which does not exist`,
       };
     const ready = findCondition(dependency.status?.conditions ?? [], "Ready");
-    // Containers reach each other directly, so the ingress does not matter for a dependency.
+    // Containers reach each other directly, so a dependency is usable even while the ingress has no certificate for it.
     const isUsable = ready?.status === "True" || ready?.reason === CERTIFICATE_PENDING;
     if (!isUsable) {
       return {

@@ -50,7 +50,7 @@ export class AppRun {
   readonly #resource: Resource<"App">;
   /** The result of the last completed step of this reconcile run. */
   #state: RunState;
-  /** True if the last plan only changed the route, so that its observation of the containers is still valid. */
+  /** True if the last plan only changed the route, so that the last observation of the containers is still valid. */
   #hasOnlyRouted = false;
   readonly #recorder: RunRecorder = {
     keep: (state) => {
@@ -131,7 +131,8 @@ export class AppRun {
     if (!needsPlan(observed, desired)) return true;
     const recovery = trackEngineRecovery(this.#context, desired, observed.containers);
     const planned = await this.#plan({ ...observed, desired, recovery }, signal);
-    // An engine that shuts down ends its containers: these ends do not count as failures, and no container is started.
+    // When the engine shuts down, it ends the App's containers. This does not count as a failure, and no container is
+    // started.
     if (recovery.hasEndedWithEngine || hasUnexpectedEnd(planned.plan)) {
       await this.#context.runtime.ping(signal);
       // If the engine ended after the observation, systemd may already have started a new one. The App is then observed
@@ -230,8 +231,8 @@ export class AppRun {
     const { stalled } = state.memory;
     const isStalled = stalled !== null;
     const isDone = isComplete(desired, state);
-    // Inputs that changed before the stall was in the status have not queued the App, because only a stalled App is
-    // queued by them.
+    // A change of the inputs queues only an App whose status is Stalled. Inputs that changed before that status was
+    // written have not queued the App, so the digest of the inputs is compared here.
     const isOutdated = isStalled && stalled.inputs !== runInputs(this.#context.store, state);
     return {
       isSettled: isStalled || isDone || !desired.app.running || desired.app.suspend,

@@ -42,8 +42,8 @@ export function setBuiltCondition(findings: AppFindings, set: SetCondition): voi
 
 /**
  * True if a container uses the image, but no record of a build proves that the image exists: Berth may have been killed
- * between the build and its record, or the record was removed because of its age. Returns false if the last build
- * failed or was cancelled, because Berth starts a build only if the engine does not hold the image.
+ * between the build and its record, or the record was removed because of its age. A failed or cancelled last build
+ * proves the opposite, because Berth starts a build only if the engine does not hold the image.
  */
 function isImageInUse({ build, containers }: AppFindings, ownImage: string): boolean {
   if (build && build.state !== "abandoned") return false;

@@ -46,7 +46,10 @@ export interface DesiredApp {
   readonly isRouted: boolean;
   /** A hash of all settings of the containers. Containers are replaced only if this hash changes. */
   readonly hash: string;
-  /** A hash of all settings of the containers except the time of a restart: it identifies what the user wrote. */
+  /**
+   * A hash of the container settings that result from the spec. It omits the time of a requested restart, so that a
+   * restart makes no new version.
+   */
   readonly version: string;
   readonly network: string;
   readonly networkLabels: Labels;
@@ -54,8 +57,8 @@ export interface DesiredApp {
   /** The specs of the containers, one for each replica, in order. */
   readonly containers: readonly ContainerSpec[];
   /**
-   * The pairs of reserved addresses of the replicas, in order. They are no part of the specs and of `hash`: a plan
-   * chooses an address when it creates a container.
+   * The pair of addresses that is reserved for each replica, in order. The container specs and `hash` do not contain
+   * addresses: a plan chooses one of the pair when it creates a container.
    */
   readonly addressPairs: readonly (number | undefined)[];
 }
@@ -72,8 +75,8 @@ export interface DesiredAppInput {
   /** Returns the loopback port of a replica; called only if the exposure is loopback. */
   readonly loopbackPort: (replica: number, containerPort: number) => number;
   /**
-   * Returns the pair of reserved addresses of a replica; called only if the ingress reaches containers at their
-   * addresses. If this function is absent, the engine chooses all addresses.
+   * Returns the pair of addresses that is reserved for a replica; called only if the ingress reaches containers at
+   * their addresses. If this function is absent, the engine chooses all addresses.
    */
   readonly addressPair?: (replica: number) => number | undefined;
   /** The port at which containers reach the models; default: MODELS_PORT. */

@@ -69,7 +69,10 @@ export class EngineMonitor {
     this.#fingerprints.set(app, fingerprint(containers));
   }
 
-  /** Lists all containers once. Throws the error of the engine. */
+  /**
+   * Lists all containers once, and reports the Apps whose containers have changed. Throws the engine's error if the
+   * list fails.
+   */
   async sweep(signal: AbortSignal): Promise<void> {
     const { runtime, instance } = this.#options;
     const byApp = new Map<string, ObservedContainer[]>();

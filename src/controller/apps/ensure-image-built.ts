@@ -18,8 +18,8 @@ export type ImageBuildResult =
   | { readonly type: "refused"; readonly failure: Reason };
 
 /**
- * Starts or continues the build of a version's image. `resource` has the spec of the version, which may be that of an
- * earlier revision. Throws if a later try may succeed, such as when a git server cannot be reached.
+ * Starts or continues the build of a version's image. `resource` has the spec of this version, possibly of an earlier
+ * revision. Throws if a later attempt may succeed, such as when a git server cannot be reached.
  */
 export function ensureImageBuilt(
   context: ReconcilerContext,

@@ -48,8 +48,8 @@ export function ensureImagePulled(
 }
 
 /**
- * Returns why every later pull would fail too. Throws if a later pull may succeed, for example when the registry is
- * down.
+ * Returns the reason of a failed pull that cannot succeed later, such as a missing image. Throws if a later pull may
+ * succeed, for example when the registry is down.
  */
 export function failPull(
   { store, retries }: ReconcilerContext,
@@ -104,8 +104,8 @@ export function isPullFinished(
 }
 
 /**
- * Records the image as owned by the App, so that it is removed together with the App. Returns the most exact reference
- * to the image.
+ * Records the image as owned by the App, so that it is removed together with the App. Returns the reference with the
+ * digest if the digest is known, otherwise the given reference.
  */
 function recordPulledImage(
   { store, retries }: ReconcilerContext,
@@ -116,8 +116,8 @@ function recordPulledImage(
   const { name } = desired;
   retries.succeed(name, "pull");
   const exact = getPullReference({ reference, id: "", digest }) ?? reference;
-  // Both references are recorded, because the image can be found only by its digest after the tag has moved to another
-  // image.
+  // The given reference and the one with the digest are both recorded: after a tag has moved to another image, the
+  // pulled image can be found only by its digest.
   for (const owned of new Set([reference, exact])) store.ownedImages.add(owned, name);
   const message = exact === reference ? reference : `${reference} is ${digest}`;
   store.events.record({ kind: "App", name, type: "Normal", reason: "ImagePulled", message });

@@ -12,10 +12,7 @@ const RECHECK_MS = 2_000;
 const ENGINE_AWAY_MS = 1_000;
 /** The delay between a failed probe of a version that is being rolled out and its next probe. */
 const ROLLOUT_RECHECK_MS = 100;
-/**
- * The number of connections in a row without any answer after which a port is assumed to use another protocol than
- * HTTP.
- */
+/** The number of successive connections without an answer after which Berth assumes that a port does not use HTTP. */
 const SILENT_PROBES_MAX = 3;
 /**
  * The time after the first probe in which failures of a container that was never healthy are not reported. Most
@@ -106,8 +103,8 @@ export class HealthMonitor {
     startupDeadlineMs: number,
   ): void {
     const wanted = new Map(containers.map((container) => [container.id, container]));
-    // A change of `rolloutProbe` keeps the results of the health check, because a new domain does not make a running
-    // container unhealthy.
+    // A change of `rolloutProbe` keeps the results of the health check: a new domain changes this probe, but does not
+    // make a running container unhealthy.
     const checkKey = JSON.stringify({ ...check, rolloutProbe: undefined });
     for (const target of this.#targets.values()) {
       if (target.app !== app) continue;
@@ -258,8 +255,8 @@ export class HealthMonitor {
 }
 
 /**
- * Records if an HTTP probe was answered. Returns true after SILENT_PROBES_MAX probes without an answer in a row: the
- * port is then assumed not to use HTTP.
+ * Returns true if the silence of a port is no failure: after SILENT_PROBES_MAX successive HTTP probes without an
+ * answer, Berth assumes that the port does not use HTTP.
  */
 function toleratesSilence(target: MonitoredContainer, { isSilent = false }: ProbeResult): boolean {
   target.silentProbes = isSilent ? target.silentProbes + 1 : 0;

@@ -58,8 +58,8 @@ export function findImagePin(store: StoreReader, input: PinInput): ImagePin | nu
 }
 
 /**
- * Returns the known pin of the App's image. If there is none, looks the reference up among the engine's images, unless
- * only a registry can say which image it means. Returns null if no image is found.
+ * Returns the known pin of the App's image. If there is none, inspects the engine's image with this reference, unless
+ * the pull policy requires that the registry resolves the reference. Returns null if there is no pin and no such image.
  */
 export async function resolveImagePin(
   {
@@ -104,8 +104,8 @@ export function createImagePin(
 }
 
 /**
- * Returns the pin of the App's image if the pin is outdated only because the user has restarted an App with the pull
- * policy Always. If the image reference cannot be resolved again, the App keeps the image of this pin.
+ * Returns the pin of the App's image if only a restart by the user has made the pin outdated, because the pull policy
+ * is Always. If the image reference cannot be resolved again, the App keeps the image of this pin.
  */
 export function findRestartedPin(
   resource: Resource<"App">,

@@ -29,7 +29,7 @@ export class ImagePresence {
   async check(image: string, signal: AbortSignal): Promise<"present" | "absent"> {
     const askedMs = this.#clock.now();
     const ageMs = askedMs - (this.#seenMs.get(image) ?? Number.NEGATIVE_INFINITY);
-    // If the clock was set back, the age is negative, and the engine is asked again.
+    // If the clock was set back, the age of the last answer is negative, and the engine is asked again.
     if (ageMs >= 0 && ageMs < VALID_MS) return "present";
     this.#seenMs.delete(image);
     return (await this.inspect(image, signal)) ? "present" : "absent";

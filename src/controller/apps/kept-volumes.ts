@@ -34,8 +34,8 @@ export async function offerKeptVolumes(
 }
 
 /**
- * Offers the volumes of an App that is being deleted to Apps that were created shortly before. The App may have been
- * renamed in a file.
+ * Offers the volumes of an App that is being deleted to Apps that were created shortly before the deletion: the deleted
+ * App may have been renamed to one of them in a spec file.
  */
 export function offerVolumesOfDeleted({ store }: Context, deleted: Resource<"App">): void {
   const deletedMs = Date.parse(deleted.metadata.deletionTimestamp ?? "");

@@ -8,9 +8,9 @@ import { beginWindow, openWindow } from "./rollout-window.ts";
 import type { PlannedRun } from "./run-state.ts";
 
 /**
- * Records that this operation makes the desired version get the requests. If another version serves, also opens the
- * window in which the new one is observed. With the strategy rolling, the operation is a change of the route. With
- * the strategy recreate, it is the stop of the old version.
+ * Returns the state after an operation that directs the App's requests to the desired version: with the strategy
+ * rolling, a change of the route, and with recreate, the stop of the old version. If another version served before, the
+ * state has a rollout window in which the desired version is observed.
  */
 export function noteSwitch(
   { store, clock }: Pick<ReconcilerContext, "store" | "clock">,

@@ -47,8 +47,8 @@ export async function observeApp(
   signal: AbortSignal,
 ): Promise<AppObservation> {
   const { health: monitor, ingress, stops } = context;
-  // The stops are read before the containers are listed. A container that stops in between is then listed as running,
-  // but is not stopped a second time.
+  // The ids of containers that Berth is stopping are read before the containers are listed. A container that ends in
+  // between is then listed as running, but Berth does not stop it a second time.
   const stopping = new Set([...(known?.stopping ?? []), ...stops.stoppingIds]);
   const containers = known?.containers ?? (await listAppContainers(context, name, mask, signal));
   if (!known) context.onObserved(name, containers);
@@ -134,8 +134,8 @@ function readHealth(
 }
 
 /**
- * Counts the open connections, by container id, of containers that only finish their last requests. A container whose
- * connections are unknown is absent.
+ * Counts the open connections of containers that get no new requests and only finish their current ones. The result, by
+ * container id, omits a container whose connections are unknown.
  */
 export async function observeConnections(
   { runtime }: Pick<ReconcilerContext, "runtime">,

@@ -16,9 +16,9 @@ interface ImageObservation extends Pick<ResolvedApp, "revision"> {
 }
 
 /**
- * Determines if the engine holds the image of a version; returns undefined if a reconcile run need not know. The engine
- * is asked if a container would be stopped for the new one, or if the image is built from source. In all other cases
- * the creation itself fails if the image is missing.
+ * Determines if the engine holds the image of a version; returns undefined if the reconcile run does not need the
+ * answer. The engine is asked if a container would be stopped for a new one, or if the image is built from source. In
+ * all other cases the creation of the container fails if the image is missing.
  */
 export async function observeImage(
   context: ReconcilerContext,
@@ -50,8 +50,8 @@ export async function previewImage(
 }
 
 /**
- * Counts the containers of the desired version that no other program has created or changed, so that they need not be
- * created again.
+ * Counts the containers of the desired version, except those that another program has created or changed and that Berth
+ * has to replace.
  */
 const countOwn = (desired: DesiredApp, containers: readonly ObservedContainer[]) =>
   containers.filter((container) => getSpecHash(container) === desired.hash).length -

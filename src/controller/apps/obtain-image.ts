@@ -23,7 +23,10 @@ export type ObtainedImage =
   | { readonly type: "done"; readonly pin: ImagePin | null }
   | { readonly type: "refused"; readonly failure: Reason };
 
-/** Pulls or builds the image of a version. Throws if only a later try may succeed. */
+/**
+ * Pulls or builds the image of a version. Returns `refused` if no attempt can succeed; throws if a later attempt may
+ * succeed.
+ */
 export async function obtainImage(
   context: ReconcilerContext,
   operation: ImageOperation,

@@ -8,7 +8,7 @@ const outageReasons: Partial<Record<ErrorCode, string>> = {
   git_unreachable: "GitUnreachable",
 };
 
-/** Returns the reason of the Stalled condition for a failure that Berth keeps retrying. */
+/** Returns a reason with the message of a failure after which Berth keeps trying. */
 export function describeOutage({ code, message, hint }: BerthError): Reason {
   const parts = [message, hint, "Berth keeps trying"].filter(Boolean);
   return { reason: outageReasons[code] ?? "EngineError", message: parts.join("; ") };

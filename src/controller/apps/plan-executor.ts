@@ -21,7 +21,7 @@ export interface PlanExecutorDependencies {
   readonly ingress: Pick<Ingress, "table" | "mode">;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
-  /** Runs a call that may take minutes while another worker serves the other Apps. */
+  /** Runs a call that may take minutes. Meanwhile another worker of the reconcile loop serves the other Apps. */
   readonly withReplacementWorker: <T>(call: () => Promise<T>) => Promise<T>;
 }
 
@@ -33,7 +33,8 @@ export class PlanExecutor {
   readonly #dependencies: PlanExecutorDependencies;
   /**
    * Completed and running calls that ensure a network, or that remove dead targets from all routes. Later operations
-   * use the result of an earlier call. The map is cleared when a container cannot be created or started.
+   * use the result of an earlier call. A failed creation or start of a container clears the map, because the results
+   * may be outdated.
    */
   readonly #ensured = new Map<string, EnsureCall>();
 

@@ -8,7 +8,7 @@ import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
 
 /** This file plans the operations that single containers need, independent of the rollout strategy. */
 
-/** Plans the creation and the start of missing containers, with their network and volumes. */
+/** Plans the network and the volumes of missing containers, and the creation and start of these containers. */
 export function planCreations(
   draft: PlanDraft,
   creations: readonly ContainerSpec[],
@@ -34,7 +34,9 @@ export function planCreations(
   }
 }
 
-/** Adds what each container of the desired version needs: a replacement, a correction, a start or a restart. */
+/**
+ * Plans the operations for each container of the desired version: a replacement, a correction, a start or a restart.
+ */
 export function planContainers(
   draft: PlanDraft,
   kept: ReadonlyMap<number, ObservedContainer>,
@@ -66,7 +68,7 @@ function planReplacement(
     planCreations(draft, [spec], cause, restart);
   };
   const differences = findDifferences(container, spec);
-  // The container is left unchanged while Berth obtains the image of the replacement.
+  // Until the engine holds the image of the replacement, the old container is neither replaced nor changed.
   if (differences.length > 0 && observed.image === "absent") return true;
   if (moved) replace("its port was taken");
   else if (differences.length > 0 && draft.tryCorrect(differences, getReplicaIndex(container)))
@@ -74,8 +76,8 @@ function planReplacement(
   else if (edited && draft.tryCorrect("resources", getReplicaIndex(container)))
     replace("its limits were changed by hand");
   else if (container.state === "dead") {
-    // The engine cannot start this container any more, and may fail with the replacement too. The replacement therefore
-    // counts as a restart.
+    // The engine cannot start this container any more. The replacement is subject to the restart budget, because the
+    // engine may fail with it too.
     const restart = findDueRestartBudget(draft, container, isRestartedForEver(draft));
     if (restart !== undefined) replace("the engine gave it up", restart);
   } else return false;

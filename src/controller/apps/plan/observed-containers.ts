@@ -36,7 +36,7 @@ export function isHealthy(
 /** A container that differs from the spec, although it has the labels of the spec's version. */
 export interface ForeignContainer {
   readonly container: ObservedContainer;
-  /** The names of the settings that differ. */
+  /** The names of the settings whose values differ from the spec. */
   readonly differences: readonly string[];
 }
 

@@ -30,8 +30,8 @@ export class PlanDraft {
   }
 
   /**
-   * Plans the creation of the network before an operation that needs it, once in a plan. The network may be missing,
-   * because a prune of the engine removes a network on which no container runs.
+   * Plans, once per plan, the operation that creates the network if it is missing: a prune of the engine removes a
+   * network on which no container runs.
    */
   ensureNetwork(): void {
     if (this.#hasNetwork) return;
@@ -41,7 +41,8 @@ export class PlanDraft {
   }
 
   /**
-   * Runs `work`, and returns the operations that it would have added. The caller can then add other operations first.
+   * Runs `work`, and returns the operations that `work` planned instead of adding them to the plan, so that the caller
+   * can add other operations before them.
    */
   collect(work: () => void): Operation[] {
     const outer = this.#operations;
@@ -55,9 +56,9 @@ export class PlanDraft {
   }
 
   /**
-   * Returns true if the fields of this replica may be corrected. Records the corrections or, if they are not allowed,
-   * the drift loop. Corrections are counted for each replica, because a user who removes five replicas in sequence
-   * causes no drift loop.
+   * Returns true if the fields of this replica may be corrected, and records the corrections. Returns false, and
+   * records a drift loop, if too many corrections were undone. Each replica has its own count, because a user who
+   * removes five replicas one after the other is no drift loop.
    */
   tryCorrect(what: string | readonly string[], replica: number): boolean {
     const fields = [what].flat().map((field) => nameDriftField(field, replica));

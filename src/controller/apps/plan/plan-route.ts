@@ -81,8 +81,8 @@ export function isRouted(desired: DesiredApp, observed: Pick<ObservedApp, "conta
 }
 
 /**
- * Plans the switch of the App's requests to the desired version, if it is due. A container that one of the `steps`
- * stops gets no requests after the switch.
+ * Plans the switch of the App's requests to the desired version if the switch is due. Its targets exclude the
+ * containers that `steps`, the operations before it, stop.
  */
 export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   const { desired, observed } = draft;
@@ -115,7 +115,7 @@ export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   draft.add({ type: "switchRoute", name: desired.name, version, targets, cause });
 }
 
-/** Adds an operation to the plan that removes all targets from the route of the App. */
+/** Plans the removal of all targets from the App's route. */
 export function planRouteRemoval(draft: PlanDraft, cause: string): void {
   const { desired, observed } = draft;
   const { route } = observed;
