@@ -42,8 +42,9 @@ function findLabelItem(labels: ComposeNode & { kind: "list" }, entry: Entry): Co
 }
 
 /**
- * Sets `domain` and `ingress` of the spec. Both need the field `port`. A service without a reason to be public has no
- * domain. `published` is the mapping that published the HTTP port on all addresses.
+ * Sets the spec's `domain` and `ingress`, which need its `port`. A service has a domain only if its labels route
+ * requests to it, if its HTTP port is published on all addresses, or if the user makes it public. `published` is the
+ * mapping that publishes the HTTP port on all addresses.
  */
 export function writeRoutes(
   conversion: ServiceConversion,

@@ -107,10 +107,13 @@ const hexOf = (id: string) => id.replace(/^sha256:/, "");
 
 const anyAddress = (address: string) => (address === "0.0.0.0" ? "" : address);
 
-/** A short id of a container, which engines give to it as a host name and as an alias. */
+/** Matches the short id of a container, which engines set as the container's host name and as one of its aliases. */
 const SHORT_ID = /^[0-9a-f]{12}$/;
 
-/** Aliases that no program would look up, such as the engine's own ones, do not count as a difference. */
+/**
+ * True if the container lacks an alias from the spec, or has another alias in addition. Aliases that no program would
+ * look up, such as the engine's own ones, do not count.
+ */
 function hasOtherAliases(
   { id, name, networks }: ObservedContainer,
   settings: ContainerSettings,

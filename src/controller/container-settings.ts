@@ -37,8 +37,7 @@ export interface ContainerSettings extends ProcessSettings {
   readonly mounts: readonly MountSpec[];
   readonly publish: readonly PublishSpec[];
   /**
-   * Settings of the container that Berth never sets, and that differ from the default of the engine, by the engine's
-   * names.
+   * The engine's names for settings of the container that Berth never sets, and that differ from the engine's defaults.
    */
   readonly foreign: readonly string[];
 }

@@ -86,7 +86,8 @@ export function modelCalls(transport: Transport) {
 
   return {
     /**
-     * Returns models sorted by name, then files in the assistant's own folder, then the other entries of the catalog.
+     * Returns the Models by name, then the files in the assistant's own folder, then the catalog entries without a
+     * Model.
      */
     list: (
       query: {

@@ -5,10 +5,7 @@ import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { WorkloadRuntime } from "../runtime/port.ts";
 
-/**
- * The first and the longest delay before a failed stop of a container is repeated, so that Berth does not call a
- * failing engine in a loop.
- */
+/** Delays, in milliseconds, before a failed stop is repeated: the first one, and the longest one, up to which it grows. */
 const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 

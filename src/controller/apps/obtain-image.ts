@@ -37,16 +37,16 @@ export async function obtainImage(
   if (operation.type === "pullImage") {
     const result = ensureImagePulled(context, desired);
     if (result.type === "failed") return replaceFailedPull(context, state, result.failure, signal);
-    return result.type === "done" ? takeImage(context, state, result.pulled, signal) : result;
+    return result.type === "done" ? pinImage(context, state, result.pulled, signal) : result;
   }
   const resource = { ...state.resource, spec: resolved.spec };
   const revision = findImageRevision(context, source, desired.image);
   const result = ensureImageBuilt(context, resource, desired, revision);
-  return result.type === "done" ? takeImage(context, state, desired.image, signal) : result;
+  return result.type === "done" ? pinImage(context, state, desired.image, signal) : result;
 }
 
 /** Pins the version to the image that the engine now holds. */
-async function takeImage(
+async function pinImage(
   context: ReconcilerContext,
   { resource, resolved, desired, memory }: ObservedRun,
   reference: string,

@@ -1,8 +1,8 @@
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
 
 /**
- * The first interval between probes of a starting container. It is also the longest delay between the opening of a port
- * and the first request.
+ * The shortest and first interval between probes of a starting container. After the container has opened its port, its
+ * first request is delayed by at most the current interval.
  */
 const STARTUP_MIN_MS = 50;
 const STARTUP_MAX_MS = 1_000;

@@ -140,7 +140,8 @@ export function noteProgress(
 ): ReconcileState {
   const { attempt } = memory;
   if (!attempt) return memory;
-  // While the App waits, the state changes at most once a second, so that not every reconcile run writes to the store.
+  // During a wait, the progress time changes at most once a second, so that not every reconcile run writes to the
+  // store.
   const isDue = isWaiting && nowMs - attempt.progressAt > 1_000;
   if (steps <= attempt.steps && !isDue) return memory;
   return {
@@ -216,8 +217,8 @@ export function isStable(memory: ReconcileState, desired: DesiredApp): boolean {
 const SERVED_KEPT_MAX = 10;
 
 /**
- * Records that a version serves. `revision` is the number of its revision; undefined if only its containers are
- * known.
+ * Records that a version receives the App's requests. `revision` is the number of its revision; undefined if only its
+ * containers are known.
  */
 export function noteServed(
   memory: ReconcileState,

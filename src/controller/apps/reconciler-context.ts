@@ -27,7 +27,10 @@ export interface ReconcilerDependencies {
   readonly ingress: Ingress;
   /** The suffix of the domain of an App whose spec names none. */
   readonly baseDomain: string;
-  /** The listener through which containers reach the models. Without it, the default port is assumed to be open. */
+  /**
+   * The listener through which containers reach the models. Without it, containers get the default port, which is
+   * assumed to be open.
+   */
   readonly containerListener?: ContainerListenerStatus;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
@@ -37,11 +40,13 @@ export interface ReconcilerDependencies {
   /** Returns when the machine of the engine was started, in epoch milliseconds; undefined if that is unknown. */
   readonly bootedAtMs?: (() => number | undefined) | undefined;
   /**
-   * Takes the hints about an App's containers that have arrived during its run; see WorkQueue.takeHints. Returns true
-   * if there were some.
+   * Removes the hints that have arrived about an App's containers during the App's reconcile run; see
+   * WorkQueue.takeHints. Returns true if there were some.
    */
   readonly takeHints: (app: string) => boolean;
-  /** Called with the containers of each observation, so that the resync reports only later changes. */
+  /**
+   * Called with the containers of each observation, so that the next resync queues the App only after a later change.
+   */
   readonly onObserved: (app: string, containers: readonly ObservedContainer[]) => void;
 }
 

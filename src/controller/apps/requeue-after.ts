@@ -47,8 +47,8 @@ export function requeueAfter(input: {
     isDone || input.isStalled || input.isHeld
       ? null
       : reconcileState.progressDeadlineAtMs(memory, desired, input.isProven);
-  // Only a progress deadline in the future is waited for. A deadline that passes during the observation window has no
-  // effect, and waiting for it would queue the App again and again.
+  // Only a progress deadline in the future counts. A past deadline has no effect during the observation window, and
+  // counting it would queue the App after every run.
   if (deadline !== null && deadline >= nowMs) waits.push(deadline + 1);
   if (input.isObtaining) waits.push(nowMs + PROGRESS_REQUEUE_MS);
   return waits.length === 0 ? null : Math.max(1, Math.min(...waits) - nowMs);

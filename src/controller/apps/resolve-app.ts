@@ -57,11 +57,16 @@ export interface ResolveAppInput {
   readonly pin: ImagePin | null;
   /** The hash of the version that gets the App's requests or, without a route, is Ready; null if there is none. */
   readonly serving: string | null;
-  /** Returns the loopback port of a replica; in a dry run it leases none. */
+  /** Returns the loopback port that a replica has leased. A missing port is leased now, except in a dry run. */
   readonly getLoopbackPort: LoopbackPortLookup;
-  /** Returns the pair of reserved addresses of a replica; in a dry run it leases none. */
+  /**
+   * Returns the pair of addresses that is reserved for a replica. A missing pair is reserved now, except in a dry run.
+   */
   readonly getAddressPair: AddressPairLookup;
-  /** The listener through which containers reach the models. Without it, the default port is assumed to be open. */
+  /**
+   * The listener through which containers reach the models. Without it, containers get the default port, which is
+   * assumed to be open.
+   */
   readonly containerListener?: ContainerListenerStatus | undefined;
 }
 

@@ -84,7 +84,7 @@ export function isBeyondBudget(
   return policy.attempts > 0 && countStreak(restarts, budgetKey, nowMs) >= policy.attempts;
 }
 
-/** Counts the last consecutive restarts of a container, between which it never ran for a long time. */
+/** Counts the last successive restarts of a container. A gap longer than STREAK_GAP_MAX_MS ends the count. */
 function countStreak(restarts: RestartHistory, budgetKey: string, nowMs: number): number {
   let nextMs = nowMs;
   let count = 0;

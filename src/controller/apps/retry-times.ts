@@ -18,7 +18,10 @@ interface FailedStep {
    */
   readonly sinceMs: number;
   readonly error: RetryLaterError;
-  /** True if another try of the step has begun; until then, a call of `fail` repeats the last failure. */
+  /**
+   * False after a failure until the next attempt of the step begins. Meanwhile `fail` returns the last error, and
+   * counts no further failure.
+   */
   isTrying: boolean;
 }
 
@@ -39,8 +42,8 @@ export class RetryTimes {
   }
 
   /**
-   * Returns the error of the last try to resolve the source, pull the image or build it, while the next try is not due.
-   * Undefined if `step` may be tried now.
+   * Returns the last error of the App's `step` (resolving the source, pulling or building the image) until its next
+   * attempt is due; undefined if `step` may be tried now.
    */
   getWait(app: string, step: RetriedStep): RetryLaterError | undefined {
     const failed = this.#apps.get(app)?.get(step);
@@ -70,8 +73,8 @@ export class RetryTimes {
   }
 
   /**
-   * Records that a try of the step (resolving the source, pulling the image or building it) begins. The next call of
-   * `fail` then counts another failure in a row.
+   * Records that an attempt of the step (resolving the source, pulling the image or building it) begins, so that the
+   * next call of `fail` counts a further failure.
    */
   begin(app: string, step: RetriedStep): void {
     const failed = this.#apps.get(app)?.get(step);

@@ -14,10 +14,10 @@ const LAST_LINES = 5;
 const LINE_LENGTH_MAX = 200;
 
 /**
- * Handles a version that cannot be started, or whose containers end too often. Reverts to the last version that was
- * Ready, if there is another one and the spec allows a revert; otherwise stalls the App until an input changes. Reverts
- * at most once for one generation, and never to the spec that has failed. If the last good version itself has failed,
- * the App stalls.
+ * Handles a version that cannot be started, or whose containers end too often. Reverts to another version, the last one
+ * that was Ready, if there is one and the spec allows a revert; otherwise stalls the App until an input changes.
+ * Reverts at most once for one generation, and never to the spec that has failed. If the version after a revert fails
+ * too, the App stalls.
  */
 export function revertOrStall(
   store: Store,

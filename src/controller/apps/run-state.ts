@@ -30,7 +30,7 @@ export interface RunState extends AppObservation {
   readonly plan: Plan | null;
   /** True if this version, or the same revision with other containers, was stable earlier. */
   readonly isProven: boolean;
-  /** The shortage of disk space because of which a build or the reconcile run itself has to wait. */
+  /** The lack of disk space for which a build or the reconcile run itself has to wait; null if there is none. */
   readonly outage: Reason | null;
   /** The time, in epoch milliseconds, when a waiting build is tried again even if no space has become free. */
   readonly nextRetryAtMs: number | null;
@@ -41,7 +41,7 @@ export interface RunState extends AppObservation {
 
 export interface ResolvedRun extends RunState {
   readonly resolved: ResolvedApp;
-  /** The digest of the inputs that were read for `resolved`; see `runInputs`. */
+  /** The digest of the App's inputs (see `runInputs`) from which `resolved` was computed. */
   readonly inputs: string;
   readonly resolveInput: ResolveAppInput;
 }

@@ -10,7 +10,10 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 import { buildRevisionStatus, findRevision } from "./revisions.ts";
 import type { RunState } from "./run-state.ts";
 
-/** Returns the failure of a retried step that takes too long; null if the spec stops the App. */
+/**
+ * Returns the outage of a step that has been failing for too long; null if there is none, or if the spec stops or
+ * suspends the App.
+ */
 function findOutage({ retries }: ReconcilerContext, { metadata, spec }: Resource<"App">) {
   if (spec.running === false || spec.suspend === true) return null;
   const error = retries.findOutage(metadata.name);
@@ -18,8 +21,8 @@ function findOutage({ retries }: ReconcilerContext, { metadata, spec }: Resource
 }
 
 /**
- * Returns the number of the revision that was last attempted. A version whose image has not been resolved yet has no
- * revision.
+ * Returns the number of the revision that was last tried. While the image of the current version is not resolved, this
+ * version has no revision, and the earlier number is returned.
  */
 function findAttempted(store: Store, { resource }: RunState, ownImage: VersionImage | null) {
   const { spec, metadata, status } = resource;

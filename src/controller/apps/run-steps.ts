@@ -37,10 +37,7 @@ export function runInputs(store: StoreReader, { resource, source }: RunState): s
   return inputsDigest(store, resource, source?.type === "resolved" ? source.revision : null);
 }
 
-/**
- * Computes the version that should run from the App's spec. Also uses the resolved source and the current route, which
- * `state` contains.
- */
+/** Resolves the App's spec to the version that should run, with the source and the route in `state`. */
 export function resolveRun(
   dependencies: Pick<
     ResolveAppInput,
@@ -72,7 +69,8 @@ export function resolveRun(
 }
 
 /**
- * Returns false for a stalled App that is to be stopped. Its containers are left unchanged until an input changes.
+ * Returns false for an App that has stalled while it was to be stopped: its containers stay unchanged until an input
+ * changes.
  */
 export function needsPlan({ memory }: RunState, desired: DesiredApp): boolean {
   return memory.stalled === null || desired.app.running;

@@ -69,8 +69,8 @@ export function findCreationFailure(
 }
 
 /**
- * Returns why a version has failed during its observation window. Its container is not restarted, because the previous
- * version serves instead.
+ * Returns the reason why a version has failed in its observation window; undefined if it has not failed. A failed
+ * version is reverted to the previous one, so its container is not restarted.
  */
 async function findObservedFailure(
   context: ReconcilerContext,
@@ -83,8 +83,8 @@ async function findObservedFailure(
     return undefined;
   const failed = findFailedContainer(window, desired, view);
   if (!failed || window.since === null) return undefined;
-  // With the strategy recreate, the previous version no longer runs. If there is no version to revert to, the
-  // container is restarted.
+  // With the strategy recreate, the previous version no longer runs. If the App cannot be reverted either, the
+  // container is not reported as failed, so that it is restarted.
   const isRevertible = findRevertTarget(context.store, resource, desired, memory, serving);
   if (desired.strategy.type === "recreate" && !isRevertible) return undefined;
   const { container, failure } = failed;

@@ -11,7 +11,8 @@ import type { ArchiveStore } from "./archive-store.ts";
 import { resolveGitRemote } from "./source-credential.ts";
 
 /**
- * A server that has not reported a commit within this time counts as unreachable; the git client has shorter limits.
+ * A server that has not reported a commit within this time counts as unreachable. The git client has shorter limits for
+ * single steps, such as the time without data.
  */
 const RESOLVE_LIMIT_MS = 2 * 60_000;
 
@@ -72,7 +73,8 @@ export function missingArchiveError(digest: string): BerthError {
 }
 
 /**
- * Hashes only the files that would be sent to the engine, so that a change of an ignored file makes no new revision.
+ * Returns a digest of those files of a source folder that would be sent to the engine. A change of an ignored file
+ * therefore makes no new revision.
  */
 export async function digestFolder(
   folder: string,

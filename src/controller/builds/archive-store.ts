@@ -20,7 +20,10 @@ export interface StoredArchive extends UploadedArchive {
 const digestPattern = /^[0-9a-f]{64}$/;
 const ARCHIVE_SUFFIX = ".archive";
 const PARTIAL_SUFFIX = ".part";
-/** The header of a tar file is its first block; the first two bytes identify gzip. */
+/**
+ * The number of bytes that identify an archive's format: a tar file begins with a header block of this length, and gzip
+ * data with two known bytes.
+ */
 const HEADER_BYTES = 512;
 
 /**

@@ -15,8 +15,8 @@ export interface ExtractLimits {
 }
 
 /**
- * The limit for the lengths of all paths and targets that are read to follow the links. Large repositories need a tenth
- * of it; an archive that was made to stop the server would need hours.
+ * The limit for the total length of the paths and link targets that are read to follow links. Large repositories stay
+ * below a tenth of this length. A malicious archive could otherwise keep the server busy for hours.
  */
 const LINK_CHARS_MAX = 100_000_000;
 
@@ -36,7 +36,7 @@ export interface AcceptedEntry {
 
 /**
  * The tree of files that an archive describes, in memory. It decides which entries may be unpacked. The decision does
- * not depend on the disk, so that an upload is refused for the same reasons as an unpacking.
+ * not depend on the disk, so that an archive that cannot be unpacked is refused at its upload.
  */
 export class ArchiveTree {
   files = 0;
@@ -48,7 +48,9 @@ export class ArchiveTree {
     this.limits = limits;
   }
 
-  /** Adds an entry to the tree. Returns undefined if no file has to be created for it. Throws `archive_invalid`. */
+  /**
+   * Adds an entry to the tree. Returns undefined for the root folder, which already exists. Throws `archive_invalid`.
+   */
   add(entry: ArchiveEntry): AcceptedEntry | undefined {
     const path = normalizeEntryPath(entry.path);
     if (path === "") {
@@ -112,7 +114,7 @@ export class ArchiveTree {
     return { path, folders, original };
   }
 
-  /** Adds a folder and its parents. `written` is the archive entry that needs the folder. */
+  /** Adds a folder and its parents. `written` is the path of the archive entry inside the folder, for messages. */
   #addFolder(path: string, written: string, added: string[]): void {
     const type = this.#nodes.get(path)?.type;
     if (type === "dir") return;

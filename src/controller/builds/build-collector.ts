@@ -15,9 +15,8 @@ import { findProtectedContent } from "./protected-content.ts";
 const RECORDS_KEPT_MAX = 50;
 
 /**
- * The time after the end of a build until the collection of old builds, in milliseconds: most rollouts are over by
- * then. Before, the image that the rollout replaces is in use anyway, and the collection would delay the start of the
- * new version.
+ * The delay between the end of a build and the collection of old builds, in milliseconds. Most rollouts are over by
+ * then. An earlier collection would find the replaced image still in use, and delay the start of the new version.
  */
 const AFTER_BUILD_MS = 30_000;
 /** The longest delay of the collection of old builds while further builds end and postpone it. */
@@ -33,12 +32,12 @@ export interface BuildCollectorOptions {
   readonly tasks: TaskGroup;
   readonly keep: number;
   readonly diskBytesMax: number;
-  /** The image of the App's current source; undefined while it is not known. */
+  /** The image that is built from the App's current source; undefined if this image is not known yet. */
   readonly wantedImage: (app: string) => string | undefined;
   /** Images that are being built or are queued. */
   readonly imagesInProgress: () => readonly string[];
   readonly onImageRemoved: (reference: string) => void;
-  /** Called when a build record of this App has changed. */
+  /** Called when a build record of `app` has changed. */
   readonly onChanged: (app: string) => void;
 }
 
@@ -68,8 +67,8 @@ export class BuildCollector {
   }
 
   /**
-   * Starts a collection. Only one collection runs at a time. Content that cannot be removed now is removed by the
-   * next collection.
+   * Starts a collection or, if one is running, another one after it. Content that cannot be removed now is removed by a
+   * later collection.
    */
   request(): void {
     this.#afterBuilds.cancel();
@@ -146,8 +145,8 @@ export class BuildCollector {
   }
 
   /**
-   * Repairs the state after a crash between the end of a build and its record: an image that no App owns, and a
-   * record of a build that still seems to be running.
+   * Completes builds whose image exists but whose result was not recorded because Berth crashed: adds the image to the
+   * App's own images, and marks the build's record as succeeded.
    */
   #adopt(images: readonly BuiltImage[]): void {
     const { store, logs, onChanged } = this.#options;

@@ -23,7 +23,7 @@ export interface BuildContextOptions {
   /** The path of the Dockerfile from the spec; if undefined, an existing or generated Dockerfile is used. */
   readonly dockerfile: string | undefined;
   readonly limits: SourceLimits;
-  /** The modification time of the files in the image. */
+  /** The current time, which becomes the modification time of the files in the image. */
   readonly nowMs: number;
   readonly log: (text: string) => void;
 }

@@ -56,7 +56,7 @@ export function describeBuildFailure(error: unknown, mask: SecretMask): BuildFai
   return describeFailure(error, terminalBuildReasons, mask);
 }
 
-/** True for an internal error, whose message may contain anything, so that it is written to the server's log only. */
+/** True for an internal error. Its message may contain anything, so it is written only to the server's log. */
 export function isUnexpected(error: unknown): boolean {
   return !(error instanceof BerthError) && !isDiskFull(error);
 }

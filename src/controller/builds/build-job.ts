@@ -5,8 +5,8 @@ import type { SpaceShortage, SpaceWait } from "./free-space.ts";
 import type { ResolvedSource } from "./port.ts";
 
 /**
- * The reason why a build is cancelled. `superseded`: the App now needs another image. `unwanted`: the App needs no
- * image, for the reason `why`. `shutdown`: Berth is ending; the build is requested again after the next start.
+ * The reason why Berth ends a build early. `superseded`: the App now needs another image. `unwanted`: the App needs no
+ * image; `why` is the explanation. `shutdown`: Berth is ending; the build is requested again after the next start.
  */
 export type BuildEndReason =
   | { readonly type: "cancelled" }
@@ -66,7 +66,10 @@ export class BuildJob {
     return this.#controller.signal;
   }
 
-  /** The reason of the cancellation, which is set immediately, although the build ends a little later. */
+  /**
+   * The reason why Berth ends the build early; undefined if it does not. The reason is set at once, although the build
+   * ends a little later.
+   */
   get endReason(): BuildEndReason | undefined {
     return this.#endReason;
   }

@@ -31,7 +31,7 @@ export class BuildLogs {
     return log;
   }
 
-  /** Appends a line to the log of a finished build. */
+  /** Appends a line to the closed log of a build whose result is found after a restart of Berth. */
   appendLine(id: number, line: string): void {
     const log = this.create(id, (text) => text);
     log.end(line);
@@ -167,7 +167,9 @@ export class BuildLogWriter {
   }
 }
 
-/** Returns the complete lines of a growing file. An incomplete line at its end is returned by a later read. */
+/**
+ * Reads the complete lines of a growing file. If the file ends with an incomplete line, a later read returns this line.
+ */
 class LineReader {
   readonly #file: FileHandle;
   readonly #buffer = Buffer.alloc(READ_BYTES);

@@ -2,7 +2,7 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import type { BuildEndReason, BuildJob } from "./build-job.ts";
 
 export interface BuildQueueOptions {
-  /** The number of concurrent builds of all Apps. Each App has at most one running build. */
+  /** The maximum number of concurrent builds of all Apps. Each App has at most one running build. */
   readonly concurrency: number;
   readonly tasks: TaskGroup;
   /**
@@ -54,7 +54,7 @@ export class BuildQueue {
     return this.#waiting.filter((job) => job.spaceWait);
   }
 
-  /** Makes the given builds stop waiting for space. */
+  /** Ends the wait of the given builds for disk space. */
   resume(jobs: readonly BuildJob[]): void {
     for (const job of jobs) job.endSpaceWait();
     this.#startNext();

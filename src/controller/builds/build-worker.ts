@@ -23,7 +23,7 @@ export interface BuildWorkerOptions {
   readonly metrics: BuildMetrics | undefined;
   readonly onChanged: (app: string) => void;
   readonly onBuilt: () => void;
-  /** Called when the build waits for space. */
+  /** Called when the build has to wait for disk space. */
   readonly onSpaceWait: () => void;
   /** Called when the folder has changed: the App's source has to be resolved again. */
   readonly onFolderChanged: (app: string) => void;
@@ -76,7 +76,7 @@ export class BuildWorker {
     }
   }
 
-  /** Records a build that was cancelled before it started. */
+  /** Records the result of a build that was ended before it started. */
   drop(job: BuildJob, ending: BuildEndReason): void {
     this.#recordEnd(job, ending);
     if (ending.type === "cancelled" || ending.type === "unwanted") this.#options.onChanged(job.app);
@@ -123,7 +123,10 @@ export class BuildWorker {
     );
   }
 
-  /** Records a cancelled build. The error with which it ended does not matter. */
+  /**
+   * Records the result of a build that Berth has ended early. The result follows from the reason `ending`, not from the
+   * error of the interrupted build.
+   */
   #recordEnd(job: BuildJob, ending: BuildEndReason): void {
     const { timeoutMs } = this.#options;
     switch (ending.type) {
@@ -175,8 +178,8 @@ export class BuildWorker {
 
   #createStepReporter(job: BuildJob): (step: string) => void {
     const { clock, onChanged } = this.#options;
-    // The reconcile run that has requested the build reports its beginning, so the first step is reported only after
-    // STEP_REPORT_INTERVAL_MS.
+    // The reconcile run that has requested the build reports that the build has begun, so the first step is reported
+    // only after STEP_REPORT_INTERVAL_MS.
     let reportedMs = clock.now();
     return (step) => {
       job.setStep(job.mask(step));

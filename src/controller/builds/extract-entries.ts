@@ -47,7 +47,7 @@ interface Overrides {
 /**
  * Reads a tar stream entry by entry. Nothing is read ahead, so that memory does not grow with the archive, and a
  * refused entry ends the reading at once. (The parser of `tar` queues all entries of a chunk; only its decoder of
- * header blocks is used here.) Throws `archive_invalid` if the stream is not a tar, damaged or truncated.
+ * header blocks is used here.) Throws `archive_invalid` if the stream is no tar, or is damaged or truncated.
  */
 export async function* readArchiveEntries(
   source: AsyncIterable<Buffer>,
@@ -85,7 +85,7 @@ export async function* readArchiveEntries(
   }
 }
 
-/** Reads the end mark and the padding to the end, so that the checksum of the compression is checked. */
+/** Reads the tar stream from its second zero block to its end, because gzip data has its checksum there. */
 async function readEnd(bytes: ByteReader): Promise<void> {
   const second = await bytes.takeUpTo(BLOCK_BYTES);
   if (!isZero(second)) throw damagedArchiveError("there is data after the end of the archive");

@@ -1,6 +1,9 @@
 import { BerthError } from "../../base/errors.ts";
 
-/** The limit of a path in bytes. The limit of Linux is 4096, and includes the target folder. */
+/**
+ * The maximum length of a path in an archive, in bytes. Linux allows 4096 bytes including the path of the target
+ * folder.
+ */
 export const PATH_BYTES_MAX = 2048;
 const NAME_BYTES_MAX = 255;
 const DEPTH_MAX = 128;

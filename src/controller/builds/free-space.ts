@@ -70,8 +70,8 @@ export class BuildSpace {
   }
 
   /**
-   * Returns the reason why a build has to wait for free disk space; undefined if it may start. `shortage` is present if
-   * the last attempt of the build ran out of space.
+   * Returns the reason why a build has to wait for free disk space; undefined if it may start. `shortage` describes how
+   * the last attempt of the build ran out of space; undefined if it did not.
    */
   findWait(free: FreeSpace, shortage: SpaceShortage | undefined): SpaceWait | undefined {
     const message = this.#explainLack(free);

@@ -3,9 +3,9 @@ import type { ObservedContainer } from "../runtime/port.ts";
 
 /** Content that is never removed, even if a disk budget is exceeded. */
 export interface ProtectedContent {
-  /** The references and ids of protected images. */
+  /** The references and ids of images that are never removed. */
   readonly images: ReadonlySet<string>;
-  /** The digests of protected source archives, which users have uploaded. */
+  /** The digests of uploaded source archives that are never removed. */
   readonly archives: ReadonlySet<string>;
 }
 

@@ -9,9 +9,9 @@ import { redactUrl } from "../git/git-url.ts";
 const TAG_LENGTH = 16;
 
 /**
- * Returns the key of the pin that fixes an App's source to a revision: a digest of the location of the source, and of
- * the time when a user last requested to resolve the source again. The credential and the interval do not affect the
- * revision, so they do not affect the key.
+ * Returns the key of the pin that fixes an App's source to a source revision: a digest of the location of the source,
+ * and of the time when a user last requested to resolve the source again. The source's credential and poll interval do
+ * not affect its revision, so they do not affect the key.
  */
 export function pinKey(resource: Resource<"App">): string {
   const where = getSourceLocation(resource.spec.source);

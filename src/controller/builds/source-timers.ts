@@ -24,8 +24,8 @@ export class SourceTimers {
   }
 
   /**
-   * Starts the timer. `sinceMs` is the time of the last resolution in the store. A second call with the same values
-   * has no effect.
+   * Starts the timer for the next resolution of the App's source. `sinceMs` is the time of the last resolution that the
+   * store contains. A second call with the same values has no effect.
    */
   arm(app: string, intervalMs: number, sinceMs: number): void {
     const now = this.#clock.now();
@@ -37,7 +37,8 @@ export class SourceTimers {
     known?.cancel();
     const cancel = this.#clock.setTimer(Math.max(0, dueMs - now), () => {
       this.#timers.delete(app);
-      // A resolution that fails or is skipped at once must not be repeated without a delay.
+      // Counts as a resolution already now, so that a resolution that fails or is skipped immediately is not repeated
+      // without a delay.
       this.markResolved(app);
       this.#onDue(app);
     });

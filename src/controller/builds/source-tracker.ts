@@ -52,8 +52,8 @@ export class SourceTracker {
     { readonly attempt: string; readonly failure: BuildFailure }
   >();
   /**
-   * The source of each pin (a resolved revision), by App. The stored pin contains only a digest of its source and the
-   * time of the deployment, so the digest also changes with a new deployment of an unchanged source.
+   * The source to which each App's pin (a resolved revision) belongs. The digest in the stored pin cannot serve to
+   * compare sources, because a new deployment of an unchanged source changes this digest.
    */
   readonly #pinnedSources = new Map<string, AppSource>();
   /**
@@ -138,13 +138,13 @@ export class SourceTracker {
     else if (pinned && !isSameSource(pinned, source)) this.unpin(name);
     const attempt = this.#attemptKey(resource);
     if (this.#failures.get(name)?.attempt !== attempt) this.#failures.delete(name);
-    // The resolution is cancelled if the source has changed. The refresh of a pinned source continues, because at most
-    // the credential has changed.
+    // A resolution is cancelled if its inputs have changed. For a pinned source, it is a refresh, which continues,
+    // because at most the credential has changed.
     const resolution = this.#resolutions.get(name);
     if (resolution && resolution.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
   }
 
-  /** Resolves the sources of all Apps that follow this repository; returns their names. */
+  /** Resolves the sources of all Apps that follow this repository; returns the names of these Apps. */
   refreshFollowers(repository: {
     readonly urls: readonly string[];
     readonly ref: string | undefined;
@@ -267,8 +267,8 @@ export class SourceTracker {
   }
 
   /**
-   * Returns the key that failures of the source are stored under. A new credential, or a new value of it, gives a new
-   * key, so that the source is resolved again.
+   * Returns the key under which failures of the source are stored. A new credential, or a change of the Secret with the
+   * credential, gives a new key, so that the source is resolved again.
    */
   #attemptKey(resource: Resource<"App">): string {
     const credential = getGitSource(resource)?.credential;

@@ -11,7 +11,7 @@ import type { Environment } from "../../base/process-environment.ts";
  */
 export class DaemonChild {
   /**
-   * Resolves when the daemon has ended, to the reason in a sentence for the user without a full stop; never rejects.
+   * Resolves when the daemon has ended, with the reason: a sentence for the user, without its full stop. Never rejects.
    */
   readonly ended: Promise<string>;
   /** The process; undefined if the system could not start it. */
@@ -24,7 +24,8 @@ export class DaemonChild {
     readonly environment: Environment;
     readonly clock: Clock;
     /**
-     * Maps the daemon's flags, which its hints name, to those of `berth up`, such as `--port` to `--assistant-port`.
+     * Maps the daemon's flags to those of `berth up`, such as `--port` to `--assistant-port`, for hints that the daemon
+     * prints.
      */
     readonly flags: Readonly<Record<string, string>>;
     /** Called with the URL at which the daemon answers. */

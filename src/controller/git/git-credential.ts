@@ -38,7 +38,10 @@ export function parseGitCredential(
   return { type: "sshKey", privateKey, knownHosts };
 }
 
-/** Removes the final newline, which pasted text often has. */
+/**
+ * Returns a value of the Secret without its final newline, which pasted text often has; undefined if the value is
+ * missing or empty.
+ */
 function readValue(values: Readonly<Record<string, string>>, key: string): string | undefined {
   if (!Object.hasOwn(values, key)) return undefined;
   const text = values[key]?.trim() ?? "";

@@ -72,7 +72,10 @@ export function invalidTree(why: string): BerthError {
   });
 }
 
-/** Maps errors of the local disk, which have nothing to do with the repository. */
+/**
+ * Returns `disk_full` for a full local disk, which has nothing to do with the repository, and any other error
+ * unchanged.
+ */
 export function translateDiskError(error: unknown): unknown {
   const code = getErrorCode(error);
   if (code === "ENOSPC" || code === "EDQUOT")

@@ -27,8 +27,9 @@ const REFS_PATH = "/info/refs?service=git-upload-pack";
 
 /**
  * The HTTP client for isomorphic-git. (The library's own client sends credentials along on redirects, has no time
- * limits, and reads without back-pressure.) Keeps its first failure, because isomorphic-git accepts some truncated
- * responses as complete. Node verifies certificates: NODE_EXTRA_CA_CERTS names the file of a private authority.
+ * limits, and reads without back-pressure.) The caller has to check `failure`, because isomorphic-git accepts some
+ * truncated responses as complete. Node verifies certificates; NODE_EXTRA_CA_CERTS names a file with further
+ * certificate authorities.
  */
 export class GitHttp implements Disposable {
   /** The first failure: a BerthError, TransferTooLargeError, or the reason of an abort. */

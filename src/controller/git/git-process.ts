@@ -9,7 +9,7 @@ export interface GitProcessOptions {
   /** The folder for everything that the process writes, and its HOME. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** The folders in which programs are searched. */
+  /** The folders in which programs are looked up, in the format of PATH. */
   readonly searchPath: string;
   /** The limit for the time without data, for a command that talks to a server; absent for local commands. */
   readonly idleTimeout?: IdleTimeout;
@@ -102,7 +102,8 @@ export class GitProcess implements AsyncDisposable {
       stdio: ["pipe", "pipe", "pipe"],
       detached: true,
     });
-    this.#child.stdin?.on("error", () => {}); // it ended first: its exit says why
+    // A write fails if git has already ended; its exit then reports the reason.
+    this.#child.stdin?.on("error", () => {});
     this.#child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       this.#idle?.touch();
       this.#stderr = (this.#stderr + text).slice(-STDERR_KEPT);
@@ -121,7 +122,9 @@ export class GitProcess implements AsyncDisposable {
     this.#child.stdin?.end();
   }
 
-  /** Yields the output. Ends when the process has succeeded; throws the error of `ended` if the process has failed. */
+  /**
+   * Yields the output of the process. Ends when the process has succeeded; throws an error if the process has failed.
+   */
   async *output(): AsyncGenerator<Buffer, void> {
     const { stdout } = this.#child;
     if (stdout) {
@@ -186,7 +189,7 @@ export class GitProcess implements AsyncDisposable {
     try {
       process.kill(-pid, "SIGKILL");
     } catch {
-      // The process group has ended in the meantime.
+      // The process group has already ended, so there is nothing to kill.
     }
   };
 }

@@ -211,8 +211,8 @@ function requestRestart(
 }
 
 /**
- * Restarts a container of an old version while the version is still needed: the version has served, and its replacement
- * has not served yet.
+ * Plans the restart of a container of an old version that is still needed, because its replacement has not received
+ * requests yet.
  */
 export function planOldRestart(draft: PlanDraft, container: ObservedContainer): void {
   planRestart(draft, container, false, true);

@@ -172,8 +172,8 @@ function chooseRoute(
 }
 
 /**
- * Lists the targets of the previous version, which is kept while the new version has the requests and is observed. The
- * targets answered until the switch, so they need no probe.
+ * Lists the targets of the previous version, which is kept during the rollout window of the new version. The targets
+ * answered until the switch, so they need no probe.
  */
 export function listPreviousTargets(
   desired: DesiredApp,

@@ -22,7 +22,7 @@ export interface ObservedApp {
    * there is no ingress.
    */
   readonly route: AppRoute | null;
-  /** Presence of the image on the engine; unknown if the engine has not been asked. */
+  /** States if the engine holds the image; `unknown` if the engine has not been asked. */
   readonly image: "present" | "absent" | "unknown";
   readonly restarts: RestartHistory;
   /**
@@ -125,7 +125,7 @@ export interface Plan {
   readonly strategy: Strategy;
   /** Fields that were changed by hand and that this plan corrects. */
   readonly corrections: readonly string[];
-  /** The field that Berth has stopped correcting; null if there is none. */
+  /** The field that Berth no longer corrects, because its corrections were undone too often; null if there is none. */
   readonly driftLoop: string | null;
   /** Containers that ended, and whose restart budget is used up. */
   readonly exhausted: readonly ObservedContainer[];

@@ -7,15 +7,15 @@ import { buildStop, type PlanDraft } from "./plan-draft.ts";
 import { isKeptBack, isRouted, isServing, planRoute } from "./plan-route.ts";
 
 /**
- * Plans the strategy rolling: the new version starts next to the old one and gets the requests when every replica is
- * healthy; the old one is kept until the new one has been observed, and stopped when its last requests have ended or
- * the drain time is over:
+ * Plans the strategy rolling. The new version starts next to the old one, and receives the App's requests when every
+ * replica is healthy. The old version is kept during the rollout window, in which Berth may switch back. Afterwards
+ * it is stopped when its last requests have ended, or when the drain time is over:
  *
  *   candidate -> healthy -> switch -> window -> old drains -> old stops
  *                             ^------ failed, switch back
  *
- * The due step follows from labels, health, the route table and the versions that have had requests (`served`, kept in
- * the status); the remaining wait of a step follows from what this process has seen (`firstSeen`).
+ * The due step follows from labels, health, the route table and `served`, the versions that have received requests,
+ * which the status contains. The remaining wait of a step follows from the observations of this process (`firstSeen`).
  */
 export function planRolling(draft: PlanDraft): void {
   const { desired, observed } = draft;
@@ -43,7 +43,7 @@ function planOld(draft: PlanDraft, old: readonly ObservedContainer[]): void {
   }
 }
 
-/** Stops and removes surplus replicas when they have drained, like a version that was replaced. */
+/** Plans the end of surplus replicas that have drained, in the same steps as for a replaced version. */
 function planSurplus(draft: PlanDraft, surplus: readonly ObservedContainer[]): void {
   const cause = `${draft.desired.containers.length} wanted`;
   for (const container of surplus) {
@@ -76,8 +76,8 @@ const DRAIN_CHECK_MIN_MS = 250;
 const DRAIN_CHECK_MAX_MS = 5_000;
 
 /**
- * True if the container has ended, if its last requests have ended, or if their drain time since `sinceMs` is over.
- * The container got its last request at `lastRequestMs`.
+ * True if the container has ended, if it has no open requests, or if its drain time since `sinceMs` is over.
+ * `lastRequestMs` is the time when the ingress last sent the container a request.
  */
 function hasDrained(
   draft: PlanDraft,
@@ -100,9 +100,9 @@ function hasDrained(
 }
 
 /**
- * The role of an old container. serving: its version has the requests, or may get them back. draining: it had
- * requests, and may still be answering some. done: it has finished its requests. abandoned: its version was replaced
- * before it got a request.
+ * The role of an old container. serving: its version receives the requests, or may receive them again. draining: it
+ * received requests, and may still be answering some. done: it has answered all of its requests. abandoned: its version
+ * was replaced before it received a request.
  */
 type RolloutRole = "serving" | "draining" | "done" | "abandoned";
 

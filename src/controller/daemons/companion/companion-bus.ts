@@ -24,8 +24,8 @@ const STATUS_MS_MAX = 2_000;
 const START_MS_MAX = 90_000;
 
 /**
- * Returns a function that connects to the session bus, or undefined if the environment names no bus. The environment
- * does not change later.
+ * Returns a function that connects to the session bus. Returns undefined, which is final, if the environment names no
+ * bus.
  */
 export function createBusOpener(
   environment: Readonly<Record<string, string | undefined>>,
@@ -120,8 +120,8 @@ class SessionCompanionBus implements CompanionBus {
   }
 
   /**
-   * Calls the connection that owns the companion's name. A call to the name itself would restart a companion that has
-   * just ended.
+   * Returns the URL at which the companion answers; null if it reports none. Calls the connection that owns the
+   * companion's name: a call to the name itself would restart a companion that has just ended.
    */
   async #queryUrl(destination: string, signal: AbortSignal): Promise<string | null> {
     const method = {

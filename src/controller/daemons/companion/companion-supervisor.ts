@@ -19,11 +19,14 @@ import type {
  * socket.
  */
 const BUS_POLL_MS = 15_000;
-/** The delay before a bus is asked again, if it did not answer or has not yet noticed the end of a process. */
+/**
+ * The delay before another request to a bus that did not answer, or that has not yet noticed that the companion has
+ * ended.
+ */
 const BUS_RETRY_MS = 1_000;
 /**
- * The longest restart delay. Most causes of a failed start, such as a missing package, last until the user removes
- * them.
+ * The longest restart delay. Most causes of a failed start, such as a missing package, need the user, so that earlier
+ * attempts would fail too.
  */
 const RESTART_DELAY_MAX_MS = 5 * 60_000;
 /**

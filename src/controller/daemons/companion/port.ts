@@ -17,7 +17,10 @@ export interface CompanionReport {
   readonly pid: number | null;
   /** The number of times that this Berth has started the companion since Berth came up. */
   readonly starts: number;
-  /** The reason why there is no companion, or the name of the program that runs it. */
+  /**
+   * The reason why no companion is up, or a note on which program started the running companion; null if there is
+   * neither.
+   */
   readonly message: string | null;
 }
 
@@ -57,7 +60,8 @@ export interface CompanionChild {
   /** The id of the process; undefined if the system could not start it. */
   readonly pid: number | undefined;
   /**
-   * Resolves when the companion has ended, to the reason in a sentence for the user without a full stop; never rejects.
+   * Resolves when the companion has ended, with the reason: a sentence for the user, without its full stop. Never
+   * rejects.
    */
   readonly ended: Promise<string>;
   /** Ends the companion with SIGTERM, and with SIGKILL after `graceMs`. Resolves when the companion has ended. */
