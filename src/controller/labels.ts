@@ -1,8 +1,12 @@
-/** The labels of all objects that Berth creates on an engine. Berth never touches an object without INSTANCE. */
+/**
+ * The labels below are on all objects that Berth creates on an engine. Berth never changes an object without INSTANCE.
+ */
 export const INSTANCE = "dev.berth.instance";
 export const APP = "dev.berth.app";
 export const GENERATION = "dev.berth.generation";
-/** A hash of all settings of a container. Containers with the same hash belong to the same version. */
+/**
+ * A hash of all settings of a container. An App's containers with the same hash belong to the same version of the App.
+ */
 export const SPEC_HASH = "dev.berth.spec-hash";
 export const REPLICA = "dev.berth.replica";
 /**

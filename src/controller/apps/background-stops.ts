@@ -5,7 +5,7 @@ import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { WorkloadRuntime } from "../runtime/port.ts";
 
-/** Delays, in milliseconds, before a failed stop is repeated: the first one, and the longest one, up to which it grows. */
+/** The first and the longest delay of the back-off after a failed stop of a container. */
 const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 

@@ -26,9 +26,9 @@ export function loadBuiltInCatalog(): Catalog {
 }
 
 /**
- * Reads a catalog, sorted by name. Every `*.yaml` file in `folder` contains exactly one Template. Every `*.yaml` file in
- * its optional subfolder `models` contains exactly one Model. A resource has the name of its file. The catalog is read
- * only when Berth starts, because its files come with Berth or from an administrator.
+ * Reads a catalog, sorted by name. Every `*.yaml` file in `folder` contains exactly one Template. Every `*.yaml` file
+ * in its optional subfolder `models` contains exactly one Model. A resource has the name of its file. The catalog is
+ * read only when Berth starts, because its files come with Berth or from an administrator.
  *
  * Throws InvalidSpecError with file, line and column of every mistake, and BerthError `internal` if the folder cannot
  * be read.

@@ -13,8 +13,8 @@ export function isDiskFull(stderr: string): boolean {
 }
 
 /**
- * Classifies the error output of the machine's git, of ssh and of the server. The text is the only source, because git
- * exits with 128 for every error. `displayUrl` is the URL for messages.
+ * Classifies an error by the error output of the machine's git, of ssh and of the server: the exit code cannot tell
+ * errors apart, because git exits with 128 for every one. `displayUrl` is the URL for messages.
  */
 export function classifyStderr(displayUrl: string, stderr: string): BerthError {
   const key = "check the deploy key in the Secret, and that it is registered with the server";
@@ -58,7 +58,7 @@ export function classifyStderr(displayUrl: string, stderr: string): BerthError {
 }
 
 /**
- * Describes a known reason in Berth's own words, because the output of a server may contain anything, also paths of
+ * Describes a known reason in Berth's own words, because a server's output may contain anything, including paths of
  * this machine.
  */
 function describeReason(stderr: string): string {

@@ -18,7 +18,7 @@ export interface GitOptions {
    * is missing.
    */
   readonly dir: string;
-  /** The folders in which `git` and `ssh` are searched, as in PATH. */
+  /** The folders in which `git` and `ssh` are looked up, in the format of PATH. */
   readonly searchPath?: string;
   /** The longest time without data from a server. */
   readonly idleMs?: number;
@@ -36,8 +36,8 @@ const IDLE_MS = 60_000;
  */
 const MEMORY_PACK_BYTES_MAX = 32 * 2 ** 20;
 /**
- * The limits of unpacked bytes of a pack that is read in memory: of one object, and of all objects. Only one object is
- * in memory at a time.
+ * The limits, in bytes, for the unpacked objects of a pack that is read in memory: for one object, and for the sum of
+ * all. Only one object is in memory at a time.
  */
 const MEMORY_OBJECT_BYTES_MAX = 32 * 2 ** 20;
 const MEMORY_TOTAL_BYTES_MAX = 2 ** 30;

@@ -21,8 +21,8 @@ import { parseTree, type TreeEntry } from "./tree-entries.ts";
 import type { CommitFiles } from "./tree-writer.ts";
 
 /**
- * The depths to which a branch is fetched, in this order. They serve to find a commit that the server sends only as
- * part of a branch.
+ * The depths of successive fetches of a branch, until one of them contains the wanted commit. They are needed if the
+ * server sends the commit only as part of a branch.
  */
 const DEPTHS = [64, 1024, undefined];
 

@@ -38,7 +38,7 @@ export interface MachineGitOptions {
  * isomorphic-git.ts uses the same depths.
  */
 const DEPTHS = [64, 1024, undefined];
-/** The output limit of `ls-remote` with at most two names. */
+/** The maximum output of `git ls-remote` for at most two refs, in characters. */
 const LISTING_CHARS_MAX = 65_536;
 const CONNECT_S = 20;
 

@@ -2,13 +2,16 @@ import { invalidTree } from "./git-errors.ts";
 
 /** One entry of the tree of a commit. */
 export interface TreeEntry {
-  /** The relative path with `/`, of which each part has been checked. */
+  /** The relative path, separated by `/`. Every name in the path has been checked. */
   readonly path: string;
   readonly type: "file" | "executable" | "link" | "folder" | "submodule";
   readonly oid: string;
 }
 
-/** Linux limits a part of a path to 255 bytes, and the whole path, with the folder before it, to 4,096. */
+/**
+ * Limits in bytes: for one name in a path, as on Linux, and for the path in the commit. Linux allows 4,096 bytes for
+ * the whole path, including the folder of the checkout.
+ */
 const NAME_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 3072;
 
@@ -36,8 +39,7 @@ export function joinEntryPath(folder: string, name: string): string {
     throw invalidTree(`it has a file called ${shown}`);
   if (name.includes("/") || name.includes("\0"))
     throw invalidTree(`it has a file called ${shown}, which is a path`);
-  // A folder named .git is refused, because programs that search for repositories would use the configuration in it.
-  // The case is ignored, as some file systems do.
+  // Upper and lower case count as equal, because some file systems do not distinguish them.
   if (name.toLowerCase() === ".git") throw invalidTree(`it has a file called ${shown}`);
   const path = folder === "" ? name : `${folder}/${name}`;
   if (Buffer.byteLength(name) > NAME_BYTES_MAX || Buffer.byteLength(path) > PATH_BYTES_MAX)

@@ -6,8 +6,8 @@ import type { GitCheckout, SourceLimits } from "./port.ts";
 import type { TreeEntry } from "./tree-entries.ts";
 
 /**
- * A commit that has been fetched. Folders come before their entries. The caller reads the content of an entry before
- * it requests the next entry.
+ * The files of a fetched commit. `entries` yields a folder before its contents. The caller reads the content of an
+ * entry before it requests the next entry.
  */
 export interface CommitFiles {
   entries(): AsyncIterable<TreeEntry>;
@@ -103,7 +103,7 @@ class TreeWriter {
     try {
       for await (const chunk of this.#countBytes(content, Number.POSITIVE_INFINITY, entry.path))
         await file.writeFile(chunk);
-      // Sets the mode explicitly, so that the umask of the service does not change the image.
+      // The mode is set explicitly, so that the umask of the service does not change the files in the built image.
       await file.chmod(mode);
     } finally {
       await file.close();
@@ -135,8 +135,8 @@ class TreeWriter {
 }
 
 /**
- * Creates the entry at `path` with `make`. Throws an error about the commit if an entry with this name already exists,
- * or an entry whose name the file system treats as the same.
+ * Creates the entry at `path` with `make`. Throws an error that blames the commit if the path exists, or if the file
+ * system treats another name of the commit as equal.
  */
 async function createOnce<T>(path: string, make: () => Promise<T>): Promise<T> {
   try {

@@ -9,7 +9,9 @@ import type { CaddyConfig } from "./caddy-config.ts";
 const LOAD_LIMIT_MS = 20_000;
 const READ_CONFIG_LIMIT_MS = 5_000;
 const PING_LIMIT_MS = 2_000;
-/** The limit of a response, far larger than the configuration of hundreds of Apps with options. */
+/**
+ * The maximum size of a response, in bytes. The configuration of hundreds of Apps with ingress options is far smaller.
+ */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
 /** A client of Caddy's admin API on a Unix socket: https://caddyserver.com/docs/api. */
@@ -124,7 +126,7 @@ function parseError(text: string): string {
     if (typeof parsed === "object" && parsed !== null && "error" in parsed)
       return String(parsed.error);
   } catch {
-    // The response is not JSON, so its text is returned.
+    // Caddy's error response is not JSON, so its whole text is returned.
   }
   return text.trim() || "no reason given";
 }

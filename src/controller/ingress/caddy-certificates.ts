@@ -24,7 +24,7 @@ export class CaddyCertificates {
   readonly #clock: Clock;
   readonly #errors: IssuerErrors;
 
-  /** `folder` is the folder of the ingress. */
+  /** `folder` is the folder of the ingress, which contains Caddy's certificate storage and its log. */
   constructor(folder: string, clock: Clock) {
     this.#folder = join(getStorageFolder(folder), "certificates");
     this.#clock = clock;

@@ -108,8 +108,9 @@ export class CaddyConfigLoader {
         config = this.#config(accepted);
         const rest = await this.#admin.load(config, signal);
         if (rest !== undefined) {
-          // Caddy refuses the configuration even without the refused Apps. The likely cause is that Caddy's executable
-          // was replaced by another version. Caddy is stopped, so that the next attempt starts the new version.
+          // Caddy refuses even the configuration without the sites that it has refused singly. The likely cause is that
+          // Caddy's executable was replaced by another version. Caddy is stopped, so that the next attempt starts the
+          // new version.
           await host.stop(signal);
           throw configRefusedError(rest);
         }
@@ -137,7 +138,8 @@ export class CaddyConfigLoader {
       if (!isUpToDate) logger.warn({}, "Caddy has other settings than Berth's, and is replaced");
       return isUpToDate;
     } catch (error) {
-      // If the engine does not answer, a Caddy that was up to date at an earlier check keeps running.
+      // The engine did not answer the check. A Caddy that was up to date at an earlier check is not replaced because of
+      // that.
       if (lastMs === undefined || signal.aborted) throw error;
       return true;
     }
@@ -193,7 +195,7 @@ export class CaddyConfigLoader {
     return false;
   }
 
-  /** Bisects a refused configuration to find the refused Apps. */
+  /** Returns the sites that Caddy accepts. Bisects the refused configuration to find the sites that Caddy refuses. */
   async #findAccepted(sites: readonly Site[], signal: AbortSignal): Promise<Site[]> {
     const { host, logger } = this.#options;
     const refusal = (some: readonly Site[]) => host.validate(this.#config(some), signal);

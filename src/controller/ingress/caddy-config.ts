@@ -12,7 +12,10 @@ import { type DirectRouteSet, noDirectRoutes } from "./direct-routes.ts";
 import type { Site } from "./site.ts";
 
 export interface CaddySettings {
-  /** The folder with the route table, the certificates and Caddy's log; it has the same path for Caddy. */
+  /**
+   * The folder with the route table, the certificates and Caddy's log. Caddy in a container sees this folder at the
+   * same path.
+   */
   readonly folder: string;
   readonly adminSocket: string;
   readonly httpPort: number | undefined;

@@ -29,7 +29,7 @@ export interface CaddyContainerOptions {
   readonly paths: IngressPaths;
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
-  /** `uid:gid` of the folder's owner inside containers; undefined for root. */
+  /** The `uid:gid` that the owner of the ingress folder has inside containers; undefined for root. */
   readonly user: string | undefined;
 }
 
@@ -70,8 +70,8 @@ export class CaddyContainer implements CaddyHost {
     const spec = this.#spec();
     const there = await this.#find(signal);
     if (there?.state === "running" && isMadeFrom(there, spec)) return;
-    // A container that has exited is removed, too: its network may have been replaced, and the log of the new container
-    // must not begin with the old output.
+    // A container that has exited is replaced instead of started again: its network may have been replaced, and the log
+    // of the new container must not begin with the old output.
     if (there) await runtime.removeContainer(there.id, signal);
     if ((await runtime.inspectImage(image, signal)) === undefined)
       await runtime.pullImage(image, undefined, () => {}, signal);

@@ -7,9 +7,9 @@ import { getTableFolder, TRY_DURATION } from "./table-routes.ts";
 type CaddyRoute = { readonly [key: string]: Json };
 
 /**
- * Builds the direct routes, whose targets are part of Caddy's configuration. Each list of targets (a slot of the route)
- * applies to a host only while the slot's marker file for the host exists; otherwise Caddy looks up the targets in the
- * route table. `without` lists the hosts that have other routes.
+ * Builds the direct routes, whose targets are part of Caddy's configuration. Caddy sends the requests of a host to a
+ * slot (one list of targets) only while the marker file of the slot and the host exists. Otherwise Caddy looks up the
+ * targets in the route table. Hosts in `without` get no direct route.
  */
 export function buildDirectRoutes(
   settings: { readonly folder: string; readonly version: string },

@@ -7,7 +7,10 @@ export type CaddyHandler = { readonly [key: string]: Json };
 export const RETRY_SOON = "5";
 export const RETRY_LATER = "120";
 
-/** Builds a handler that forwards a request to one of the targets. `dials` may contain placeholders. */
+/**
+ * Builds a handler that forwards a request to one of the targets. `dials` contains their addresses, or Caddy
+ * placeholders.
+ */
 export function proxyHandler(
   version: string,
   dials: readonly string[],

@@ -26,7 +26,7 @@ import { mapHostsToApps, SitePlanner } from "./site-planner.ts";
  * immediately.
  */
 const POLL_MS = 2_000;
-/** In every fifth poll, the loaded configuration is compared, to notice changes by other programs. */
+/** Every fifth poll also compares Caddy's loaded configuration with Berth's, to notice changes by other programs. */
 const COMPARE_EVERY = 5;
 /**
  * The delay in which changes are collected. Apps often change together, for example when a folder of specs is read.
@@ -198,13 +198,14 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.#publishRefusals(refusals);
     const hosts = mapHostsToApps(sites);
     // New hosts are added to the route table before the configuration is loaded, and old ones are removed afterwards.
-    // An App that gains or loses options is then always served, by the table or by the configuration.
+    // When ingress options move an App between table and configuration, one of the two therefore always serves the App.
     await this.table.setHosts(hosts, "add");
     let refused: ReadonlyMap<string, string>;
     try {
       refused = await loader.apply(sites, signal);
     } finally {
-      // Old hosts are removed even after a failure, because a host that now needs a password must not stay open.
+      // Old hosts are removed even if the configuration could not be loaded: a host that now needs a password must not
+      // stay reachable without one through the table.
       await this.table.setHosts(hosts, "replace");
     }
     if (refused.size > 0)

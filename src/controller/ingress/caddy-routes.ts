@@ -40,7 +40,7 @@ export function listCertifiedNames(site: Site): string[] {
   return names.filter((name) => hasPublicCertificate(site, name));
 }
 
-/** Returns the domain of the API if it has a certificate of a public authority. */
+/** Returns the domain of the API in a list; an empty list if the API has no certificate of a public authority. */
 export function listApiCertifiedNames(api: ApiSite | undefined): string[] {
   return api === undefined || isInternalName(api.domain) ? [] : [api.domain];
 }
@@ -73,7 +73,7 @@ export function buildServerRoutes(
       ...buildDirectRoutes(settings, direct, redirected),
       ...(scheme === "http" ? [buildCertificatePermissionRoute(settings, sites)] : []),
       normalizeHostRoute,
-      // Passwords and tokens must not be sent over plain HTTP, so there is no route to the API.
+      // The API has no route over plain HTTP, because passwords and tokens must not be sent unencrypted.
       ...(settings.api && scheme === "https"
         ? [buildApiRoute(settings.version, settings.api)]
         : []),
@@ -207,7 +207,10 @@ function listHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): st
   ];
 }
 
-/** Redirects HTTP to HTTPS. Caddy answers the HTTP challenges of authorities before any route. */
+/**
+ * Redirects HTTP to HTTPS. Certificate authorities still reach the HTTP challenges, because Caddy answers these before
+ * any route.
+ */
 function buildHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): CaddyRoute[] {
   const host = listHttpsRedirects(settings, sites);
   if (host.length === 0) return [];

@@ -30,7 +30,7 @@ export class DirectMarkers {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
   }
 
-  /** Adds a set of direct routes. The caller has to synchronize the Apps of the set afterwards. */
+  /** Adds a set of direct routes. The caller has to call `synchronize` for the Apps of these routes afterwards. */
   async add(set: DirectRouteSet): Promise<void> {
     if (this.#sets.some(({ generation }) => generation === set.generation)) return;
     await rm(join(this.#folder, set.generation), { recursive: true, force: true });
@@ -39,7 +39,7 @@ export class DirectMarkers {
     this.#sets = [...this.#sets, set];
   }
 
-  /** Keeps one set of direct routes, and removes all others with their markers. */
+  /** Keeps the sets of direct routes with these generations. Removes all other sets with their marker files. */
   async retain(generations: ReadonlySet<string>): Promise<void> {
     const removed = this.#sets.filter(({ generation }) => !generations.has(generation));
     this.#sets = this.#sets.filter(({ generation }) => generations.has(generation));
@@ -49,15 +49,15 @@ export class DirectMarkers {
       if (!generations.has(path.split("/")[0] ?? "")) this.#present.delete(path);
   }
 
-  /** Sets the App of each host. Returns the Apps that the caller has to synchronize. */
+  /** Sets the App that serves each host. Returns the Apps for which the caller has to call `synchronize`. */
   setHosts(hosts: ReadonlyMap<string, string>): ReadonlySet<string> {
     this.#hosts = hosts;
     return new Set(this.#sets.flatMap(({ routes }) => routes.map(({ app }) => app)));
   }
 
   /**
-   * Creates the marker files for the slots of an App's direct routes whose lists equal `targets`, and removes all other
-   * marker files of the App. `targets` is null if the App has no route.
+   * Updates the marker files of an App's direct routes: keeps or creates those of slots whose targets equal `targets`,
+   * and removes all others. `targets` is null if the App has no route.
    */
   async synchronize(app: string, targets: readonly string[] | null): Promise<void> {
     const wanted = new Set<string>();

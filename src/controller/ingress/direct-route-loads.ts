@@ -16,8 +16,8 @@ export interface DirectRouteLoadsOptions {
   /** The file that stores the direct routes of the loaded configuration for the next Berth process. */
   readonly file: string;
   /**
-   * Returns the address range that is reserved for Apps' containers, with two addresses for each replica; undefined if
-   * the engine chooses all addresses.
+   * Returns the address range that is reserved for Apps' containers, in which each replica has a pair of addresses;
+   * undefined if the engine chooses all addresses.
    */
   readonly findReservedRange: (signal: AbortSignal) => Promise<string | undefined>;
 }
@@ -43,8 +43,8 @@ export class DirectRouteLoads {
   }
 
   /**
-   * Reads the direct routes of the Caddy that an earlier Berth process left. If they are missing, the configuration is
-   * loaded again.
+   * Reads the direct routes that an earlier Berth process stored for the running Caddy. If the file is missing, the
+   * comparison with Caddy's configuration fails, and the configuration is loaded again.
    */
   async read(): Promise<void> {
     if (this.#isRead) return;
@@ -54,8 +54,8 @@ export class DirectRouteLoads {
   }
 
   /**
-   * Chooses the direct routes for the next load of the configuration. The routes of the configuration that is loaded
-   * now stay valid until `confirm` is called.
+   * Chooses the direct routes for the next load of the configuration. Until `confirm` is called, the direct routes of
+   * the previous configuration stay valid too.
    */
   async prepare(sites: readonly Site[], signal: AbortSignal): Promise<void> {
     const reserved = await this.#options.findReservedRange(signal);

@@ -48,8 +48,8 @@ export async function proposeDirectRoutes(
     sites.filter((site) => !isTableOnly(site)).flatMap(({ domains }) => domains),
   );
   for (const site of sites.filter(isTableOnly).toSorted((a, b) => (a.app < b.app ? -1 : 1))) {
-    // A domain that is an IP address gets no direct route, because the route of 127.0.0.1 would also match the requests
-    // with which Caddy asks for permission to issue certificates.
+    // An IP address gets no direct route: a direct route of 127.0.0.1 would also match the requests with which Caddy
+    // asks for permission to issue certificates.
     const hosts = site.domains
       .filter((domain) => isIP(domain) === 0 && !shared.has(domain))
       .toSorted();
@@ -60,8 +60,8 @@ export async function proposeDirectRoutes(
 }
 
 /**
- * Returns the targets that the next version of the App gets: for each target, the other address of its pair of reserved
- * addresses, with the same port. Undefined if the engine, and not Berth, has chosen the address of a target.
+ * Returns the expected targets of the App's next version, which uses the other address of each replica's reserved pair
+ * with the same port. Undefined if the engine has chosen the address of a target.
  */
 export function pairTargets(reserved: string, targets: readonly string[]): string[] | undefined {
   const paired = targets.flatMap((target) => {

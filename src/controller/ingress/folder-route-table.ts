@@ -48,8 +48,8 @@ interface StoredEntry extends RouteTableEntry {
    */
   readonly name: string;
   /**
-   * The number of names on the path from the App's folder to the entry's file: 2 for one target, 5 for more than twelve
-   * targets, and otherwise 1.
+   * The number of names on the path from the App's folder to the entry's file: 2 for one target, 5 for more than
+   * twelve, otherwise 1 (see RouteTableEntry).
    */
   readonly levels: number;
 }
@@ -64,8 +64,8 @@ interface StoredEntries {
 /**
  * The route table as a folder, which Caddy reads for each request:
  * - `apps/<app>/<entry>`: see route-table-entry.ts.
- * - `apps/<app>/_`: a link to the entry of a single target. Caddy looks here first, since this is the cheapest look-up.
- *   Without the link, the first entry by name is current; Caddy looks for entries of one level before those of five.
+ * - `apps/<app>/_`: a link to the entry of a single target. Caddy follows this link first, the cheapest look-up. If
+ *   there is no link, Caddy uses the first entry by name, and prefers plain files to entries in nested folders.
  * - `hosts/<host>`: a link to `../apps/<app>`.
  * - `direct/`: see direct-markers.ts.
  * - `new/`: entries that are being created or removed.
@@ -245,8 +245,8 @@ export class FolderRouteTable implements AppRouteTable {
   }
 
   /**
-   * Makes a new entry the one that Caddy uses. For a single target, the link is replaced. Otherwise everything that
-   * Caddy would find before the new entry is removed, and the last removal makes Caddy use the new entry.
+   * Makes Caddy use a new entry. For a single target, replaces the link `_`. For other entries, removes the link and
+   * every older entry that Caddy would find first; the last removal makes Caddy use the new entry.
    */
   async #makeCurrent(
     folder: string,
@@ -298,7 +298,7 @@ export class FolderRouteTable implements AppRouteTable {
     await rename(made, join(folder, first));
   }
 
-  /** Renames the entry before it is removed, so that Caddy never reads an entry that is partly removed. */
+  /** Removes an entry. The entry is renamed first, so that Caddy never reads an entry that is partly removed. */
   async #discard(folder: string, name: string): Promise<void> {
     const scratch = this.#newScratchPath();
     try {
@@ -336,7 +336,10 @@ export class FolderRouteTable implements AppRouteTable {
   }
 }
 
-/** Returns the names from the outermost folder to the file; each folder has one entry. */
+/**
+ * Returns the names on the path of a table entry, from the entry's outermost folder to its file. Each folder has one
+ * item.
+ */
 async function readEntryPath(folder: string, first: string): Promise<string[]> {
   const names = [first];
   for (let isFolder = true; isFolder && names.length < LONG_LEVELS; ) {

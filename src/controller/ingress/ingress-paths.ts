@@ -5,7 +5,10 @@ import { dirname, join } from "node:path";
 import { BerthError } from "../../base/errors.ts";
 import type { IngressPaths } from "./caddy-host.ts";
 
-/** `sun_path` has 108 bytes on Linux including the terminator; macOS has the shortest limit, 104 bytes. */
+/**
+ * The maximum length of a socket path, in bytes without the terminator. macOS has the shortest limit, 104 bytes with
+ * it; Linux has 108.
+ */
 const SOCKET_PATH_BYTES_MAX = 103;
 
 /** Returns the files of the ingress, in a folder that only this user can access. */

@@ -2,12 +2,12 @@ import type { Resource } from "../../resources/resource.ts";
 import type { Reason } from "../reason.ts";
 
 /**
- * Routes requests from the network to apps. It has two halves that change at different rates:
+ * Routes requests from the network to apps. The settings of the ingress have two parts that change at different rates:
  * - the route table has the addresses of each App's targets; it changes with every rollout, atomically and without
  *   a reload, so that no connection is interrupted;
  * - the sites have the domains and options of each App; they change when a user changes a spec, and are applied to
  *   the proxy as a whole.
- * Both outlive Berth and the proxy: each continues, or restarts, with the last state.
+ * Both parts are stored, so that Berth and the proxy continue with their last state after a restart of either.
  */
 export interface Ingress {
   /** `off`: apps are published on loopback ports, and there is no route table. */
@@ -34,17 +34,17 @@ export interface AppRouteTable {
   /** Returns the targets of an App, which may be an empty list. Returns null for an App without a route. */
   read(app: string): Promise<AppRoute | null>;
   /**
-   * After this call, new requests of the App go to `targets` only; running requests are completed at their target.
-   * Without targets, requests get a 503, and `read` returns the empty entry. `sinceMs` changes only when `version`
-   * changes. Idempotent. Throws `disk_full`, `internal`.
+   * Routes new requests of the App only to `targets`; running requests are completed at their target. Without targets,
+   * requests get a 503, and the route has an empty list. The route's `sinceMs` changes only when `version` changes.
+   * Idempotent. Throws `disk_full`, `internal`.
    */
   write(
     app: string,
     route: { readonly version: string; readonly targets: readonly string[] },
   ): Promise<void>;
   /**
-   * Removes every target that is not in `reachable` from the App's route, if there is one. It holds the table's lock,
-   * so that it never undoes a concurrent switch. Returns the route after the removal.
+   * Removes every target that is not in `reachable` from the App's route, if there is one. The removal holds the
+   * table's lock, so that it never undoes a concurrent switch. Returns the route after the removal.
    */
   retainTargets(app: string, reachable: ReadonlySet<string>): Promise<AppRoute | null>;
   /** Removes the App's route. Does nothing if it is missing. */
@@ -52,7 +52,7 @@ export interface AppRouteTable {
 }
 
 export interface AppRoute {
-  /** The version of the App that receives the requests: a hash of the settings of its containers. */
+  /** Identifies the version of the App to which requests are routed, by a hash of the settings of its containers. */
   readonly version: string;
   /** The host:port of each replica, in order and distinct. */
   readonly targets: readonly string[];

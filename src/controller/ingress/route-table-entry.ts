@@ -6,9 +6,11 @@ import type { AppRoute } from "./port.ts";
  * for each request, but cannot parse contents. There are four forms, by the number of targets:
  * - one target: the folder `<order>~<version>~<since>~one` with a file whose whole name is the target;
  * - two to twelve targets: the file `<order>~<version>~<since>~<before>~<after>~<count>~<slot>~...~<slot>`;
- * - more targets: a name like that continues in folders: four levels of folders with slots, and then the file;
- * - no target: the file `<order>~<version>~<since>~none`, which Caddy finds but cannot use.
- * `order` counts down, so that the newest entry is the first by name. In the two forms with slots, a target is
+ * - more targets: the slots continue on further levels: four nested folders, of which the first has a name as above
+ *   and the others have only slots, and then a file with the last slots;
+ * - no target: the file `<order>~<version>~<since>~none`, which none of Caddy's patterns for targets matches.
+ * `order` counts down, so that the newest entry is the first by name. `version` and `since` are the version and the
+ * `sinceMs` (in base 36) of the App's route. In the two forms with slots, a target is
  * `before` + slot + `after`: the common start and end of all targets are written once. Caddy's list of upstreams has
  * a fixed length, so all slots are filled by repeating the targets; `count` is their number.
  */
@@ -24,7 +26,7 @@ export interface RouteTableEntry {
  */
 export const SLOTS = 12;
 export const LONG_LEVELS = 5;
-/** The maximum number of targets of an App's route. It exceeds the 50 replicas that a spec may have. */
+/** The maximum number of targets of an App's route. A spec allows at most 50 replicas, which is fewer. */
 const TARGETS_MAX = SLOTS * LONG_LEVELS;
 const NAME_BYTES_MAX = 255;
 
@@ -40,8 +42,9 @@ const onePattern = new RegExp(`^/${opening}~${ONE}/[^/]+$`);
 const slots = Array.from({ length: SLOTS }, () => "([^~/]*)").join("~");
 
 /**
- * Regular expressions (for Go and JavaScript) that match the end of the path of a table entry with slots. Groups 1 and
- * 2 are the common start and the common end of all targets. Each group from 3 on is a slot with the rest of one target.
+ * Regular expressions (for Go and JavaScript) that match the end of a table entry's path if the entry has more than one
+ * target. Groups 1 and 2 are the common start and the common end of all targets. Each group from 3 on (a slot) is the
+ * rest of one target.
  */
 export const shortPattern = `/${header}~${slots}$`;
 export const longPattern = `/${header}~${slots}${`/${slots}`.repeat(LONG_LEVELS - 1)}$`;

@@ -12,7 +12,7 @@ export interface SitePlan {
   readonly sites: readonly Site[];
   /** The reasons why Apps cannot be served, by App. */
   readonly refusals: ReadonlyMap<string, SiteRefusal>;
-  /** Every App, including those that are being deleted, with a digest of the inputs of its site. */
+  /** A digest of the inputs of each App's site (its proxy settings), by App. Includes Apps that are being deleted. */
   readonly apps: ReadonlyMap<string, string>;
 }
 

@@ -12,13 +12,13 @@ import { LONG_LEVELS, longPattern, SLOTS, shortPattern } from "./route-table-ent
 
 type CaddyRoute = { readonly [key: string]: Json };
 
-/** Matches the statuses that Caddy's proxy returns when it fails. */
+/** Matches the error statuses that Caddy itself sets when it cannot proxy a request. */
 export const PROXY_FAILED = "^50[234]$";
 /** The time for which Caddy tries to connect a request to one of its targets. */
 export const TRY_DURATION = "2s";
 /**
- * The time for which Caddy tries to connect a request in the second attempt, after the first attempt has taken
- * TRY_DURATION.
+ * The time for which Caddy tries to connect to one of the targets in its second attempt, after the first attempt has
+ * taken TRY_DURATION.
  */
 const RETRY_DURATION = "250ms";
 
@@ -33,7 +33,7 @@ export interface TablePath {
   readonly path: string;
   /** Caddy's version. */
   readonly version: string;
-  /** The path prefix that was removed from the request before it is sent to the App. */
+  /** The path prefix that Caddy removes from a request before it forwards the request to the App. */
   readonly strippedPrefix?: string;
 }
 
@@ -58,9 +58,9 @@ export function buildTableRoutes(table: TablePath, matcher: CaddyRoute): CaddyRo
 }
 
 /**
- * Builds a route for errors that looks the targets up again. A request looks its targets up once. If none of them
- * accepts a connection, the table may have other targets now, because Berth has switched back from a version that
- * ended after its switch. A request with a body cannot be repeated. `failed` handles the error of the second attempt.
+ * Builds an error route that looks up the targets of a request a second time. If no target accepted a connection, the
+ * table may have other targets by now, because Berth has switched back from a version whose containers ended. A request
+ * with a body cannot be repeated. `failed` handles the error of the second attempt.
  */
 export function buildRetryRoute(
   table: TablePath,
@@ -85,7 +85,7 @@ export function buildRetryRoute(
   };
 }
 
-/** Passes an error to the next outer error routes. */
+/** Raises the error again, so that the error routes outside of this route handle it. */
 export const rethrowRoute: CaddyRoute = {
   handle: [{ handler: "error", status_code: "{http.error.status_code}" }],
 };
@@ -98,8 +98,8 @@ function buildLookups(table: TablePath, matcher: CaddyRoute, tryDuration: string
     match: [{ ...matcher, file }],
     handle,
   });
-  // A second matcher splits the file name. It runs after the file matcher, because it needs the name that the file
-  // matcher has found.
+  // The regular expression is in a nested route, because it splits the file name that the file matcher of the outer
+  // route has found.
   const several = (pattern: string, slots: number): Json => {
     const dials = Array.from(
       { length: slots },

@@ -8,8 +8,8 @@ import { buildLeaseLabels, findLastTerm, type LeaseTerm, parseLeaseTerm } from "
 import type { EngineWriter, WriterLease } from "./port.ts";
 
 /**
- * Another process takes over the engine lease after it has observed no new term, which a renewal creates, for this
- * time.
+ * Another process takes over the engine lease if it has observed no new term for this time. A renewal of the lease
+ * creates a new term.
  */
 export const LEASE_MS = 60_000;
 /**
@@ -21,8 +21,8 @@ const RENEW_MS = 20_000;
 /** The interval of observations while another process holds the lease, and of attempts after a failure. */
 export const POLL_MS = 5_000;
 /**
- * The longest time that counts between two observations of the last lease term. A clock that was set forward may show a
- * longer time.
+ * The longest time between two observations of the lease that counts as observed. A clock that was set forward would
+ * otherwise let the lease expire at once.
  */
 const OBSERVATION_MS_MAX = 2 * POLL_MS;
 
@@ -49,6 +49,7 @@ type LeaseState =
  * it over, by creating the record of the next term; then it removes the older records. If several processes create the
  * record of a term, the engine keeps only the first one.
  *
+ * This process's view of the lease changes as follows:
  * - unknown -> held: the engine has no lease record, or the last term belongs to this data directory and this process
  *   has just started, or the last term has not changed for 60 s.
  * - held -> held: the holder renews the lease every 20 s.
@@ -69,8 +70,8 @@ export class EngineLease implements WriterLease {
   /** The times between which a held lease is valid. If the clock is set back, the lease is not valid. */
   #valid = { fromMs: 0, untilMs: 0 };
   /**
-   * The sessions whose terms count as this process's own: its session and, after its first observation, the session
-   * of the previous process on the same data directory.
+   * The sessions whose terms count as this process's own: its session and, if the first observation finds a term of the
+   * previous process on this data directory, the session of that process.
    */
   readonly #ownSessions = new Set([this.#session]);
   #hasObserved = false;
@@ -94,7 +95,7 @@ export class EngineLease implements WriterLease {
 
   async ensure(signal: AbortSignal): Promise<void> {
     if (this.#isValid()) return;
-    // While another process holds the lease, only `run` observes it, and `ensure` fails at once.
+    // While another process holds the lease, `ensure` fails immediately; only `run` then observes the lease.
     if (this.#state.type !== "taken") await raceWithAbort(this.#tryOnce(), signal);
     if (this.#state.type === "taken") throw createLeasedError(this.#state.by);
     if (!this.#isValid())
@@ -204,8 +205,9 @@ export class EngineLease implements WriterLease {
   }
 
   /**
-   * Records an observation of the last term. Returns true if the term has not changed for long enough. `term` is
-   * undefined if another program has removed the records; the holder of the lease then creates a new one soon.
+   * Records an observation of the last term. Returns true if the term has not changed for long enough, or if no term
+   * has ever been observed. `term` is undefined if another program has removed the lease records. The last known term
+   * then still counts, because its holder soon creates a new record.
    */
   #hasLapsed(term: number | undefined): boolean {
     const now = this.#options.clock.now();

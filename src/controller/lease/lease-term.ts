@@ -6,7 +6,7 @@ import type { EngineWriter } from "./port.ts";
 export interface LeaseTerm {
   readonly term: number;
   readonly holderId: string;
-  /** Identifies the process that created the record of this term. */
+  /** Identifies the process that created this record. */
   readonly session: string;
   readonly writer: EngineWriter;
 }

@@ -22,9 +22,9 @@ export interface LogPosition {
 }
 
 /**
- * Yields the lines of an App's containers as they are written. It finds the containers in the App's status, so that
- * it also follows those of a redeploy, a restart by Berth or another replica. If the reader is too slow, lines are
- * skipped and counted. It ends with the last line of a deleted App. Throws the engine's errors.
+ * Yields the lines of an App's containers as they are written. The function finds the containers in the App's status,
+ * so that it also follows new containers after a redeploy, a restart or a scale-up. If the reader is too slow, lines
+ * are skipped and counted. The stream of a deleted App ends with the App's last line. Throws the engine's errors.
  */
 export async function* followAppLogs(
   {

@@ -12,8 +12,8 @@ import type { AssistantControl, ContainerListenerSpec } from "./assistant/port.t
 import { type ContainerListenerStatus, MODELS_HOST, MODELS_PORT } from "./container-listener.ts";
 
 /**
- * Resync interval in milliseconds without any event. It is needed because an assistant that was replaced has no
- * listeners.
+ * The interval of reconciles while no event occurs, in milliseconds. An assistant that has restarted without an event
+ * has no listeners until then.
  */
 const RESYNC_MS = 30_000;
 const RETRY_MS = 2_000;
@@ -79,7 +79,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     return this.#unavailableReason;
   }
 
-  /** Called when the assistant or the engine has started, because its address may have changed. */
+  /** Called when the assistant or the engine has started, because the listener's address may have changed. */
   refresh(): void {
     this.#isDue = true;
     this.#wake();
@@ -91,8 +91,8 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
   }
 
   /**
-   * Requests a reconcile when an App changes, because the network of the containers may have been created again with
-   * other addresses.
+   * Requests a reconcile when an App changes. The listener depends on the addresses of the Apps' network, which may
+   * have been created again with other addresses.
    */
   #onChange({ kind, type, name }: StoreChange): void {
     if (kind !== "App" || type === "event") return;
@@ -170,8 +170,8 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     const subnets = await runtime.networkSubnets(network, signal);
     const reach = await this.#getReachability(subnets, signal);
     const gateway = await runtime.hostGateway(network, signal);
-    // The last App may have been deleted during this call. Its deletion removed the network, but this call may have
-    // created the network again.
+    // If the last App was deleted during this call, its deletion removed the network, but this call may have created
+    // the network again. The network is then removed.
     if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null))
       await runtime.removeNetwork(network, signal);
     const listener = { port: this.port, host: MODELS_HOST };

@@ -28,8 +28,8 @@ export function buildAssistantCommand(
 }
 
 /**
- * Returns the text by which a later process recognises an assistant that this Berth has started. It contains the
- * owner, and a digest of the version and all settings of the assistant.
+ * Returns the text by which a later process recognises an assistant that this Berth has started. The text contains the
+ * `owner` of the launch, and a digest of the version and all settings of the assistant.
  */
 export function computeStartedBy(start: AssistantLaunch): string {
   const { version, environment, owner } = start;
@@ -45,8 +45,8 @@ export function computeStartedBy(start: AssistantLaunch): string {
 }
 
 /**
- * Classifies a running assistant. ours: it runs as this Berth would start it. outdated: this Berth started it, but in
- * another version or with other settings.
+ * Classifies a running assistant. ours: it runs as this Berth would start it. outdated: this Berth started it, but with
+ * another version or other settings. foreign: another process started it.
  */
 export function classifyOwnership(
   { startedBy }: AssistantIdentity,

@@ -85,10 +85,11 @@ interface DaemonExit {
 
 /**
  * Keeps the assistant running. If a daemon answers on the control socket, it is adopted if an earlier process of this
- * Berth started it; otherwise it is used, but never ended. If no daemon answers, one is started as a child. A daemon
- * that ends is started again:
+ * Berth started it; otherwise (`foreign`) it is used, but never ended. If no daemon answers, one is started as a child.
+ * A daemon that has ended is started again, after a back-off (`waiting`) if it was this Berth's own. The states of the
+ * report are therefore:
  *
- * starting -> up -> waiting -> starting; foreign -> starting, when the foreign daemon has ended.
+ * starting -> up -> waiting -> starting; foreign -> starting.
  */
 export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   readonly #options: AssistantSupervisorOptions;
@@ -102,7 +103,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     starts: 0,
     message: "it is being started",
   };
-  /** A function that ends the daemon that this Berth has started or adopted; undefined if there is none. */
+  /** Ends the daemon that this Berth has started or adopted; undefined if there is none. */
   #terminateOwned: (() => Promise<void>) | undefined;
   readonly #restartPause = new RestartBackoff({ maxMs: RESTART_DELAY_MAX_MS });
 
@@ -123,7 +124,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     this.#tasks.run("assistant", (signal) => this.#run(signal));
   }
 
-  /** Ends the daemon, unless another process started it. This takes little longer than GRACE_MS. */
+  /** Ends the daemon, unless another process started it. Resolves shortly after GRACE_MS at the latest. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tasks[Symbol.asyncDispose]();
     await this.#terminateOwned?.();

@@ -9,9 +9,9 @@ import type {
 } from "./port.ts";
 
 /**
- * Time limits, in milliseconds. The assistant answers a request for its state from memory. Reading the head of a file
- * may take long on a slow disk, and loading a large model may take minutes. An unload gives running calls ten seconds
- * to end.
+ * The time limits of requests to the assistant, in milliseconds. `state` is answered from memory. `inspect` reads the
+ * head of a file, possibly from a slow disk. `load` may take minutes for a large model. `unload` gives running calls
+ * ten seconds to end.
  */
 const LIMIT_MS = {
   state: 2_000,

@@ -5,7 +5,10 @@ import { BerthError, type ErrorCode, getErrorMessage } from "../../../base/error
 import { LazyValidator } from "../../../base/json-validator.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 
-/** A response has some hundred bytes for each model; a longer one is not from the assistant. */
+/**
+ * The maximum size of a response, in bytes. The assistant sends several hundred bytes for each model, so that a longer
+ * response is not from the assistant.
+ */
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 
 const ErrorBody = Type.Object({

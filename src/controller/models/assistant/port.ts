@@ -31,7 +31,7 @@ export interface AssistantControl {
 export interface LoadModelRequest {
   /** The name that clients use. */
   readonly id: string;
-  /** Further names for clients, such as the repository id. */
+  /** Further names by which clients may request the model, such as the repository id. */
   readonly aliases: readonly string[];
   readonly path: string;
   readonly contextTokens: number | undefined;
@@ -95,7 +95,10 @@ export interface AssistantDaemon {
 }
 
 export interface AssistantReport {
-  /** off: turned off. waiting: it ended and is restarted after a back-off. foreign: another process started it. */
+  /**
+   * off: the assistant is turned off. waiting: the assistant has ended, and is restarted after a back-off. foreign:
+   * another process started the assistant that answers.
+   */
   readonly state: "off" | "starting" | "up" | "waiting" | "foreign";
   /** The URL of the assistant's endpoint, such as http://127.0.0.1:7777, while the assistant is up; otherwise null. */
   readonly url: string | null;
