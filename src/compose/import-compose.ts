@@ -46,7 +46,7 @@ export interface ImportOptions extends LoadProjectOptions {
 export interface ImportedApp {
   readonly service: string;
   readonly manifest: Manifest<"App">;
-  /** The public ports and URLs of the app, which other clients than the apps of this machine can reach. */
+  /** The public ports and URLs of the app, which clients other than this machine's apps can reach. */
   readonly publicPlaces: readonly PublicPlace[];
 }
 

@@ -147,7 +147,7 @@ export function isUsualWebPort(port: number): boolean {
   return usualWebPorts.has(port);
 }
 
-/** Returns true for a port that may serve HTTP, unless it is known to serve another protocol or HTTPS. */
+/** Returns false for a port that is known to serve HTTPS or another protocol than HTTP, and for an invalid number. */
 export function canBeWebPort(port: number): boolean {
   return port >= 1 && port <= 65_535 && !otherPorts.has(port) && !httpsPorts.has(port);
 }

@@ -19,8 +19,8 @@ interface ServerSettingRow<Key extends string, Value, D extends ServerDefault>
   /** Name in a config file. The flag and the variable are derived from it. */
   readonly key: Key;
   /**
-   * Name of the environment variable if other programs already use a common name for this setting; otherwise the name
-   * is derived from the key.
+   * Name of an environment variable that other programs also use for this setting; if absent, the name is derived from
+   * the key.
    */
   readonly variable?: string;
   readonly argument: string;

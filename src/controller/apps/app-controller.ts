@@ -136,7 +136,7 @@ export class AppController {
 
   /**
    * Queues an App after a change of its containers, their health, the stops in progress, or the state of the ingress. A
-   * reconcile run in progress reads these states again. If it thereby handles the change, the App is not queued.
+   * reconcile run in progress reads these states again, and may then handle the change without another run.
    */
   enqueueHint(app: string): void {
     this.#loop.addHint(app);

@@ -52,9 +52,7 @@ export interface AppFindings extends ReadinessObservation {
   readonly build: BuildRecord | null;
   /** The pull or the build that is in progress. */
   readonly progress: Reason | null;
-  /**
-   * The reason why the engine's state is unknown: the error of the request to the engine; null if the engine answered.
-   */
+  /** The engine's error, because of which the state of the containers is unknown; null if the engine answered. */
   readonly unknown: string | null;
   readonly revisions: AppStatus["revisions"];
   readonly nextRetryAtMs: number | null;

@@ -48,8 +48,8 @@ export function ensureImagePulled(
 }
 
 /**
- * Returns the reason of a failed pull that cannot succeed later, such as a missing image. Throws if a later pull may
- * succeed, for example when the registry is down.
+ * Returns the reason why a pull failed if no later pull can succeed, for example because the image does not exist.
+ * Throws if a later pull may succeed, for example when the registry is down.
  */
 export function failPull(
   { store, retries }: ReconcilerContext,

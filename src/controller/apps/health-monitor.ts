@@ -255,8 +255,8 @@ export class HealthMonitor {
 }
 
 /**
- * Returns true if the silence of a port is no failure: after SILENT_PROBES_MAX successive HTTP probes without an
- * answer, Berth assumes that the port does not use HTTP.
+ * Counts successive HTTP probes without an answer. Returns true if the probe was not answered and the count shows that
+ * the port does not use HTTP, so that the silence is no failure.
  */
 function toleratesSilence(target: MonitoredContainer, { isSilent = false }: ProbeResult): boolean {
   target.silentProbes = isSilent ? target.silentProbes + 1 : 0;

@@ -58,8 +58,8 @@ export function findImagePin(store: StoreReader, input: PinInput): ImagePin | nu
 }
 
 /**
- * Returns the known pin of the App's image. If there is none, inspects the engine's image with this reference, unless
- * the pull policy requires that the registry resolves the reference. Returns null if there is no pin and no such image.
+ * Returns the known pin of the App's image. If there is none, looks up the reference on the engine, unless the pull
+ * policy requires that the registry resolves it. Returns null if there is neither a pin nor such an image.
  */
 export async function resolveImagePin(
   {

@@ -84,7 +84,9 @@ export function isBeyondBudget(
   return policy.attempts > 0 && countStreak(restarts, budgetKey, nowMs) >= policy.attempts;
 }
 
-/** Counts the last successive restarts of a container. A gap longer than STREAK_GAP_MAX_MS ends the count. */
+/**
+ * Counts the latest restarts of a container, back to the first gap between two restarts that exceeds STREAK_GAP_MAX_MS.
+ */
 function countStreak(restarts: RestartHistory, budgetKey: string, nowMs: number): number {
   let nextMs = nowMs;
   let count = 0;

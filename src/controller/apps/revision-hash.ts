@@ -6,8 +6,8 @@ import { buildModelSettings } from "./model-inputs.ts";
 
 /**
  * True for each field of the spec that makes a new revision, because it changes the containers. The type requires a
- * decision here for each new field. The field `models` has no part in a revision's hash; the settings that it gives the
- * containers have.
+ * decision here for each new field. The field `models` is false, because the revision's hash contains the settings that
+ * the containers get from it.
  */
 const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   image: true,

@@ -69,8 +69,8 @@ export function findCreationFailure(
 }
 
 /**
- * Returns the reason why a version has failed in its observation window; undefined if it has not failed. A failed
- * version is reverted to the previous one, so its container is not restarted.
+ * Returns the reason why a version has failed in its observation window; undefined if it has not failed. Berth then
+ * reverts to the previous version, so the failed container is not restarted.
  */
 async function findObservedFailure(
   context: ReconcilerContext,

@@ -39,8 +39,8 @@ export function parseGitCredential(
 }
 
 /**
- * Returns a value of the Secret without its final newline, which pasted text often has; undefined if the value is
- * missing or empty.
+ * Returns a value of the Secret without surrounding white space, because pasted text often ends with a newline;
+ * undefined if the value is missing or empty.
  */
 function readValue(values: Readonly<Record<string, string>>, key: string): string | undefined {
   if (!Object.hasOwn(values, key)) return undefined;

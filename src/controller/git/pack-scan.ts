@@ -36,8 +36,8 @@ export function isPackWithinLimits(pack: Buffer, limits: PackLimits): boolean {
 }
 
 /**
- * Reads a number of a pack header: `firstBits` bits from the first byte, and seven bits from each further byte. The
- * highest bit of a byte is set if another byte follows.
+ * Reads a number in a pack: `firstBits` bits from the first byte, and seven bits from each further byte. The highest
+ * bit of a byte is set if another byte follows.
  */
 function readSize(
   pack: Uint8Array,

@@ -138,8 +138,7 @@ export class CaddyConfigLoader {
       if (!isUpToDate) logger.warn({}, "Caddy has other settings than Berth's, and is replaced");
       return isUpToDate;
     } catch (error) {
-      // The engine did not answer the check. A Caddy that was up to date at an earlier check is not replaced because of
-      // that.
+      // If the engine does not answer, the result of an earlier check still counts.
       if (lastMs === undefined || signal.aborted) throw error;
       return true;
     }

@@ -336,10 +336,7 @@ export class FolderRouteTable implements AppRouteTable {
   }
 }
 
-/**
- * Returns the names on the path of a table entry, from the entry's outermost folder to its file. Each folder has one
- * item.
- */
+/** Returns the names on an entry's path, from its outermost folder to its file. Each folder has one item. */
 async function readEntryPath(folder: string, first: string): Promise<string[]> {
   const names = [first];
   for (let isFolder = true; isFolder && names.length < LONG_LEVELS; ) {

@@ -58,7 +58,7 @@ export class PlanDraft {
   /**
    * Returns true if the fields of this replica may be corrected, and records the corrections. Returns false, and
    * records a drift loop, if too many corrections were undone. Each replica has its own count, because a user who
-   * removes five replicas one after the other is no drift loop.
+   * removes several replicas, one after the other, undoes no correction.
    */
   tryCorrect(what: string | readonly string[], replica: number): boolean {
     const fields = [what].flat().map((field) => nameDriftField(field, replica));

@@ -22,7 +22,7 @@ export interface ObservedApp {
    * there is no ingress.
    */
   readonly route: AppRoute | null;
-  /** States if the engine holds the image; `unknown` if the engine has not been asked. */
+  /** Indicates if the engine holds the image; `unknown` if the engine has not been asked. */
   readonly image: "present" | "absent" | "unknown";
   readonly restarts: RestartHistory;
   /**

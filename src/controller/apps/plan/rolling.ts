@@ -76,8 +76,8 @@ const DRAIN_CHECK_MIN_MS = 250;
 const DRAIN_CHECK_MAX_MS = 5_000;
 
 /**
- * True if the container has ended, if it has no open requests, or if its drain time since `sinceMs` is over.
- * `lastRequestMs` is the time when the ingress last sent the container a request.
+ * True if the container has ended, if it has no open requests, or if its drain time, which begins at `sinceMs`, is
+ * over. `lastRequestMs` is the time when the ingress last sent the container a request.
  */
 function hasDrained(
   draft: PlanDraft,
