@@ -47,8 +47,8 @@ export function isDraining(
 }
 
 /**
- * Returns the version that serves: the one that gets the requests. Without an ingress, it is the version that was
- * last Ready.
+ * Returns the version that receives the App's requests; null if there is none. Without a route, it is the version that
+ * was last Ready.
  */
 export function servingVersion(route: AppRoute | null, { attempt }: ReconcileState): string | null {
   if (route && route.targets.length > 0) return route.version;

@@ -26,8 +26,8 @@ export interface WatchedContainer {
   readonly id: string;
   readonly startedAtMs: number;
   /**
-   * True if the container's version is being rolled out: the version is about to get the requests, or is in its
-   * observation window.
+   * True if the container's version is being rolled out: the version does not receive the App's requests yet, or is in
+   * its observation window.
    */
   readonly isRollingOut: boolean;
 }

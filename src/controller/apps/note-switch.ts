@@ -10,7 +10,7 @@ import type { PlannedRun } from "./run-state.ts";
 /**
  * Returns the state after an operation that directs the App's requests to the desired version: with the strategy
  * rolling, a change of the route, and with recreate, the stop of the old version. If another version served before, the
- * state has a rollout window in which the desired version is observed.
+ * state contains an observation window for the desired version.
  */
 export function noteSwitch(
   { store, clock }: Pick<ReconcilerContext, "store" | "clock">,

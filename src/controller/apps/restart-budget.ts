@@ -21,8 +21,8 @@ export const RESTART_DELAY_MAX_MS = 5 * 60_000;
  */
 const STREAK_GAP_MAX_MS = 2 * RESTART_DELAY_MAX_MS;
 /**
- * The time for which restarts are remembered. It is long enough to count the restarts in a row until the delay between
- * them no longer grows.
+ * The time for which restarts are remembered, in milliseconds. It is long enough to count successive restarts until the
+ * delay between them no longer grows.
  */
 const RESTARTS_KEPT_MS = 60 * 60_000;
 

@@ -10,7 +10,7 @@ import { RetryLaterError } from "../retry-later-error.ts";
 export type RetriedStep = "source" | "pull" | "build";
 
 interface FailedStep {
-  /** Failures in a row. */
+  /** The number of successive failures. */
   readonly failures: number;
   /**
    * The time, in epoch milliseconds, since which the pull, the build or the resolution of the source has made no
@@ -26,10 +26,10 @@ interface FailedStep {
 }
 
 /**
- * Stores when each failed step of an App is tried again, if the cause of the failure may pass. It limits the number of
- * tries during an outage even if the App is queued for other reasons: an event of a container starts no try, and a
- * reconcile run between two tries does not end a back-off. The times are in memory only, so the first reconcile run
- * after a start of Berth tries at once.
+ * Stores the time of the next attempt of each failed step of an App, if the cause of the failure may pass. The times
+ * limit the number of attempts during an outage even if the App is queued for other reasons: an event of a container
+ * starts no attempt, and a reconcile run between two attempts does not end a back-off. The times are in memory only, so
+ * the first reconcile run after a start of Berth attempts each step immediately.
  */
 export class RetryTimes {
   readonly #clock: Clock;
@@ -54,7 +54,7 @@ export class RetryTimes {
     return waitMs > 0 && waitMs <= BACKOFF_MAX_MS ? failed.error : undefined;
   }
 
-  /** True if `step` (the source, the pull or the build) has failed for the App, and its next try has to begin now. */
+  /** True if `step` (the source, the pull or the build) has failed for the App, and its next attempt is due. */
   isDue(app: string, step: RetriedStep): boolean {
     const failed = this.#apps.get(app)?.get(step);
     return failed !== undefined && !failed.isTrying && this.getWait(app, step) === undefined;

@@ -42,7 +42,10 @@ export function beginWindow(
   return { ...window, since: nowMs, starts };
 }
 
-/** Returns the rollout window after the App was observed. The window may begin, pass, be dropped, or stay unchanged. */
+/**
+ * Returns the updated observation window after the App was observed. The window may begin, pass, be dropped, or stay
+ * unchanged.
+ */
 export function trackWindow(
   window: RolloutWindow | null,
   desired: DesiredApp,

@@ -11,8 +11,8 @@ import type { PlanDraft } from "./plan-draft.ts";
 import type { ContainerHealth, ObservedApp, Operation } from "./plan-types.ts";
 
 /**
- * Plans the route of an App's requests. The desired version gets the requests when each of its replicas is healthy.
- * Until then, the current version keeps the requests, as long as one of its containers runs.
+ * Plans the route of an App's requests. The desired version receives the requests when each of its replicas is healthy.
+ * Until then, the current version receives them, as long as one of its containers runs.
  */
 
 /**
@@ -40,7 +40,7 @@ export function isServing(
   return target !== undefined && route !== null && route.targets.includes(target);
 }
 
-/** True if the container may get the requests back, because the version that replaced it is still being observed. */
+/** True if the container may receive requests again: the version that replaced it is in its observation window. */
 export function isKeptBack(
   { window }: Pick<ObservedApp, "window">,
   container: ObservedContainer,
@@ -172,8 +172,8 @@ function chooseRoute(
 }
 
 /**
- * Lists the targets of the previous version, which is kept during the rollout window of the new version. The targets
- * answered until the switch, so they need no probe.
+ * Lists the targets of the previous version, which is kept during the observation window of the new version. The
+ * targets answered until the switch, so they need no probe.
  */
 export function listPreviousTargets(
   desired: DesiredApp,

@@ -8,7 +8,7 @@ import { isKeptBack, isRouted, isServing, planRoute } from "./plan-route.ts";
 
 /**
  * Plans the strategy rolling. The new version starts next to the old one, and receives the App's requests when every
- * replica is healthy. The old version is kept during the rollout window, in which Berth may switch back. Afterwards
+ * replica is healthy. The old version is kept during the observation window, in which Berth may switch back. Afterwards
  * it is stopped when its last requests have ended, or when the drain time is over:
  *
  *   candidate -> healthy -> switch -> window -> old drains -> old stops
@@ -112,7 +112,7 @@ function getRolloutRole(draft: PlanDraft, container: ObservedContainer): Rollout
   const hasTakenOver = isRouted(desired, observed);
   if (isServing(desired, observed, container) || isKeptBack(observed, container)) return "serving";
   if (getSpecHash(container) === route?.version && route.version !== desired.hash) return "serving";
-  // The container was created without an ingress, or without a port, so the route cannot show if it has had requests.
+  // If the container was created without an ingress or a port, the route cannot show if it received requests.
   const isPublished = container.labels[labels.LOOPBACK_PORT] !== undefined;
   const isOutside = isPublished || container.labels[labels.PORT] === undefined;
   const hasServed = served.includes(getSpecHash(container)) || isPublished;
