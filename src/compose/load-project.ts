@@ -64,7 +64,10 @@ export interface LoadProjectOptions {
   readonly files: readonly string[];
   /** Env files that replace the `.env` in the folder of the first file. */
   readonly envFiles?: readonly string[] | undefined;
-  /** The variables of the berth process, which take precedence over the env files. */
+  /**
+   * The environment variables of the berth process, which take precedence over the env files; absent if they are not
+   * used.
+   */
   readonly environment?: Variables | undefined;
 }
 

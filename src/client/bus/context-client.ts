@@ -7,7 +7,7 @@ export interface SearchRequest {
   /** Number of hits; undefined means the companion's default, 3. */
   readonly limit: number | undefined;
   readonly isHybrid: boolean;
-  /** The scopes to search; undefined means all scopes that the caller may read. */
+  /** The scopes whose sources are searched; undefined means all sources that the caller may see. */
   readonly scopes: readonly string[] | undefined;
 }
 

@@ -23,7 +23,6 @@ export interface BuildWorkerOptions {
   readonly metrics: BuildMetrics | undefined;
   readonly onChanged: (app: string) => void;
   readonly onBuilt: () => void;
-  /** Called when the build has to wait for disk space. */
   readonly onSpaceWait: () => void;
   /** Called when the folder has changed: the App's source has to be resolved again. */
   readonly onFolderChanged: (app: string) => void;

@@ -115,7 +115,6 @@ export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   draft.add({ type: "switchRoute", name: desired.name, version, targets, cause });
 }
 
-/** Plans the removal of all targets from the App's route. */
 export function planRouteRemoval(draft: PlanDraft, cause: string): void {
   const { desired, observed } = draft;
   const { route } = observed;
