@@ -219,7 +219,8 @@ function getCurrentPin({ memory, desired }: ModelStatusInput): ModelReconcileSta
 }
 
 /**
- * Returns the reason of a condition while the source of the model is being resolved or its files are being downloaded.
+ * Returns the reason for a status condition of a model that is not ready yet: its source is being resolved, or its
+ * files are being downloaded.
  */
 function getProgressReason(findings: ModelStatusInput, expected: string): Reason {
   const { job, storedBytes } = findings;

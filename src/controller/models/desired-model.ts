@@ -26,7 +26,7 @@ export interface DesiredModel {
   readonly createdAt: string;
 }
 
-/** Returns the fields of a spec that a source is resolved with. */
+/** Returns the fields of a Model's spec from which Berth resolves the source to files. */
 export function toSourceRequest(spec: ModelSpec): DesiredModel["request"] {
   const { source, file, quantization, revision, sha256 } = spec;
   return { source, file, quantization, revision, sha256 };
@@ -61,7 +61,10 @@ export function resolveToken(store: Secrets, spec: ModelSpec): string | undefine
 /** Matches a token that an HTTP header can contain. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
-/** Trims the final newline of a token. Many Secrets contain one, because their values were read from files. */
+/**
+ * Returns the token of a Model's credential, without white space at its ends: many Secrets end with a newline, because
+ * their values were read from files.
+ */
 function readToken(store: Secrets, spec: ModelSpec): string | undefined {
   if (spec.credential === undefined) return undefined;
   const values = store.secrets.reveal(spec.credential) ?? {};

@@ -21,7 +21,8 @@ export function buildLoadRequest(
   const { name, contextTokens, sequences, gpu } = desired;
   const { assistant } = observed;
   const verdict = assistant.reachable ? assistant.verdict : undefined;
-  // Aliases that another model still has from before an edit are left out, because the assistant would refuse them.
+  // Berth does not send aliases that another model at the assistant still has, such as before an edit, because the
+  // assistant would refuse them.
   const taken = new Set(assistant.reachable ? assistant.namesOfOthers : []);
   const { spec, quantization, all } = source;
   return {

@@ -54,7 +54,7 @@ export class ModelController {
   readonly #jobs: ModelJobs;
   readonly #watch: AssistantWatch;
   readonly #context: ModelContext;
-  /** For each Model, its facts on which other Models depend, as text that shows if they have changed. */
+  /** For each Model, the facts about it on which other Models depend, as a text that is compared to detect a change. */
   readonly #lastSeen = new Map<string, string>();
   #isCollecting = false;
 

@@ -86,7 +86,7 @@ export class ModelJobs {
     return job.state;
   }
 
-  /** Returns the model's job, running or ended, until its result is cleared. */
+  /** Returns the model's job, running or ended; undefined if there is none, or after `clearResult` has removed it. */
   current(model: string): { readonly step: JobStep; readonly state: JobState } | undefined {
     return this.#jobs.get(model);
   }
@@ -148,8 +148,8 @@ export class ModelJobs {
 }
 
 /**
- * The window over which the rate is averaged, in milliseconds. With a shorter one the rate would fluctuate, and with a
- * longer one it would lag.
+ * The window over which the transfer rate is averaged, in milliseconds. With a shorter window the rate would fluctuate,
+ * and with a longer one it would lag.
  */
 const WINDOW_MS = 5_000;
 

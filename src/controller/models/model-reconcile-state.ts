@@ -2,9 +2,9 @@ import type { ModelReconcileState } from "../../resources/model-status.ts";
 import type { DesiredModel } from "./desired-model.ts";
 
 /**
- * Removes entries from the state that do not apply any more. A user's retry is applied once: it clears the failure. For
- * a resolved model, it also requests that the source is resolved and all files are verified again. A failure that was
- * recorded for other `inputs` (before an edit, or with another credential) does not apply any more, and delays nothing.
+ * Applies a new retry of the user once, and removes failures that no longer apply from the state. A retry clears the
+ * failure and, for a resolved model, requests that Berth resolves the source and verifies all files again. A failure
+ * that was recorded for other `inputs` (before an edit, or with another credential) delays nothing.
  */
 export function applyModelInputs(
   memory: ModelReconcileState,

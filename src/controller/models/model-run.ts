@@ -32,7 +32,10 @@ import {
 } from "./plan-model.ts";
 import { RETRY_MAX_MS, recordStepFailure, toError } from "./step-failure.ts";
 
-/** The interval of progress updates in the status, in milliseconds. The API shows the current progress. */
+/**
+ * The interval in milliseconds at which the progress of a step is written to the stored status. In between, the API
+ * reads it from the running job.
+ */
 const PROGRESS_WRITTEN_MS = 2_000;
 /** The maximum number of steps of one reconcile run. More steps are only possible if the plan loops. */
 const STEPS_MAX = 10;
@@ -120,12 +123,15 @@ export class ModelRun {
     const { failure } = this.#memory;
     if (failure?.step !== stepsByOperation[type]) return 0;
     const waitMs = Math.max(0, failure.retryAt - this.#context.clock.now());
-    // No failure causes a delay of this length, so the machine's clock was wrong and has been corrected. The step is
-    // retried now.
+    // No failure causes a delay longer than RETRY_MAX_MS, so the machine's clock was wrong and has been corrected. The
+    // failed step is retried now.
     return waitMs > RETRY_MAX_MS ? 0 : waitMs;
   }
 
-  /** Runs a step of the Model's plan. Returns true if the step has ended, even with an error; false while it runs. */
+  /**
+   * Starts a step of the Model's plan, or handles its result if it has ended. Returns true if the step has ended, even
+   * with an error; false while it runs.
+   */
   #startStep(operation: ModelOperation, observed: ObservedModel): boolean {
     const begin: Readonly<Record<JobStep, () => boolean>> = {
       resolve: () => this.#resolve(),
@@ -227,7 +233,8 @@ export class ModelRun {
     const { stored } = observed;
     if (!stored) return false;
     const job = this.#context.jobs.current(this.#desired.name);
-    // A job that has downloaded all files ends within moments, so the inspection of the file waits for its end.
+    // When all files are on the disk, a running download ends within moments, so the inspection waits for the end of
+    // that download.
     if (job?.step === "download" && job.state.type === "running") return false;
     const { name: id, contextTokens, sequences } = this.#desired;
     const key = computeFactsKey(stored.path, this.#desired);
@@ -279,7 +286,10 @@ export class ModelRun {
     });
   }
 
-  /** Returns true after the job's result was handled. A failure for which `onFailed` returns true is not recorded. */
+  /**
+   * Starts the job if it is not running yet. Returns false until the job has ended; then handles the result and returns
+   * true. A failure for which `onFailed` returns true is not recorded.
+   */
   #runJob(
     request: JobRequest,
     onDone: (result: JobResult) => void = () => {},
@@ -302,8 +312,8 @@ export class ModelRun {
   }
 
   /**
-   * Handles the result of a job that the plan does not need any more, because its goal was reached in another way or
-   * the files have changed. Returns true if there was such a job.
+   * Handles the result of an ended job that the plan does not need any more, because the plan's goal was reached in
+   * another way or the Model's files have changed. Returns true if there was such a job.
    */
   #settleFinishedJob(next: ModelOperation | undefined): boolean {
     const { jobs } = this.#context;
@@ -357,7 +367,7 @@ export class ModelRun {
     this.#context.store.events.record({ kind: "Model", name, type, reason, message });
   }
 
-  /** Records the event Crashed if the model's engine exited. The assistant reloads the model without a request. */
+  /** Records the event Crashed if the model's engine exited. The assistant reloads the model by itself. */
   #recordCrash({ assistant }: ObservedModel): void {
     const model = assistant.reachable ? assistant.model : undefined;
     if (!this.#resource.status?.loaded || !model?.recovering || model.state === "resident") return;

@@ -56,16 +56,16 @@ export async function observeModel(input: {
 }
 
 /**
- * True if the source is not pinned to a commit. The file may then have changed, which would explain the wrong digest
- * of a download.
+ * True if a download has failed and its source is not pinned to a commit. The file may then have changed at the source,
+ * which would explain a download with a wrong digest.
  */
 function mayHaveChanged({ pin, failure }: ModelReconcileState): boolean {
   return pin?.model.commit === null && failure?.step === "download" && failure.isAsked !== true;
 }
 
 /**
- * Returns the Models that should run and could be loaded now. For `model`, uses the latest observation instead of the
- * store.
+ * Returns the Models that should run and could be loaded now. The data of the Model `desired` are those of this
+ * observation, because its stored status may be older.
  */
 function collectCandidates(
   all: readonly Resource<"Model">[],

@@ -6,7 +6,7 @@ import type { StoredModel } from "./files/port.ts";
 import type { MemoryDecision } from "./memory-decision.ts";
 import type { JobStep } from "./model-jobs.ts";
 
-/** One step, which is one call of a port, with its cause. */
+/** A step of a Model's plan, with its cause. */
 export interface ModelOperation {
   readonly type:
     | "resolveSource"
@@ -39,7 +39,10 @@ export interface ModelPlan {
 /** The observed state of a Model, from which `planModel` computes the steps. */
 export interface ObservedModel {
   readonly pin: ModelReconcileState["pin"];
-  /** True if a user requested that the resolved source is resolved again. */
+  /**
+   * True if the source has to be resolved again, because a user requested that, or because the file may have changed at
+   * the source.
+   */
   readonly isPinStale: boolean;
   /** The stored model; undefined if its files are not complete on the disk. */
   readonly stored: StoredModel | undefined;
@@ -55,7 +58,10 @@ export interface ObservedModel {
         readonly reachable: true;
         /** This Model's state at the assistant; undefined if the assistant has no model with this Model's name. */
         readonly model: AssistantModel | undefined;
-        /** The ids and aliases of all models at the assistant except this Model. */
+        /**
+         * The ids and aliases of the assistant's other models. The assistant would refuse one of them as an alias of
+         * this Model.
+         */
         readonly namesOfOthers: readonly string[];
         readonly verdict: MemoryDecision;
       };

@@ -16,8 +16,8 @@ export class BandwidthLimiter {
   }
 
   /**
-   * Acquires bytes. Returns undefined if the caller need not wait. A caller that waits must not read meanwhile, so
-   * that the sender slows down.
+   * Reserves bandwidth for received bytes. Returns undefined if the caller may go on reading; otherwise a promise for
+   * which the caller has to wait before it reads again, so that the sender slows down.
    */
   acquire(bytes: number, signal: AbortSignal): Promise<void> | undefined {
     if (this.#bytesPerMs === undefined) return undefined;

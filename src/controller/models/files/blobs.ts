@@ -59,7 +59,7 @@ export class Blobs {
    * Moves a file into the store. The file is on the same file system, and the caller has just flushed and hashed it.
    */
   async adopt(from: string, sha256: string): Promise<void> {
-    // Writing the note flushes the folder, and with it this rename.
+    // Writing the verification note flushes the folder that contains both, and thus also makes this rename durable.
     await rename(from, this.getPath(sha256));
     const stamp = await readFileStamp(this.getPath(sha256));
     if (stamp) await this.#writeNote(sha256, stamp);
@@ -93,8 +93,8 @@ export class Blobs {
   }
 
   async touch(sha256: string): Promise<void> {
-    // The time of last use is that of the verification note. A file without a note has no such time, so the error is
-    // ignored.
+    // The modification time of the verification note is the time of the file's last use. A file without a note has no
+    // time of last use, so a missing note is no error.
     await updateLastUsed(this.#getNotePath(sha256), this.#clock.now()).catch(() => {});
   }
 

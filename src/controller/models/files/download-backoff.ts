@@ -39,7 +39,10 @@ export class DownloadBackoff {
     this.#connectionsMax = connectionsMax;
   }
 
-  /** The number of connections. It is halved when the server is overloaded. */
+  /**
+   * The maximum number of connections of the download. Halved each time that the server is overloaded, and never raised
+   * again.
+   */
   get connectionsMax(): number {
     return this.#connectionsMax;
   }
@@ -50,7 +53,10 @@ export class DownloadBackoff {
       await delay(this.#clock, waitMs, signal);
   }
 
-  /** Throws the final error after too many failures without a new byte, or if the server asks for a long delay. */
+  /**
+   * Counts the failure and sets the time of the next try. Throws the final error after too many failures without a new
+   * byte, or if the server asks for a long delay.
+   */
   recordFailure(error: RetryableError, doneBytes: number): void {
     const isProgress = doneBytes > this.#mostBytes;
     this.#mostBytes = Math.max(this.#mostBytes, doneBytes);
@@ -70,7 +76,7 @@ export class DownloadBackoff {
       );
     const delays = { firstMs: this.#limits.retryMs, maxMs: RETRY_MS_MAX };
     const ownMs = backoffMs(this.#failures - 1, delays);
-    // Downloads that failed at the same time should not retry at the same time.
+    // The jitter spreads the retries of downloads that failed at the same time.
     const jitteredMs = isWaiting ? 0 : ownMs * (0.75 + Math.random() / 2);
     this.#notBeforeMs = Math.max(
       this.#notBeforeMs,

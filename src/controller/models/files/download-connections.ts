@@ -11,8 +11,8 @@ export type ConnectionRun = (
 ) => Promise<void>;
 
 /**
- * Runs one connection until the server has sent a part, then all connections. Resolves when all parts are written. If
- * a connection fails or the signal aborts, rejects with that error after every connection has ended.
+ * Runs one connection, and adds the others when the server has sent the first part. Resolves when all parts are
+ * written. If a connection fails or the signal aborts, rejects with the first error after every connection has ended.
  */
 export async function runConnections(
   parts: PartQueue,

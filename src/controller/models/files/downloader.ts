@@ -50,7 +50,7 @@ export class Downloader implements AsyncDisposable {
     this.#dependencies = dependencies;
   }
 
-  /** True while the file is being downloaded, so that it must not be removed. */
+  /** True while the file is being downloaded. Its partial file must not be removed then. */
   isActive(content: string): boolean {
     return this.#activeContents.has(content);
   }

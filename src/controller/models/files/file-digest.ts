@@ -1,6 +1,6 @@
 import { createHash, type Hash } from "node:crypto";
 
-/** Digests of a whole file, both hexadecimal. */
+/** The hexadecimal digests of a whole file. */
 export interface Digests {
   readonly sha256: string;
   /** The id that git gives to a blob of these bytes; null if it was not requested. */

@@ -57,8 +57,8 @@ export class FileHash {
   }
 
   /**
-   * Tells the worker that the first `readableBytes` bytes of the file can be hashed. A smaller number than before has
-   * no effect.
+   * Tells the worker that the first `readableBytes` bytes of the file can be hashed. Ignores a number that is not
+   * larger than an earlier one.
    */
   advance(readableBytes: number): void {
     const bytes = BigInt(readableBytes);

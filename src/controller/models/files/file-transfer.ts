@@ -20,8 +20,8 @@ import { resolveResumeState } from "./resume-state.ts";
 import { badRangeError, noRangesError, RetryableError } from "./retryable-error.ts";
 
 /**
- * The maximum number of changes during one download. A source that changes more often probably has different files on
- * its servers.
+ * The maximum number of times that the file may change at its source during one download; one more fails the download.
+ * A source that changes more often probably has different files on its servers.
  */
 const CHANGES_MAX = 3;
 /** After this many contradictory responses, the file is downloaded again over a single connection. */
@@ -101,7 +101,7 @@ export class FileTransfer {
     return Math.max(0, (this.#sizeBytes ?? 0) - (this.#partial?.writtenBytes ?? 0));
   }
 
-  /** The number of bytes that were hashed, after all bytes were downloaded; undefined before. */
+  /** The number of bytes that were hashed so far after the download; undefined until all bytes were downloaded. */
   get verifiedBytes(): number | undefined {
     return this.#verifiedBytes;
   }
@@ -285,7 +285,8 @@ export class FileTransfer {
     const { response, host, validator } = accepted;
     if (accepted.type === "whole") {
       response.destroy();
-      // If the server has sent a part of this file before, it may do so again, so the request is repeated.
+      // A server that has sent a part of this file before supports ranges, so the request is repeated. Otherwise the
+      // file is downloaded over a single connection.
       throw partial.writtenBytes === 0
         ? noRangesError(WHOLE_FILE_SENT)
         : badRangeError(host, WHOLE_FILE_SENT);

@@ -20,8 +20,8 @@ import { StoredFiles } from "./stored-files.ts";
 import { Views } from "./views.ts";
 
 /**
- * The default number of connections, measured with `bench/download.ts`. A larger number only helps if the server
- * limits each connection.
+ * The default of the maximum number of connections of one download, measured with `bench/download.ts`. More connections
+ * only help if the server limits the rate of each one.
  */
 const PARTS_MAX = 4;
 /**

@@ -79,7 +79,10 @@ export class ModelFileCollector {
     });
   }
 
-  /** Removes the links of a model that no longer exists, unless all files of the model are still stored. */
+  /**
+   * Removes the links of a model that no longer exists. If all its files are still stored, the links stay, so that the
+   * model can be used again without a download.
+   */
   async #sweepViews(keep: readonly string[]): Promise<void> {
     const { blobs, activeKeys, views } = this.#dependencies;
     const there = new Set((await blobs.list()).map(({ sha256 }) => sha256));

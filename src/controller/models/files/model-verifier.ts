@@ -16,7 +16,7 @@ export interface ModelVerifierDependencies {
   readonly logger: Logger;
 }
 
-/** Verifies models by reading all their files. */
+/** Verifies the stored models: reads all their files and compares the digests. */
 export class ModelVerifier {
   readonly #dependencies: ModelVerifierDependencies;
 

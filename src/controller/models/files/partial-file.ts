@@ -139,7 +139,10 @@ export class PartialFile {
     this.#flushFailure = undefined;
   }
 
-  /** Flushes the folders once. Without this, the names of the files could be lost in a power cut. */
+  /**
+   * Flushes the folder of the partial files and its parent, the first time only. Without a flush, a power cut could
+   * lose the names of the files.
+   */
   async #syncNames(): Promise<void> {
     if (this.#areNamesSynced) return;
     await fsyncDirectory(this.dir);

@@ -85,7 +85,9 @@ export class PartialJournal {
   }
 }
 
-/** Reads a journal that is not open; returns undefined if there is none. */
+/**
+ * Reads the newest entry of the journal of a partial file that no download has open; undefined if there is no journal.
+ */
 export async function readPartialJournal(path: string): Promise<PartialJournalEntry | undefined> {
   let handle: FileHandle;
   try {

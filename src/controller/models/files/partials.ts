@@ -24,7 +24,7 @@ export class Partials {
     return join(this.#dir, content);
   }
 
-  /** Returns the number of bytes that are flushed to the disk. */
+  /** Returns the number of bytes of a partial file that have been flushed to the disk. */
   async countBytes(content: string): Promise<number> {
     return (await inspectPartial(this.getPath(content))).bytes;
   }
@@ -50,7 +50,10 @@ export class Partials {
   }
 }
 
-/** Identifies the content of a file as far as it is known: files with the same id are downloaded once. */
+/**
+ * Returns an id of the file's content: its digest, or a hash of its URL if no digest is known. Files with the same id
+ * are downloaded only once.
+ */
 export function getContentId(file: ResolvedFile, url: string): string {
   if (file.sha256 !== null) return `sha256-${file.sha256}`;
   if (file.gitBlob !== null) return `git-${file.gitBlob}`;

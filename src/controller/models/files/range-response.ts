@@ -106,7 +106,10 @@ function classifyUnsatisfiable(
   return { type: "changed", sizeBytes: Number(size) };
 }
 
-/** Returns the entity tag if it is strong. Only equal strong tags prove that two responses have the same bytes. */
+/**
+ * Returns a strong entity tag; null for a weak or a missing one. Only equal strong tags prove that two responses have
+ * the same bytes.
+ */
 export function parseStrongTag(etag: string | undefined): string | null {
   return etag !== undefined && /^"[^"]{1,1024}"$/.test(etag) ? etag : null;
 }

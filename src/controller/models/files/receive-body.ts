@@ -108,8 +108,8 @@ function readChunks(
 }
 
 /**
- * Received bytes that are not written yet. The next batch is gathered during a write, and only one write runs at a
- * time.
+ * Collects received bytes to batches and writes them to the file. Only one write runs at a time, and the next batch is
+ * collected meanwhile.
  */
 class WriteBatcher {
   readonly #part: Part;

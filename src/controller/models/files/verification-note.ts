@@ -65,7 +65,7 @@ export async function writeVerificationNote(
   await updateLastUsed(path, nowMs);
 }
 
-/** Records that the file was used. The modification time of its note is the time of its last use. */
+/** Sets the modification time of a file's verification note, which is the time of the last use of that file. */
 export async function updateLastUsed(path: string, nowMs: number): Promise<void> {
   await utimes(path, nowMs / 1000, nowMs / 1000);
 }

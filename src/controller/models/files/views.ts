@@ -93,8 +93,8 @@ function parseFileName(name: string): string[] {
         part !== "" &&
         part !== "." &&
         part !== ".." &&
-        // `link` creates a link with the suffix `.new`, so the name of a file must be four bytes shorter than the
-        // limit.
+        // While `link` replaces a link, the name has the suffix `.new`, so the name of a file must be four bytes
+        // shorter than the limit of a name.
         Buffer.byteLength(part) <= NAME_BYTES_MAX - 4,
     );
   if (isRight) return parts;

@@ -121,8 +121,8 @@ function findByPreference(title: string, models: readonly ModelGroup[]): ModelGr
 }
 
 /**
- * Chooses one of several models with the same quantization: a single file rather than a split model, and a file
- * outside of folders rather than one in a folder.
+ * Chooses one of several models with the same quantization: a file outside of folders rather than one in a folder, and
+ * a single file rather than a split model. Throws if more than one model, or none, is left.
  */
 function requireOne(fit: readonly ModelGroup[], problem: string): ModelGroup {
   const depths = fit.map(({ first }) => first.name.split("/").length);
@@ -204,7 +204,7 @@ function describeGroup({ first }: ModelGroup): string {
   return first.part ? `${first.name} (${first.part.count} parts)` : first.name;
 }
 
-/** The maximum number of listed models. Repositories of large publishers have some thirty; longer lists are cut off. */
+/** The maximum number of items that a message lists. Repositories of large publishers have about thirty models. */
 const LISTED_MAX = 30;
 
 function formatList(items: readonly string[], none: string): string {

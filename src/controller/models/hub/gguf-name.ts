@@ -58,7 +58,7 @@ export function parseGgufName(name: string): GgufName | undefined {
   };
 }
 
-/** Returns the canonical spelling, in which quantizations are compared. */
+/** Returns the canonical spelling of a quantization, so that two quantizations can be compared. */
 export function canonicalQuantization(text: string): string {
   return text.toUpperCase().replace(/^FP(16|32)$/, "F$1");
 }
@@ -74,8 +74,8 @@ function parseQuantization(text: string): string | null {
 
 function classifyRole(name: string, base: string, quantization: string | null): GgufName["role"] {
   if (name.includes("mmproj") || base.startsWith("ggml-vocab")) return "companion";
-  // The file of an importance matrix has no quantization in its name. With a quantization, the file is a model that was
-  // quantized with the matrix.
+  // The name of an importance matrix contains no quantization. A name with both `imatrix` and a quantization is that of
+  // a model that was quantized with such a matrix.
   if (base.includes("imatrix") && quantization === null) return "companion";
   if (/^(mtp|eagle3|dflash)-/.test(base)) return "companion";
   if (/(^|[-._])(lora|adapter)([-._]|$)/.test(base)) return "companion";

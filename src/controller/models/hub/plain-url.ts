@@ -164,7 +164,7 @@ function toUrlError(response: HttpResponse, url: URL, nowMs: number): BerthError
       );
 }
 
-/** Formats a URL for messages without its query, which may contain a signature. */
+/** Formats a URL without its query, which may contain a signature, for a message. */
 function formatUrl(url: URL): string {
   return url.origin + url.pathname;
 }

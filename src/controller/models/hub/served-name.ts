@@ -32,7 +32,7 @@ function getLastPathSegment(url: URL): string {
   return decodeSafely(url.pathname.split("/").at(-1) ?? "");
 }
 
-/** Returns the last part of a path without unsafe characters; undefined if nothing is left. */
+/** Returns the last part of a path with its unsafe characters removed; undefined if no usable name is left. */
 function sanitizeName(text: string): string | undefined {
   const name = (text.split(/[/\\]/).at(-1) ?? "").replace(/[\p{Cc}\p{Cf}:*?"<>|]/gu, "").trim();
   if (/^\.*$/.test(name) || Buffer.byteLength(name) > NAME_BYTES_MAX) return undefined;

@@ -27,7 +27,7 @@ export interface HttpRequest {
   readonly bodyBytesMax: number | undefined;
   /** The time limit of each request, from the connection to the last byte. */
   readonly limitMs: number;
-  /** Returns true for a redirect that already has the wanted headers. */
+  /** Returns true if a redirect already has all headers that the caller needs, so that the redirect is not followed. */
   readonly isSufficient?: (response: HttpResponse) => boolean;
 }
 
