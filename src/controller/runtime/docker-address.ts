@@ -27,8 +27,8 @@ const PLAIN_PORT = 2375;
 const TLS_PORT = 2376;
 
 /**
- * Parses the forms of DOCKER_HOST: `unix:///path`, `/path`, `tcp://host:port`, `http://` and
- * `https://`. As the docker command does, tcp on port 2376 means TLS. Throws `invalid_request`.
+ * Parses the forms of DOCKER_HOST: `unix:///path`, `/path`, `tcp://host:port`, `http://` and `https://`. Uses TLS for
+ * tcp on port 2376, like the docker command. Throws `invalid_request`.
  */
 export function parseDockerHost(text: string | undefined): DockerAddress {
   const value = (text ?? "").trim();

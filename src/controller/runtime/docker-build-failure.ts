@@ -15,7 +15,7 @@ export interface EngineBuildFailure {
   readonly text: string;
   readonly exitCode?: number | undefined;
   readonly step?: FailedStep | undefined;
-  /** The base image that was being resolved, if the engine reported it. */
+  /** The base image that the engine was resolving when the build failed, if the engine reported it. */
   readonly base?: string | undefined;
   /** The build's memory limit, for the hint. */
   readonly memoryBytes?: number | undefined;
@@ -176,7 +176,7 @@ function pullFailure(text: string, failure: EngineBuildFailure): BerthError | un
     ? registryDeniedError(pulled, cause)
     : errorFromEngineText(text, pulled, undefined, cause);
   // Registries give the same response for missing and for private images. If credentials were sent, the registry has
-  // probably refused them.
+  // probably refused them, so the failure is reported as `registry_denied`.
   if (error.code === "image_not_found" && hasAuth && /private/.test(error.message))
     return registryDeniedError(pulled, cause);
   if (error.code === "registry_denied") return registryDeniedError(pulled, cause);
@@ -228,7 +228,7 @@ function formatLastLines(step: FailedStep | undefined): string {
   return step && step.lastLines.length > 0 ? `; last lines: ${step.lastLines.join(" | ")}` : "";
 }
 
-/** Removes the engine's prefixes around the actual error. */
+/** Removes the prefixes that the engine puts before the actual error. */
 function stripWrapping(text: string): string {
   return text.trim().replace(WRAPPING, "");
 }

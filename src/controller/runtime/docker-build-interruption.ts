@@ -7,10 +7,10 @@ import { parseJsonLines } from "./docker-json-lines.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 
 /**
- * Returns an error if the engine was shutting down, or a user killed the step; undefined if the step failed for
- * another reason. The engine reports the exit code of a killed step like that of a failed step, although the source is
- * not the cause. An engine that is shutting down accepts no new connections. If a service manager holds the socket, a
- * newly started engine answers, which does not know the step's container.
+ * Returns an error if the engine was shutting down, or a user killed the step; undefined if the step failed for another
+ * reason. The engine reports all of these with the exit code of the step alone. An engine that is shutting down accepts
+ * no new connections. If a service manager holds the engine's socket, a newly started engine answers, which has no
+ * events of the step's container.
  */
 export async function detectInterruption(
   connection: DockerConnection,

@@ -4,7 +4,7 @@ import type { BuildOutput } from "./port.ts";
 
 /** The longest line that is not split, as in the engine's own logs. */
 const LINE_BYTES_MAX = 16 * 1024;
-/** Lines of a step that are kept for its error message. */
+/** The maximum number of lines at the end of a step's output that are kept for the step's error message. */
 const TAIL_LINES = 20;
 /** The limit for all kept lines together; later lines take precedence. */
 const TAIL_BYTES = 1_600;

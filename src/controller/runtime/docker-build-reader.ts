@@ -194,8 +194,8 @@ class ClassicSteps {
   }
 
   /**
-   * Returns the step that a line of output announces, or undefined. A command may output a line that looks like a step,
-   * but hardly with the number of the very next step.
+   * Returns the step that a line of output announces, or undefined. The step must have the next number, because a
+   * command may output a line that looks like a step too.
    */
   #parseStep(text: string): Step | undefined {
     const match = STEP.exec(text);

@@ -2,7 +2,7 @@ import protobuf from "protobufjs/minimal.js";
 
 /**
  * The parts of BuildKit's progress messages that Berth uses. Each message repeats the known state of the vertices that
- * changed. Berth does not read the start and end times of a vertex, only if they are present.
+ * changed. Berth reads only if a vertex has a start and an end time, and ignores their values.
  * https://github.com/moby/buildkit/blob/master/api/services/control/control.proto
  */
 export interface BuildTrace {

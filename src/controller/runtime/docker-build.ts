@@ -29,7 +29,10 @@ import { assertReference } from "./docker-reference.ts";
 import { encodeRegistryConfig } from "./docker-registry-auth.ts";
 import type { BuildImageOptions, BuildOutput } from "./port.ts";
 
-/** The kernel's default CPU period in microseconds. A quota is a part of this period. */
+/**
+ * The kernel's default CPU period in microseconds. A CPU quota is the CPU time that the containers of a build may use
+ * in one period.
+ */
 const CPU_PERIOD_US = 100_000;
 /** The smallest quota that the kernel accepts. */
 const CPU_QUOTA_MIN_US = 1_000;
@@ -79,7 +82,7 @@ async function runImageBuild(
   signal: AbortSignal,
 ): Promise<string> {
   signal.throwIfAborted();
-  // An error while the source is read cancels the request at any time, even before it is sent.
+  // A failure to read the source aborts the request, even if the failure occurs before the request is sent.
   const ended = new AbortController();
   const abort = () => ended.abort(signal.reason);
   let cancelTimer: (() => void) | undefined;
@@ -124,7 +127,7 @@ async function sendBuildRequest(
   });
   // The classic builder has read the whole context when it responds; BuildKit responds earlier.
   if (!session) upload.markConsumed();
-  // A step may be silent for any time. Only the pull of a base image has a limit.
+  // A step may be silent for any length of time. Only during the pull of a base image is silence limited.
   const cancel = connection.clock.setTimer(BUILD_LIMIT_MS, () => stream.destroy());
   const silence = new PullSilence(connection.clock, stream, reader);
   try {

@@ -36,13 +36,14 @@ export interface EngineVersion {
 
 export interface EngineRequest {
   readonly method: "GET" | "POST";
-  /** The path of the request. It starts with a slash; the caller encodes external parts. */
+  /** The path of the request, with a leading slash. The caller percent-encodes names and ids in it. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
   /**
-   * A body that is sent as a tar archive, as fast as the engine reads it. The caller destroys the stream afterwards.
+   * A tar archive that is sent as the body, as fast as the engine reads it. The caller destroys this stream after the
+   * request.
    */
   readonly upload?: Readable;
 }
@@ -82,7 +83,8 @@ export class DockerConnection {
     this.clock = options.clock;
     const Agent = this.address.transport === "https" ? HttpsAgent : HttpAgent;
     const calls = new Agent({ keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "fifo" });
-    // Streams stay open for hours, so they must not use the sockets of calls.
+    // Streams stay open for hours. With sockets of their own, they cannot use up the limited number of sockets for
+    // calls.
     const streams = new Agent({ keepAlive: false });
     for (const agent of [calls, streams]) hideFromInspection(agent);
     this.#agents = [calls, streams];
@@ -123,8 +125,9 @@ export class DockerConnection {
   }
 
   /**
-   * Sends a request inside `call`, for requests that dockerode does not support or cannot abort, or whose response it
-   * discards. Rejects with the same errors as dockerode.
+   * Sends a request that dockerode does not support or cannot abort, or whose response dockerode discards. Callers use
+   * it inside the `run` function of `call`, and pass the signal of that function. Rejects with the same errors as
+   * dockerode.
    */
   async request(request: EngineRequest, bound: AbortSignal): Promise<unknown> {
     return dial(this.#docker, request, bound);
@@ -149,8 +152,8 @@ export class DockerConnection {
     if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
     response.once("close", () => signal.removeEventListener("abort", onAbort));
-    // A reader of the stream gets the error when it reads. With this listener, the error of a stream without a reader
-    // does not end the process.
+    // A reader of the stream receives its errors in any case. Without a reader, this listener keeps an error from
+    // ending the process.
     response.on("error", () => {});
     return response;
   }

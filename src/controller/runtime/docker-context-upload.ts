@@ -3,7 +3,10 @@ import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import { BUILD_UPLOAD_IDLE_LIMIT_MS } from "./docker-limits.ts";
 
-/** The number of bytes that are read ahead of the engine, in addition to the buffers of pipes and sockets. */
+/**
+ * The maximum number of bytes of a build context that are read before the engine asks for them, in addition to the
+ * buffers of pipes and sockets.
+ */
 const AHEAD_BYTES = 64 * 1024;
 
 /**
@@ -22,7 +25,7 @@ export class ContextUpload implements Disposable {
       objectMode: false,
       highWaterMark: AHEAD_BYTES,
     });
-    // Without this listener, an error would end the process if no reader is left.
+    // If no reader of the stream is left, this listener keeps an error of the stream from ending the process.
     this.stream.on("error", () => {});
     // Starts reading immediately, because Node discards unread output of a child process when that process exits.
     this.stream.read(0);

@@ -15,7 +15,10 @@ export function buildEndpoint({ aliases, address }: Endpoint): Record<string, un
   };
 }
 
-/** Connects a container to a network; the engine chooses the address if it refuses the one of the endpoint. */
+/**
+ * Connects a container to a network. If the engine refuses the address that `endpoint` requests, the engine chooses
+ * another one.
+ */
 export async function connectNetwork(
   connection: DockerConnection,
   id: string,

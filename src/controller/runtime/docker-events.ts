@@ -12,7 +12,7 @@ import type { RuntimeEvent } from "./port.ts";
 /** The first delay before a reconnection; it doubles each time. An engine restart takes one to a few seconds. */
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 5_000;
-/** After a connection that lasted this long, the next reconnect waits for the first delay again. */
+/** After a connection that lasted this long, the back-off of reconnects begins again with its first delay. */
 const STABLE_AFTER_MS = 5_000;
 /**
  * If the engine is on another machine, events are requested from this many milliseconds before the connection, because
@@ -27,8 +27,8 @@ const SINCE_MARGIN_MS = 5_000;
 const KEEP_ALIVE_MS = 30_000;
 
 /**
- * All actions that can make the containers or networks of an App differ from its spec. Exec and health events are
- * excluded.
+ * The actions whose events Berth requests: all that can make the containers or networks of an App differ from its spec.
+ * The frequent events of exec and of health checks are not requested.
  */
 const watchedActions = [
   "start",

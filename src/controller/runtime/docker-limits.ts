@@ -27,7 +27,7 @@ export const STOP_EXTRA_MS = 30_000;
 export const REMOVE_LIMIT_MS = 120_000;
 export const NETWORK_LIMIT_MS = 60_000;
 export const VOLUME_LIMIT_MS = 60_000;
-/** The time limit of the removal of an image, which deletes as many files as the removal of a container. */
+/** The time limit of the removal of an image. It is that of a container, because both may delete as many files. */
 export const REMOVE_IMAGE_LIMIT_MS = 120_000;
 /**
  * The time limit of a request for a manifest. A registry that takes longer is unreachable. docs/errors.md names this

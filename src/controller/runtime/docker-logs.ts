@@ -145,7 +145,7 @@ class LogLineAssembler {
   }
 }
 
-/** Returns the end of the last complete UTF-8 character. */
+/** Returns the offset at which the last complete UTF-8 character in `bytes` ends. */
 function findCharacterEnd(bytes: Buffer): number {
   for (let back = 1; back <= 3 && back <= bytes.length; back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;

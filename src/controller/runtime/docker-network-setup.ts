@@ -104,7 +104,10 @@ export class NetworkSetup {
     return (await findNetworks(this.#connection, name, signal))[0];
   }
 
-  /** True if the network has no reserved addresses, but could have, and if no container refers to it. */
+  /**
+   * True if the network can be replaced by one with reserved addresses: it has none, one of its subnets is large
+   * enough, no container refers to it, and the engine is not Podman.
+   */
   async #isReplaceable(
     name: string,
     { id, reserved, subnets }: NamedNetwork,

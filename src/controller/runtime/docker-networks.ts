@@ -52,7 +52,9 @@ function parseSubnets(ranges: unknown): string[] {
     .filter((subnet) => subnet !== undefined);
 }
 
-/** Returns the reserved half of a subnet whose other half is the range of the engine's own choices. */
+/**
+ * Returns the reserved half of a subnet if the engine assigns addresses only from the other half; undefined otherwise.
+ */
 function parseReserved(ranges: unknown): string | undefined {
   for (const range of Array.isArray(ranges) ? ranges : []) {
     const divided = divideSubnet(textAt(range, "Subnet") ?? "");

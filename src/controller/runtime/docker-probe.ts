@@ -23,9 +23,9 @@ interface ContainerEndpoints {
 
 /**
  * The time for which an address is cached, so that probing hundreds of apps does not inspect hundreds of containers.
- * (At an interval of 10 s, inspections were most of Berth's idle work.) Every inspection of a list renews the address.
- * Events and Berth's own calls invalidate the address earlier, because another container may get it. If an event is
- * lost, the resync of all containers once a minute invalidates it.
+ * (At an interval of 10 s, inspections were most of Berth's idle work.) Events and Berth's own calls invalidate the
+ * address earlier, because another container may get it. Each listing of the containers inspects them and replaces the
+ * addresses, so the resync once a minute corrects an address whose event was lost.
  */
 const ENDPOINTS_TTL_MS = 300_000;
 const ENDPOINTS_MAX = 2_000;
@@ -53,7 +53,7 @@ export class Prober {
     this.#connection = connection;
   }
 
-  /** Invalidates the address of this container, or the addresses of all containers if no id is given. */
+  /** Invalidates the address of the container `id`, or the addresses of all containers if `id` is undefined. */
   forget(id?: string): void {
     if (id === undefined) this.#endpoints.clear();
     else this.#endpoints.delete(id);
@@ -159,8 +159,8 @@ function isLocalAddress(ip: string): boolean {
 }
 
 /**
- * Returns the subnets of this machine. Containers of a rootless engine, or of an engine in a virtual machine, have
- * addresses outside of these subnets, which this machine cannot reach.
+ * Returns the subnets of this machine. This machine cannot reach a container whose address is outside of them, such as
+ * a container of a rootless engine, or of an engine in a virtual machine.
  */
 function listLocalSubnets(): BlockList {
   const found = new BlockList();

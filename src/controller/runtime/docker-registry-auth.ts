@@ -1,6 +1,6 @@
 import type { RegistryAuth } from "./port.ts";
 
-/** The engines' name for the default registry in credentials. */
+/** The name under which engines expect the credentials for the default registry. */
 const DEFAULT_REGISTRY = "https://index.docker.io/v1/";
 const DEFAULT_HOSTS = ["docker.io", "index.docker.io", "registry-1.docker.io"];
 

@@ -27,7 +27,9 @@ export class SettingsReader {
     this.#connection = connection;
   }
 
-  /** Caches the settings in the inspection of an image, so that `read` needs no request for the image. */
+  /**
+   * Caches the settings that the inspection of an image has returned, so that `read` need not inspect the image again.
+   */
   remember(image: unknown): void {
     const id = textAt(image, "Id");
     if (id !== undefined) this.#rememberAs(id, image);
@@ -113,7 +115,10 @@ function toProcessSettings(config: unknown): ProcessSettings {
   };
 }
 
-/** Settings that change what a container does, or give it access to more of the machine, with their harmless values. */
+/**
+ * For each setting that changes what a container does, or gives it access to more of the machine: a check that accepts
+ * only its harmless values.
+ */
 const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   Privileged: isEmpty,
   CapAdd: isEmpty,
@@ -138,7 +143,8 @@ const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   Dns: isEmpty,
   DnsOptions: isEmpty,
   DnsSearch: isEmpty,
-  // An engine that supports masked paths lists them. With "systempaths=unconfined" the list is empty.
+  // An engine that supports masked paths lists them here. An empty list means that "systempaths=unconfined" has turned
+  // the masks off.
   MaskedPaths: (value) => !Array.isArray(value) || value.length > 0,
   ReadonlyPaths: (value) => !Array.isArray(value) || value.length > 0,
   RestartPolicy: (value) => ["", "no"].includes(textAt(value, "Name") ?? ""),

@@ -7,7 +7,10 @@ import { textAt } from "./docker-json.ts";
 import { START_LIMIT_MS } from "./docker-limits.ts";
 import { findNetworks } from "./docker-networks.ts";
 
-/** A start is repeated after a repair of the container's network, and after a repair of its address. */
+/**
+ * The maximum number of start attempts: one, another after a repair of the container's network, and another after a
+ * repair of the container's address.
+ */
 const ATTEMPTS_MAX = 3;
 
 /**
@@ -65,11 +68,12 @@ async function rejoinNetworks(
     signal,
   )) {
     const there = await findNetworks(connection, network, signal);
-    // Podman stores the name of the network instead of its id, so the name is accepted too.
+    // Podman stores the name of the network where Docker stores its id, so the name counts as the id of an existing
+    // network.
     const known = new Set(["", network, ...there.map((item) => item.id)]);
     if (there.length === 0 || known.has(networkId)) continue;
-    // Connecting a stopped container without an address of its own replaces its endpoint in the removed network, so the
-    // container need not be disconnected first.
+    // Connecting a stopped container that requests no address replaces its endpoint in the removed network. Only a
+    // container that requests an address has to be disconnected first.
     const join = address === undefined ? connectNetwork : reconnectNetwork;
     await join(connection, id, network, { aliases, address }, signal);
     hasJoined = true;

@@ -3,8 +3,8 @@ import type { Clock } from "../../base/clock.ts";
 import type { EngineHost } from "./port.ts";
 
 /**
- * Returns a function that reads when the engine's machine was booted, in epoch milliseconds; undefined for an engine
- * on another machine.
+ * Returns a function that returns the boot time of the engine's machine, in epoch milliseconds. If the engine is on
+ * another machine, returns undefined instead of a function.
  */
 export function createBootTimeReader(
   { location }: Pick<EngineHost, "location">,

@@ -14,7 +14,9 @@ export interface ContainerRuntime extends WorkloadRuntime, ImageRuntime, LeaseRu
 
 /** Containers, and the networks and volumes that they use. */
 export interface WorkloadRuntime {
-  /** Lists the containers that carry this instance's label, with everything that the plan compares. */
+  /**
+   * Lists the containers that carry this instance's label, with all properties that the planner compares with the spec.
+   */
   listContainers(
     filter: { readonly instance: string; readonly app?: string },
     signal: AbortSignal,
@@ -35,7 +37,10 @@ export interface WorkloadRuntime {
   stopContainer(id: string, graceMs: number, signal: AbortSignal): Promise<void>;
   /** Kills and removes a container and its anonymous volumes. Does nothing if it is missing. */
   removeContainer(id: string, signal: AbortSignal): Promise<void>;
-  /** Renames a container. Throws `name_clash`, NotFoundError. */
+  /**
+   * Renames a container. Throws `name_clash` if another container has the name, and NotFoundError if the container is
+   * gone.
+   */
   renameContainer(id: string, name: string, signal: AbortSignal): Promise<void>;
   /** Joins a container to a network. Idempotent. */
   connectNetwork(
@@ -49,7 +54,10 @@ export interface WorkloadRuntime {
    * signal aborts. A line longer than 64 KiB is split.
    */
   logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
-  /** Runs a command in a container; `output` is the last 4 KiB of both streams. Throws NotFoundError, `timeout`. */
+  /**
+   * Runs a command in a container; `output` is the last 4 KiB of stdout and stderr together. Throws NotFoundError if
+   * the container does not exist, and `timeout` after `timeoutMs`.
+   */
   exec(
     id: string,
     command: readonly string[],
@@ -111,13 +119,13 @@ export interface ImageRuntime {
     signal: AbortSignal,
   ): Promise<string | undefined>;
   /**
-   * Builds an image of a build context (an uncompressed tar stream, which is read to its end or destroyed). The same
+   * Builds an image from a build context (an uncompressed tar stream, which is read to its end or destroyed). The same
    * context and options give the same image as far as the engine's cache allows; an older image that loses the tag is
    * kept without a tag. Limits apply with the classic builder only. Both builders send credentials only to the server
    * that they belong to. Throws `build_failed` with the failed step and its last lines (`details.exitCode` if a command
    * failed; a step that the engine itself ended is `engine_error`), `image_not_found` and `registry_denied` for a base
-   * image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine, which
-   * then has neither its layers nor its tag, unless another image had the tag before.
+   * image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine, and removes the layers of
+   * the build, and the tag if no image had it before.
    */
   buildImage(
     context: AsyncIterable<Uint8Array>,
@@ -126,7 +134,8 @@ export interface ImageRuntime {
     signal: AbortSignal,
   ): Promise<{ readonly imageId: string; readonly bytes: number }>;
   /**
-   * Lists the images with a tag that a build of this instance has created (see `imageRepository`), with all their tags.
+   * Lists the images that have a tag from a build of this instance (see `imageRepository`). Each image has all its
+   * tags.
    */
   listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<BuiltImageInfo[]>;
   /**
@@ -155,7 +164,7 @@ export interface LeaseRuntime {
   removeLease(instance: string, term: number, signal: AbortSignal): Promise<void>;
 }
 
-/** Reports the properties of the engine and of the machine that the engine runs on. */
+/** The properties of the engine and of the machine that the engine runs on. */
 export interface EngineHost {
   /**
    * Tells if the engine runs on this machine; constant for a runtime. Features that need access to the engine's
@@ -373,7 +382,9 @@ export type ProbeTarget =
 
 export interface ProbeResult {
   readonly healthy: boolean;
-  /** The result of the probe for the condition's message: "GET /healthz answered 500", "connection refused". */
+  /**
+   * The result of the probe, which the message of a condition shows: "GET /healthz answered 500", "connection refused".
+   */
   readonly message: string;
   /** True if the port accepted the connection of an HTTP probe and answered nothing. */
   readonly isSilent?: boolean;
@@ -382,7 +393,7 @@ export interface ProbeResult {
 export type RuntimeEvent =
   | { readonly type: "connected" }
   | { readonly type: "disconnected"; readonly message: string }
-  /** `action` is the engine's name: start, die, destroy, oom, rename, connect, disconnect, update. */
+  /** `action` is the engine's name of the event: start, die, destroy, oom, rename, connect, disconnect, update. */
   | {
       readonly type: "container";
       readonly action: string;
