@@ -87,7 +87,10 @@ export type EngineState =
   | {
       readonly connected: true;
       readonly info: EngineInfo;
-      /** Another process that holds the lease on the engine; this one does not write to it. */
+      /**
+       * The other process that holds the lease on the engine, so that this process writes nothing to the engine; null
+       * if there is none.
+       */
       readonly otherWriter: EngineWriter | null;
     }
   | { readonly connected: false; readonly message: string };
@@ -203,6 +206,6 @@ export interface SpecsGitReport {
   readonly message: string | null;
   /** The time of the last request to the repository. */
   readonly checkedAt: string | null;
-  /** The time of the last change of the mirrored files. */
+  /** The time when Berth last changed the mirrored files. */
   readonly appliedAt: string | null;
 }

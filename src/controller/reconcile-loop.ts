@@ -45,7 +45,7 @@ export class ReconcileLoop {
   readonly #options: ReconcileLoopOptions;
   readonly #queue: WorkQueue;
   readonly #failures = new Map<string, number>();
-  /** The number of replacement workers that have to end, because the workers that they replaced have continued. */
+  /** The number of replacement workers that have to end, because the calls for which they were started have ended. */
   #surplusWorkers = 0;
 
   constructor(options: ReconcileLoopOptions) {

@@ -1,12 +1,10 @@
 import { BerthError } from "../base/errors.ts";
 
-/**
- * A failure that determines the time of its next try. The reconcile loop uses this time instead of its usual back-off.
- */
+/** An error with the time of the next retry, which the reconcile loop uses instead of its usual back-off. */
 export class RetryLaterError extends BerthError {
   /** Epoch milliseconds. */
   readonly retryAtMs: number;
-  /** The time from which the failure must be reported, because it has lasted too long, in epoch milliseconds. */
+  /** The time, in epoch milliseconds, from which the failure is reported, because it has then lasted too long. */
   readonly outageAtMs: number;
 
   constructor(failure: BerthError, retryAtMs: number, outageAtMs: number) {

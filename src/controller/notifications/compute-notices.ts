@@ -5,10 +5,9 @@ import type { WebhookEvent } from "../../resources/webhook-events.ts";
 import type { EventRecord } from "../../store/store.ts";
 
 /**
- * A notice for the receivers of webhooks. Pure functions of the store compute the notices. The notices about Apps are
- * computed from the status instead of from events, so that a notice that was lost in a crash is found again.
- * `ReportedState` prevents that a notice is sent twice. Only the notice of a deletion is computed from its event,
- * because a deleted App has no status.
+ * A notice for the receivers of webhooks. The notices about Apps are computed from their statuses instead of from
+ * events, so that a notice that was lost in a crash is found again; `ReportedState` ensures that each notice is sent
+ * only once. Only the notice of a deletion is computed from its event, because a deleted App has no status.
  */
 export interface Notice {
   /** The events of the notice, the most specific one first. A webhook gets the first one that it subscribes to. */
@@ -24,7 +23,7 @@ export interface ReportedState {
   readonly deployed: string | null;
   /** The generation and the reason of the failure that was reported last. */
   readonly failed: string | null;
-  /** The generation of the revert that was reported last. */
+  /** The last generation for which a revert to an earlier revision was reported. */
   readonly reverted: number | null;
   readonly isUnhealthy: boolean;
 }

@@ -81,7 +81,10 @@ export class NoticeScanner {
     }
   }
 
-  /** The time, in epoch milliseconds, when a scan is due without a change; Infinity means never. */
+  /**
+   * The time, in epoch milliseconds, when the next scan is due even if nothing changes; Infinity if no such scan is
+   * due.
+   */
   get recheckAt(): number {
     return Math.min(Number.POSITIVE_INFINITY, ...this.#rechecks.values());
   }

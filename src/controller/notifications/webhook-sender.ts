@@ -39,7 +39,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
   readonly #noticeScanner: NoticeScanner;
   /** The lanes (see `getLane`) with a delivery in progress. */
   readonly #busy = new Set<string>();
-  /** No delivery starts before this time, because the store has failed; in epoch milliseconds. */
+  /** The time, in epoch milliseconds, before which no delivery starts because the store has failed. */
   #pausedUntilMs = 0;
   /** The time when the next delivery may be due, in epoch milliseconds; 0 if it has to be read from the store. */
   #sendAtMs = 0;

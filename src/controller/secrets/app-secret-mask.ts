@@ -8,7 +8,7 @@ import type { Store } from "../../store/store.ts";
  */
 const SECRET_LENGTH_MIN = 4;
 /**
- * The minimum length of one line of a secret with several lines, such as a private key, that is masked separately.
+ * The minimum length of a line that is masked separately, if the secret has several lines, such as a private key.
  * Shorter lines, such as `}`, occur in many texts.
  */
 const SECRET_LINE_LENGTH_MIN = 8;

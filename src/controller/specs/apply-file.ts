@@ -25,7 +25,7 @@ type RefusedOutcome = Exclude<FileOutcome, { readonly state: "applied" }>;
 
 export interface ApplyFileOptions {
   readonly store: Store;
-  /** The check of the file's Apps; undefined if they have been checked already. */
+  /** The check if the file's Apps conflict with other Apps; undefined if the caller has already checked them. */
   readonly admission: AppAdmission | undefined;
   /** Managers whose files no longer declare this resource. This file takes over their fields. */
   readonly takeOverFrom: (key: ResourceKey) => readonly string[];

@@ -39,7 +39,7 @@ import {
 const CONCURRENT_READS_MAX = 16;
 export interface FolderSyncOptions {
   readonly folder: string;
-  /** The domain below which Apps have their default domains. */
+  /** The settings that determine the domains of Apps without a domain in the spec. */
   readonly domains: DomainSettings;
   /** Files that may use fields which reach outside of an App. Default: those that only root and this user can write. */
   readonly trust?: SpecsTrust;
@@ -116,7 +116,7 @@ export class FolderSync implements Disposable {
     return { location: scan, recheckAt };
   }
 
-  /** Confirms the held deletions, which need the user's confirmation. The next scan executes them. */
+  /** Approves the held deletions, as the user has confirmed them, and returns them. The next scan executes them. */
   confirmPrune(): readonly DeclaredResource[] {
     for (const held of this.#held) this.#approved.add(formatDeclaredId(held));
     return this.#held.map(({ kind, name, file }) => ({ kind, name, file }));
@@ -132,7 +132,9 @@ export class FolderSync implements Disposable {
     };
   }
 
-  /** Builds the report of one file, with fields that another manager took over after the file was applied. */
+  /**
+   * Builds the report of one file. It includes the fields that another manager took over after the file was applied.
+   */
   #buildReport(file: SpecFile): SpecsReport["files"][number] {
     const report = buildFileReport(file);
     const resources = report.resources.map((resource) => {
@@ -211,7 +213,7 @@ export class FolderSync implements Disposable {
     };
     await Promise.all(Array.from({ length: CONCURRENT_READS_MAX }, worker));
 
-    // The map has the order of the scan. A file that `#apply` has still to apply keeps its earlier entry.
+    // The map has the order of the scan. A file that `#apply` has not applied yet keeps its entry of the previous scan.
     this.#files = new Map(
       [...scan.files.keys()].flatMap((path) => {
         const file = next.get(path) ?? (gone.has(path) ? undefined : this.#files.get(path));

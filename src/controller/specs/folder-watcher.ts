@@ -11,7 +11,7 @@ const LINKS_MAX = 40;
 export interface WatcherEvents {
   /**
    * Called when the folder may have changed. `path` is the path of the spec file below the folder, if it is known. The
-   * text of that file has to be read even if its stamp is unchanged.
+   * next scan reads that file even if its stamp (inode, size and times) is unchanged.
    */
   readonly onHint: (path: string | undefined) => void;
   /**
@@ -145,7 +145,10 @@ async function listLinkChain(folder: string): Promise<string[]> {
   return entries;
 }
 
-/** Returns false for the folders that were read, and for spec files and links of config maps in these folders. */
+/**
+ * Tells chokidar which paths not to watch: all but the folders that were read, their spec files, and their links of
+ * Kubernetes config maps.
+ */
 function isIgnored(below: string, folders: ReadonlySet<string>): boolean {
   if (folders.has(below)) return false;
   const parent = posix.dirname(below);

@@ -26,7 +26,7 @@ export class ForcedDeletions {
     this.#write();
   }
 
-  /** Forgets deletions of resources that no file declares any more. */
+  /** Forgets the deletions for whose file and hash `isCurrent` returns false: the file has changed or is gone. */
   keepOnly(isCurrent: (file: string, hash: string) => boolean): void {
     let changed = false;
     for (const [key, { file, hash }] of this.#entries) {

@@ -21,7 +21,7 @@ import { type Marker, readMarker, writeMarker } from "./git-marker.ts";
 /** The maximum depth of folders, which is the same as in a scan of the watched folder. */
 const DEPTH_MAX = 32;
 
-/** Lists the spec files of a checkout by their paths below `path`. Throws `git_not_found` if there are none. */
+/** Reads the spec files of a checkout, by their paths below `path`. Throws `git_not_found` if there are none. */
 export async function readSpecFiles(
   checkout: string,
   path: string,
@@ -81,7 +81,10 @@ export function hashFiles(files: ReadonlyMap<string, Uint8Array>): Map<string, s
   return new Map([...files].map(([below, content]) => [below, hashContent(content)]));
 }
 
-/** Lists files in `folder` without the expected hash, and spec files that should not exist. */
+/**
+ * Returns the expected files that are missing in `folder` or have another hash, and the spec files that should not
+ * exist.
+ */
 export async function findDifferences(
   folder: string,
   hashes: ReadonlyMap<string, string>,

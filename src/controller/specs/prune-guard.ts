@@ -1,13 +1,13 @@
 import type { Kind } from "../../resources/kinds.ts";
 
 /**
- * Decides which resources that files have declared are deleted: a pure function of the store's declarations and the
- * present content of the folder.
+ * Decides for each resource that a file has declared if it is deleted: a pure function of the store's declarations and
+ * the present content of the folder.
  *
  * The states of a resource, none of which has to be kept across a restart:
- * - declared: its file exists and lists it, or cannot be read or parsed (then it changes nothing)
+ * - declared: its file lists it, or exists but cannot be read or parsed (a broken file changes nothing)
  * - missing: its file is gone, or no longer lists it; the time is kept in memory only
- * - confirmed: still missing in a scan at least CONFIRM_AFTER_MS later: a save is never that slow
+ * - confirmed: still missing in a scan at least CONFIRM_AFTER_MS later, which is longer than any save takes
  * - pruned: deleted; or held, if a guard requires a confirmation by the user
  *
  * Each scan computes the held resources again: those that the store says are declared by a file, but that no file lists
@@ -24,8 +24,8 @@ export function decidePrune(input: PruneInput): PruneDecision {
   let recheckAt: number | null = null;
 
   const unwanted = missing.filter((declared) => !wanted.has(formatResourceKey(declared)));
-  // Deletions are counted before they are confirmed, so that a slow removal of many files is not treated as several
-  // small removals.
+  // Missing resources count before they are confirmed. Otherwise a slow removal of many files would look like several
+  // small removals, which are not held.
   const open = unwanted.filter((declared) => !input.approved.has(formatDeclaredId(declared)));
   const isMass =
     open.length >= MASS_PRUNE_MIN && open.length > input.declared.length * MASS_PRUNE_SHARE;

@@ -19,7 +19,8 @@ export interface FolderLocation {
   /** Identifies the folder. A new folder with the same path has another identity. */
   readonly identity: string;
   /**
-   * The device number (`st_dev`) of each folder's file system, by the path of the folder (`""` is the watched folder).
+   * The device number (`st_dev`) of each folder's file system, which shows if another file system was mounted on the
+   * folder. The key is the path of the folder; `""` is the watched folder.
    */
   readonly folders: ReadonlyMap<string, bigint>;
 }
@@ -181,8 +182,8 @@ class FolderWalk {
   }
 
   /**
-   * Ignores a plain entry that has been deleted meanwhile. A link whose target is missing still exists, and the target
-   * may come back. The resources of the target therefore do not count as missing.
+   * Records an entry that could not be read, so that its resources do not count as missing. Ignores an entry that has
+   * been deleted meanwhile, unless it is a link, whose missing target may come back.
    */
   #recordUnreadable(path: string, entry: Dirent, error: unknown): void {
     if (getErrorCode(error) === "ENOENT" && !entry.isSymbolicLink()) return;
@@ -204,7 +205,7 @@ async function listParentIdentities(root: string): Promise<ReadonlySet<string>> 
   const parents = new Set<string>();
   for (let path = root; dirname(path) !== path; ) {
     path = dirname(path);
-    // A folder whose stats this user may not read is left out, because no link can lead into it either.
+    // A parent folder whose stats this user may not read is left out: the scan could not follow a link to it either.
     const stats = await readStats(path).catch(() => undefined);
     if (stats) parents.add(identify(stats));
   }
