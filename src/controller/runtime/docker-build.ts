@@ -29,10 +29,7 @@ import { assertReference } from "./docker-reference.ts";
 import { encodeRegistryConfig } from "./docker-registry-auth.ts";
 import type { BuildImageOptions, BuildOutput } from "./port.ts";
 
-/**
- * The kernel's default CPU period in microseconds. A CPU quota is the CPU time that the containers of a build may use
- * in one period.
- */
+/** The kernel's default CPU period in microseconds. A quota is the CPU time that a build may use in each period. */
 const CPU_PERIOD_US = 100_000;
 /** The smallest quota that the kernel accepts. */
 const CPU_QUOTA_MIN_US = 1_000;

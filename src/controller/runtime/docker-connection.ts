@@ -83,8 +83,7 @@ export class DockerConnection {
     this.clock = options.clock;
     const Agent = this.address.transport === "https" ? HttpsAgent : HttpAgent;
     const calls = new Agent({ keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "fifo" });
-    // Streams stay open for hours. With sockets of their own, they cannot use up the limited number of sockets for
-    // calls.
+    // Streams stay open for hours. Their own sockets do not use up the limited number of sockets for calls.
     const streams = new Agent({ keepAlive: false });
     for (const agent of [calls, streams]) hideFromInspection(agent);
     this.#agents = [calls, streams];

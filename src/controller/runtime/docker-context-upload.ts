@@ -3,10 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import { BUILD_UPLOAD_IDLE_LIMIT_MS } from "./docker-limits.ts";
 
-/**
- * The maximum number of bytes of a build context that are read before the engine asks for them, in addition to the
- * buffers of pipes and sockets.
- */
+/** The maximum number of bytes read before the engine asks for them, in addition to buffers of pipes and sockets. */
 const AHEAD_BYTES = 64 * 1024;
 
 /**

@@ -15,10 +15,7 @@ export function buildEndpoint({ aliases, address }: Endpoint): Record<string, un
   };
 }
 
-/**
- * Connects a container to a network. If the engine refuses the address that `endpoint` requests, the engine chooses
- * another one.
- */
+/** Connects a container to a network. If the engine refuses `endpoint.address`, the engine chooses an address. */
 export async function connectNetwork(
   connection: DockerConnection,
   id: string,

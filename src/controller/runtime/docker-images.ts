@@ -150,10 +150,7 @@ function isAnswering(connection: DockerConnection, signal: AbortSignal): Promise
 
 /** The minimum interval of progress reports. */
 const PROGRESS_EVERY_MS = 250;
-/**
- * The maximum number of layers whose progress is kept. No image has that many (the engine allows 127), so only a wrong
- * response can reach it.
- */
+/** The maximum number of layers whose progress is kept. Only a wrong response has more: the engine allows 127. */
 const LAYERS_MAX = 1_000;
 
 /** Sums the progress of all layers. The sum never decreases. */

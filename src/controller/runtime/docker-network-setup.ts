@@ -104,10 +104,7 @@ export class NetworkSetup {
     return (await findNetworks(this.#connection, name, signal))[0];
   }
 
-  /**
-   * True if the network can be replaced by one with reserved addresses: it has none, one of its subnets is large
-   * enough, no container refers to it, and the engine is not Podman.
-   */
+  /** True if the network can be replaced by one with reserved addresses, and no container refers to it. */
   async #isReplaceable(
     name: string,
     { id, reserved, subnets }: NamedNetwork,

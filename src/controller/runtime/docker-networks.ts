@@ -52,9 +52,7 @@ function parseSubnets(ranges: unknown): string[] {
     .filter((subnet) => subnet !== undefined);
 }
 
-/**
- * Returns the reserved half of a subnet if the engine assigns addresses only from the other half; undefined otherwise.
- */
+/** Returns the reserved half of a subnet if the engine assigns addresses only from the other half. */
 function parseReserved(ranges: unknown): string | undefined {
   for (const range of Array.isArray(ranges) ? ranges : []) {
     const divided = divideSubnet(textAt(range, "Subnet") ?? "");

@@ -27,9 +27,7 @@ export class SettingsReader {
     this.#connection = connection;
   }
 
-  /**
-   * Caches the settings that the inspection of an image has returned, so that `read` need not inspect the image again.
-   */
+  /** Caches the settings in the result of an image's inspection, so that `read` need not inspect the image. */
   remember(image: unknown): void {
     const id = textAt(image, "Id");
     if (id !== undefined) this.#rememberAs(id, image);
@@ -115,10 +113,7 @@ function toProcessSettings(config: unknown): ProcessSettings {
   };
 }
 
-/**
- * For each setting that changes what a container does, or gives it access to more of the machine: a check that accepts
- * only its harmless values.
- */
+/** Settings that change what a container does or may access, each with a check that accepts harmless values. */
 const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   Privileged: isEmpty,
   CapAdd: isEmpty,
@@ -143,8 +138,7 @@ const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   Dns: isEmpty,
   DnsOptions: isEmpty,
   DnsSearch: isEmpty,
-  // An engine that supports masked paths lists them here. An empty list means that "systempaths=unconfined" has turned
-  // the masks off.
+  // An engine that supports masked paths lists them here. With "systempaths=unconfined" it lists none.
   MaskedPaths: (value) => !Array.isArray(value) || value.length > 0,
   ReadonlyPaths: (value) => !Array.isArray(value) || value.length > 0,
   RestartPolicy: (value) => ["", "no"].includes(textAt(value, "Name") ?? ""),

@@ -7,10 +7,7 @@ import { textAt } from "./docker-json.ts";
 import { START_LIMIT_MS } from "./docker-limits.ts";
 import { findNetworks } from "./docker-networks.ts";
 
-/**
- * The maximum number of start attempts: one, another after a repair of the container's network, and another after a
- * repair of the container's address.
- */
+/** The maximum number of starts of a container: two of them follow repairs of its network and of its address. */
 const ATTEMPTS_MAX = 3;
 
 /**
@@ -68,8 +65,7 @@ async function rejoinNetworks(
     signal,
   )) {
     const there = await findNetworks(connection, network, signal);
-    // Podman stores the name of the network where Docker stores its id, so the name counts as the id of an existing
-    // network.
+    // Podman stores the name of the network where Docker stores its id, so the name counts as known too.
     const known = new Set(["", network, ...there.map((item) => item.id)]);
     if (there.length === 0 || known.has(networkId)) continue;
     // Connecting a stopped container that requests no address replaces its endpoint in the removed network. Only a

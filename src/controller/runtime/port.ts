@@ -14,9 +14,7 @@ export interface ContainerRuntime extends WorkloadRuntime, ImageRuntime, LeaseRu
 
 /** Containers, and the networks and volumes that they use. */
 export interface WorkloadRuntime {
-  /**
-   * Lists the containers that carry this instance's label, with all properties that the planner compares with the spec.
-   */
+  /** Lists the containers with this instance's label, and all properties that the planner compares with a spec. */
   listContainers(
     filter: { readonly instance: string; readonly app?: string },
     signal: AbortSignal,
@@ -37,10 +35,7 @@ export interface WorkloadRuntime {
   stopContainer(id: string, graceMs: number, signal: AbortSignal): Promise<void>;
   /** Kills and removes a container and its anonymous volumes. Does nothing if it is missing. */
   removeContainer(id: string, signal: AbortSignal): Promise<void>;
-  /**
-   * Renames a container. Throws `name_clash` if another container has the name, and NotFoundError if the container is
-   * gone.
-   */
+  /** Renames a container. Throws `name_clash` if another one has the name, or NotFoundError if it is gone. */
   renameContainer(id: string, name: string, signal: AbortSignal): Promise<void>;
   /** Joins a container to a network. Idempotent. */
   connectNetwork(
@@ -54,10 +49,7 @@ export interface WorkloadRuntime {
    * signal aborts. A line longer than 64 KiB is split.
    */
   logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
-  /**
-   * Runs a command in a container; `output` is the last 4 KiB of stdout and stderr together. Throws NotFoundError if
-   * the container does not exist, and `timeout` after `timeoutMs`.
-   */
+  /** Runs a command; `output` is the last 4 KiB of both streams. Throws NotFoundError, or `timeout` if it is late. */
   exec(
     id: string,
     command: readonly string[],
@@ -382,9 +374,7 @@ export type ProbeTarget =
 
 export interface ProbeResult {
   readonly healthy: boolean;
-  /**
-   * The result of the probe, which the message of a condition shows: "GET /healthz answered 500", "connection refused".
-   */
+  /** The result of a probe, for a condition's message: "GET /healthz answered 500", "connection refused". */
   readonly message: string;
   /** True if the port accepted the connection of an HTTP probe and answered nothing. */
   readonly isSilent?: boolean;
