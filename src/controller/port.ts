@@ -87,10 +87,7 @@ export type EngineState =
   | {
       readonly connected: true;
       readonly info: EngineInfo;
-      /**
-       * The other process that holds the lease on the engine, so that this process writes nothing to the engine; null
-       * if there is none.
-       */
+      /** The other process that holds the lease on the engine, to which this process then writes nothing. */
       readonly otherWriter: EngineWriter | null;
     }
   | { readonly connected: false; readonly message: string };

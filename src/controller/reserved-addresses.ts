@@ -16,10 +16,7 @@ export interface DividedSubnet {
   readonly reserved: string;
 }
 
-/**
- * Divides an IPv4 subnet such as 172.18.0.0/16 into a half from which the engine assigns addresses, and a half that
- * Berth reserves. Returns undefined for IPv6, and for a subnet that is too small.
- */
+/** Halves an IPv4 subnet such as 172.18.0.0/16. Returns undefined for IPv6, and for a subnet that is too small. */
 export function divideSubnet(subnet: string): DividedSubnet | undefined {
   const range = parseRange(subnet);
   if (!range || range.prefix < PREFIX_MIN || range.prefix > PREFIX_MAX) return undefined;
@@ -33,8 +30,7 @@ export function divideSubnet(subnet: string): DividedSubnet | undefined {
 /** Returns the address with this number, counted from 0, of a reserved range; undefined if the range has fewer. */
 export function findReservedAddress(reserved: string, index: number): string | undefined {
   const range = parseRange(reserved);
-  // The last two addresses are excluded as a pair (see `findPairedAddress`): the second of them is the network's
-  // broadcast address.
+  // The last two addresses are a pair (see `findPairedAddress`), and the second is the network's broadcast address.
   if (!range || index < 0 || index >= range.count - 2) return undefined;
   return formatAddress(range.first + index);
 }

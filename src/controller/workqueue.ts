@@ -11,15 +11,15 @@ export type ReconcilePriority = keyof typeof priorities;
 const PRIORITY_STEP_MS = 2_000;
 
 /**
- * A work queue as in client-go. Only one worker at a time processes a key. A key that is added while a worker processes
- * it runs once more afterwards, unless all of these additions were hints that `takeHints` has removed. Any number of
- * additions before a run count as one.
+ * A work queue as in client-go. Only one worker at a time processes a key. If a key is added while a worker processes
+ * it, the key is processed once more afterwards, unless all of these additions were hints that `takeHints` has removed.
+ * Any number of additions before a worker takes the key count as one.
  */
 export class WorkQueue {
   readonly #clock: Clock;
   /**
-   * The waiting keys. The key with the smallest `due` is taken first: the time of its addition plus the delay of its
-   * priority.
+   * The waiting keys. `take` returns the key with the smallest `due`: the time when the key was added, plus a delay
+   * that depends on the priority.
    */
   readonly #dirty = new Map<string, { due: number; addedAt: number; isHint: boolean }>();
   readonly #processing = new Set<string>();
@@ -77,9 +77,9 @@ export class WorkQueue {
   }
 
   /**
-   * Called by a worker before it observes the resource of the key that it processes. If all additions of the key since
-   * `take` were hints (see `add`), removes the key from the queue, because the observation includes the changes behind
-   * them. Returns true if the key was added since `take`, as a hint or otherwise.
+   * Called by the worker of a key before it observes the key's resource. If all additions of the key since `take` were
+   * hints (see `add`), removes the key from the queue, because the coming observation sees the changes that caused the
+   * hints. Returns true if the key was added since `take`, as a hint or otherwise.
    */
   takeHints(key: string): boolean {
     const waiting = this.#dirty.get(key);

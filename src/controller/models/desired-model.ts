@@ -61,10 +61,7 @@ export function resolveToken(store: Secrets, spec: ModelSpec): string | undefine
 /** Matches a token that an HTTP header can contain. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
-/**
- * Returns the token of a Model's credential, without white space at its ends: many Secrets end with a newline, because
- * their values were read from files.
- */
+/** Returns the trimmed token of a Model's credential: many Secrets, read from files, end with a newline. */
 function readToken(store: Secrets, spec: ModelSpec): string | undefined {
   if (spec.credential === undefined) return undefined;
   const values = store.secrets.reveal(spec.credential) ?? {};

@@ -21,8 +21,7 @@ export function buildLoadRequest(
   const { name, contextTokens, sequences, gpu } = desired;
   const { assistant } = observed;
   const verdict = assistant.reachable ? assistant.verdict : undefined;
-  // Berth does not send aliases that another model at the assistant still has, such as before an edit, because the
-  // assistant would refuse them.
+  // Aliases that another model at the assistant still has are not sent, because the assistant would refuse them.
   const taken = new Set(assistant.reachable ? assistant.namesOfOthers : []);
   const { spec, quantization, all } = source;
   return {

@@ -64,9 +64,7 @@ export async function cleanUpOrphan(
   return { isSettled: true, requeueAfterMs: null };
 }
 
-/**
- * Returns the ids of the models that Berth's own assistant keeps pinned in memory although the store has no such Model.
- */
+/** Returns the ids of models that Berth's own assistant keeps pinned, although the store has no such Model. */
 export function findOrphans({ store, watch, daemon }: ModelContext): readonly string[] {
   const { last } = watch;
   if (!last.reachable || daemon.report().state !== "up") return [];

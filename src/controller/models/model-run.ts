@@ -32,10 +32,7 @@ import {
 } from "./plan-model.ts";
 import { RETRY_MAX_MS, recordStepFailure, toError } from "./step-failure.ts";
 
-/**
- * The interval in milliseconds at which the progress of a step is written to the stored status. In between, the API
- * reads it from the running job.
- */
+/** The interval of progress updates in the stored status, in milliseconds. The API reads the running job. */
 const PROGRESS_WRITTEN_MS = 2_000;
 /** The maximum number of steps of one reconcile run. More steps are only possible if the plan loops. */
 const STEPS_MAX = 10;
@@ -128,10 +125,7 @@ export class ModelRun {
     return waitMs > RETRY_MAX_MS ? 0 : waitMs;
   }
 
-  /**
-   * Starts a step of the Model's plan, or handles its result if it has ended. Returns true if the step has ended, even
-   * with an error; false while it runs.
-   */
+  /** Starts a step of the Model's plan or handles its result. Returns false until the step has ended. */
   #startStep(operation: ModelOperation, observed: ObservedModel): boolean {
     const begin: Readonly<Record<JobStep, () => boolean>> = {
       resolve: () => this.#resolve(),
@@ -233,8 +227,7 @@ export class ModelRun {
     const { stored } = observed;
     if (!stored) return false;
     const job = this.#context.jobs.current(this.#desired.name);
-    // When all files are on the disk, a running download ends within moments, so the inspection waits for the end of
-    // that download.
+    // When all files are on the disk, the download's job ends within moments, so the inspection waits for its end.
     if (job?.step === "download" && job.state.type === "running") return false;
     const { name: id, contextTokens, sequences } = this.#desired;
     const key = computeFactsKey(stored.path, this.#desired);
@@ -286,10 +279,7 @@ export class ModelRun {
     });
   }
 
-  /**
-   * Starts the job if it is not running yet. Returns false until the job has ended; then handles the result and returns
-   * true. A failure for which `onFailed` returns true is not recorded.
-   */
+  /** Runs a job; returns false until its result was handled. Does not record a failure if `onFailed` returns true. */
   #runJob(
     request: JobRequest,
     onDone: (result: JobResult) => void = () => {},

@@ -39,10 +39,7 @@ export interface ModelPlan {
 /** The observed state of a Model, from which `planModel` computes the steps. */
 export interface ObservedModel {
   readonly pin: ModelReconcileState["pin"];
-  /**
-   * True if the source has to be resolved again, because a user requested that, or because the file may have changed at
-   * the source.
-   */
+  /** True if the source has to be resolved again: a user requested that, or its file may have changed. */
   readonly isPinStale: boolean;
   /** The stored model; undefined if its files are not complete on the disk. */
   readonly stored: StoredModel | undefined;
@@ -58,10 +55,7 @@ export interface ObservedModel {
         readonly reachable: true;
         /** This Model's state at the assistant; undefined if the assistant has no model with this Model's name. */
         readonly model: AssistantModel | undefined;
-        /**
-         * The ids and aliases of the assistant's other models. The assistant would refuse one of them as an alias of
-         * this Model.
-         */
+        /** The ids and aliases of the assistant's other models, which this Model cannot have as aliases. */
         readonly namesOfOthers: readonly string[];
         readonly verdict: MemoryDecision;
       };

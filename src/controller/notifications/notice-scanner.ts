@@ -81,10 +81,7 @@ export class NoticeScanner {
     }
   }
 
-  /**
-   * The time, in epoch milliseconds, when the next scan is due even if nothing changes; Infinity if no such scan is
-   * due.
-   */
+  /** The time, in epoch milliseconds, when a scan is due even if nothing changes; Infinity if none is due. */
   get recheckAt(): number {
     return Math.min(Number.POSITIVE_INFINITY, ...this.#rechecks.values());
   }

@@ -27,16 +27,11 @@ export interface ApplyFilesOptions {
   readonly events: SpecEvents;
   /** The resources that files declare, according to the store. */
   readonly declared: () => readonly DeclaredResource[];
-  /**
-   * The spec files of the previous scan. A file that is also in `loaded` has changed, and its entry in `loaded`
-   * replaces this one.
-   */
+  /** The spec files of the previous scan. An entry in `loaded` replaces the one of the same file here. */
   readonly known: ReadonlyMap<string, FileView & { readonly hash: string }>;
   /** Returns true if a file that the scan has not found may still exist. */
   readonly isUnknown: (file: string) => boolean;
-  /**
-   * Returns true if no scan has found a resource in the file that declared it for long enough to count it as removed.
-   */
+  /** Returns true if a resource has been missing from its former file for long enough to count as removed. */
   readonly isConfirmedMissing: (declared: DeclaredResource) => boolean;
   readonly isForceDeleted: (key: ResourceKey, file: LoadedFile) => boolean;
   readonly onOutcome: (file: LoadedFile, outcome: FileOutcome) => void;

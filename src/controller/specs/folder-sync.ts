@@ -132,9 +132,7 @@ export class FolderSync implements Disposable {
     };
   }
 
-  /**
-   * Builds the report of one file. It includes the fields that another manager took over after the file was applied.
-   */
+  /** Builds the report of one file, including fields that another manager took over since it was applied. */
   #buildReport(file: SpecFile): SpecsReport["files"][number] {
     const report = buildFileReport(file);
     const resources = report.resources.map((resource) => {

@@ -145,10 +145,7 @@ async function listLinkChain(folder: string): Promise<string[]> {
   return entries;
 }
 
-/**
- * Tells chokidar which paths not to watch: all but the folders that were read, their spec files, and their links of
- * Kubernetes config maps.
- */
+/** Returns false only for folders that were read, and for their spec files and `..data` links of config maps. */
 function isIgnored(below: string, folders: ReadonlySet<string>): boolean {
   if (folders.has(below)) return false;
   const parent = posix.dirname(below);

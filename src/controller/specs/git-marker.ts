@@ -4,9 +4,7 @@ import { getErrorCode } from "../../base/errors.ts";
 import { tryParseJson } from "../../base/json.ts";
 import { writeAtomically } from "./git-files.ts";
 
-/**
- * The file that marks a folder as the mirror of a repository. The mirror is only written to a folder with this file.
- */
+/** The file that marks a folder as the mirror of a repository. The mirror writes only to a folder with this file. */
 export const MARKER_FILE = ".berth-git.json";
 
 export interface Marker {

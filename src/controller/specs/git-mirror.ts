@@ -81,10 +81,7 @@ export function hashFiles(files: ReadonlyMap<string, Uint8Array>): Map<string, s
   return new Map([...files].map(([below, content]) => [below, hashContent(content)]));
 }
 
-/**
- * Returns the expected files that are missing in `folder` or have another hash, and the spec files that should not
- * exist.
- */
+/** Returns expected files that are missing or have another hash, and spec files that should not exist. */
 export async function findDifferences(
   folder: string,
   hashes: ReadonlyMap<string, string>,

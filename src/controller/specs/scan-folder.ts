@@ -235,7 +235,7 @@ function toAbsentFolder(error: unknown): AbsentFolder {
   return { state: "unreadable", message: describeReadError(error) };
 }
 
-/** Returns the system's reason without its path, because messages are sent to clients of the API. */
+/** Returns the reason of a read error without the path, because clients of the API can read the reason. */
 export function describeReadError(error: unknown): string {
   const code = getErrorCode(error);
   switch (code) {

@@ -43,7 +43,7 @@ export interface LoadedFile {
   readonly mentions: (word: string) => boolean;
 }
 
-/** Parses a spec file that a scan has read. `folder` is the absolute path of the watched folder. */
+/** Parses a spec file's content. Local sources are relative to `folder`, the path of the watched folder. */
 export function loadFile(
   folder: string,
   path: string,
@@ -98,8 +98,8 @@ export const MANAGER_PREFIX = "file:";
 const mentionsNothing = () => false;
 
 /**
- * Returns true if the text contains the word. The special characters of patterns need no escaping, because names
- * contain only hyphens, which count as part of a word here.
+ * Returns true if the text contains the name `word`. The only special character of names is the hyphen, which needs no
+ * escaping in the pattern and counts as part of a word.
  */
 function hasWord(text: string, word: string): boolean {
   return new RegExp(`(?<![a-z0-9-])${word}(?![a-z0-9-])`).test(text);

@@ -42,7 +42,7 @@ export class SpecFolder implements AsyncDisposable {
   readonly #stop = new AbortController();
 
   #signal: AbortSignal = this.#stop.signal;
-  /** Files that an event has named since the last scan. */
+  /** Files that an event has named since the last scan. The next scan reads them even if their stamps are unchanged. */
   #suspects = new Set<string>();
   #scanning: Promise<void> = Promise.resolve();
   #isTriggered = false;

@@ -28,8 +28,8 @@ import { MANAGER_PREFIX, parseFileManager } from "./spec-file.ts";
  */
 const CHECKOUT_LIMITS = { bytesMax: 64 * 1024 * 1024, filesMax: 20_000 } as const;
 /**
- * The time limit of one fetch of the repository and the update of its files. A longer one is aborted, for example if a
- * server sends only one byte a minute.
+ * The time limit of one round, which fetches the repository and updates its files. A longer round is aborted, for
+ * example if a server sends only one byte a minute.
  */
 const ROUND_MS_MAX = 5 * 60_000;
 const RETRY_MS_MIN = 5_000;
@@ -48,7 +48,7 @@ export interface SpecsGitFollowerOptions {
   readonly logger: Logger;
   /** Returns a random number from 0 to 1, to spread retries. */
   readonly random: () => number;
-  /** Scans the watched folder, after files of it have changed. */
+  /** Scans the watched folder. Called after the mirror has changed files in it. */
   readonly rescan?: () => Promise<void>;
 }
 

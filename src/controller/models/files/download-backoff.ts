@@ -39,10 +39,7 @@ export class DownloadBackoff {
     this.#connectionsMax = connectionsMax;
   }
 
-  /**
-   * The maximum number of connections of the download. Halved each time that the server is overloaded, and never raised
-   * again.
-   */
+  /** The maximum number of connections. Halved when the server is overloaded, and never raised again. */
   get connectionsMax(): number {
     return this.#connectionsMax;
   }
@@ -53,10 +50,7 @@ export class DownloadBackoff {
       await delay(this.#clock, waitMs, signal);
   }
 
-  /**
-   * Counts the failure and sets the time of the next try. Throws the final error after too many failures without a new
-   * byte, or if the server asks for a long delay.
-   */
+  /** Counts a failure. Throws after too many failures without a new byte, or if the server requests a long delay. */
   recordFailure(error: RetryableError, doneBytes: number): void {
     const isProgress = doneBytes > this.#mostBytes;
     this.#mostBytes = Math.max(this.#mostBytes, doneBytes);

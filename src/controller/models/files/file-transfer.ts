@@ -285,8 +285,7 @@ export class FileTransfer {
     const { response, host, validator } = accepted;
     if (accepted.type === "whole") {
       response.destroy();
-      // A server that has sent a part of this file before supports ranges, so the request is repeated. Otherwise the
-      // file is downloaded over a single connection.
+      // If the server has sent a part before, it supports ranges, so this response is an error that is retried.
       throw partial.writtenBytes === 0
         ? noRangesError(WHOLE_FILE_SENT)
         : badRangeError(host, WHOLE_FILE_SENT);

@@ -79,10 +79,7 @@ export class ModelFileCollector {
     });
   }
 
-  /**
-   * Removes the links of a model that no longer exists. If all its files are still stored, the links stay, so that the
-   * model can be used again without a download.
-   */
+  /** Removes the links of a deleted model, unless all its files are stored: it can then be added again at once. */
   async #sweepViews(keep: readonly string[]): Promise<void> {
     const { blobs, activeKeys, views } = this.#dependencies;
     const there = new Set((await blobs.list()).map(({ sha256 }) => sha256));

@@ -139,10 +139,7 @@ export class PartialFile {
     this.#flushFailure = undefined;
   }
 
-  /**
-   * Flushes the folder of the partial files and its parent, the first time only. Without a flush, a power cut could
-   * lose the names of the files.
-   */
+  /** Flushes the folder and its parent once, so that a power cut cannot lose the names of the partial file. */
   async #syncNames(): Promise<void> {
     if (this.#areNamesSynced) return;
     await fsyncDirectory(this.dir);

@@ -85,9 +85,7 @@ export class PartialJournal {
   }
 }
 
-/**
- * Reads the newest entry of the journal of a partial file that no download has open; undefined if there is no journal.
- */
+/** Reads the newest entry of a journal that no download has open; undefined if there is no journal. */
 export async function readPartialJournal(path: string): Promise<PartialJournalEntry | undefined> {
   let handle: FileHandle;
   try {

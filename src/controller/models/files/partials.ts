@@ -50,10 +50,7 @@ export class Partials {
   }
 }
 
-/**
- * Returns an id of the file's content: its digest, or a hash of its URL if no digest is known. Files with the same id
- * are downloaded only once.
- */
+/** Returns an id: the file's digest, or else a hash of its URL. Files with the same id are downloaded once. */
 export function getContentId(file: ResolvedFile, url: string): string {
   if (file.sha256 !== null) return `sha256-${file.sha256}`;
   if (file.gitBlob !== null) return `git-${file.gitBlob}`;

@@ -106,10 +106,7 @@ function classifyUnsatisfiable(
   return { type: "changed", sizeBytes: Number(size) };
 }
 
-/**
- * Returns a strong entity tag; null for a weak or a missing one. Only equal strong tags prove that two responses have
- * the same bytes.
- */
+/** Returns an entity tag if it is strong, else null. Only equal strong tags prove that two responses are equal. */
 export function parseStrongTag(etag: string | undefined): string | null {
   return etag !== undefined && /^"[^"]{1,1024}"$/.test(etag) ? etag : null;
 }

@@ -14,9 +14,7 @@ export function computeContentKey(
   return hashModelKey(known ? contents : [contents, ...origin]);
 }
 
-/**
- * Returns the first 32 hexadecimal digits of a SHA-256: enough to avoid collisions, and short enough to read in a path.
- */
+/** Returns 32 hexadecimal digits of a SHA-256: enough to avoid collisions, and short enough to read in a path. */
 export function hashModelKey(parts: readonly unknown[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
 }
