@@ -22,10 +22,10 @@ import { writeMessage } from "./wire-format.ts";
 const UNWRITTEN_BYTES_MAX = 256 * 2 ** 20;
 /** If this number of bytes waits to be written, senders should wait before they add another large message. */
 const FULL_BYTES = 16 * 2 ** 20;
-/** Longest message that is sent: the D-Bus limit for one array. A bus disconnects a sender that exceeds it. */
+/** The maximum size of a message, which is that of a D-Bus array. A bus disconnects a sender that exceeds it. */
 const SENT_BYTES_MAX = 64 * 2 ** 20;
 const SERIAL_MAX = 0xffff_ffff;
-/** Time to write the waiting messages when the connection is closed. */
+/** The time limit in which a connection that is closed still writes its waiting messages. */
 const FLUSH_MS = 1_000;
 
 const helloCall: BusMethodCall = {
@@ -160,8 +160,8 @@ export class BusConnection implements AsyncDisposable {
   }
 
   /**
-   * Calls a method like `SessionBus.call`. `onAnswer` runs before the next message is processed, whereas a promise
-   * callback would run later.
+   * Calls a method, with the same result and errors as `SessionBus.call`. `onAnswer` receives the answer before the
+   * next message is processed, whereas a callback of the promise would run later.
    */
   async call(
     method: BusMethodCall,
@@ -341,7 +341,7 @@ function toCallError(frame: Frame): BusCallError {
       const options = { endian: frame.endian, fds: [], valuesMax: 1 };
       text = toText(readValues(frame.body, { signature: "s", ...options })[0]);
     } catch {
-      // A reply whose text cannot be read is reported by its error name alone.
+      // If the text of an error reply cannot be read, the error has no text, only the name of the reply's error.
     }
   }
   return new BusCallError(frame.errorName ?? "org.freedesktop.DBus.Error.Failed", text);

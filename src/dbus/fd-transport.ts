@@ -27,8 +27,8 @@ const ETOOMANYREFS = 109;
 const TRANSIENT = new Set([-ENOBUFS, -ENOMEM, -ETOOMANYREFS]);
 const TRANSIENT_RETRY_MS = 10;
 /**
- * Retries after a transient error. Descriptors in transit are usually received within milliseconds, unless their
- * receiver does not read at all.
+ * The maximum number of retries of a write after a transient error, such as too many descriptors in transit. A receiver
+ * reads descriptors within milliseconds, unless it does not read at all.
  */
 const TRANSIENT_RETRIES_MAX = 500;
 /**

@@ -38,15 +38,15 @@ const CONTROL_BYTES = 64 * 1024;
 
 let loaded: Promise<SocketCalls> | undefined;
 
-/** Imports koffi at the first call, and returns the system calls that `socketCallsFrom` binds with it. */
+/** Imports koffi at the first call, and returns the system calls that are made with it (see `socketCallsFrom`). */
 export function loadSocketCalls(): Promise<SocketCalls> {
   loaded ??= socketCallsFrom(() => import("koffi"));
   return loaded;
 }
 
 /**
- * Returns the system calls through the imported koffi. Rejects with BusCallError `NotSupported` if koffi cannot be
- * imported or lacks a needed function.
+ * Imports koffi, and returns the system calls that are made with it. Rejects with BusCallError `NotSupported` if koffi
+ * cannot be imported or lacks a needed function.
  */
 export async function socketCallsFrom(importKoffi: () => Promise<Koffi>): Promise<SocketCalls> {
   try {

@@ -5,7 +5,7 @@ export const messageTypes = { call: 1, answer: 2, error: 3, signal: 4 } as const
 /** The flag of a method call whose caller expects no reply. */
 export const NO_REPLY_EXPECTED = 1;
 
-/** A message to send. The type of the message determines which of the names are required. */
+/** A message to send. Its type determines which of the fields from `path` to `destination` are required. */
 export interface OutgoingMessage {
   readonly type: (typeof messageTypes)[keyof typeof messageTypes];
   readonly flags?: number;

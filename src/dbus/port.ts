@@ -47,9 +47,9 @@ export interface ReceivedSignal {
 }
 
 /**
- * D-Bus values in JavaScript: `t` and `x` are bigint, other numbers are number, `h` is the number of a file
- * descriptor, arrays and structs are arrays, `a{sv}` is a Map of variants, and a single `v` is a variant. Other
- * dictionaries are also such Maps; all their values have the same signature.
+ * D-Bus values in JavaScript: `t` and `x` are bigint, other numbers are number, `h` is the number of a file descriptor,
+ * arrays and structs are arrays, `a{sv}` is a Map of variants, and a single `v` is a variant. Any other dictionary is a
+ * Map of variants, too, whose values all have the same signature.
  */
 export type BusValue =
   | string

@@ -38,8 +38,8 @@ export interface ReceivedData {
 }
 
 /**
- * A level-triggered watch of a socket: data left unread or unwritten causes another event. No event is reported
- * before `update` is called.
+ * A level-triggered watch of a socket: an event is repeated as long as the socket remains readable or writable. No
+ * event is reported before `update` is called.
  */
 export interface SocketWatch {
   /**

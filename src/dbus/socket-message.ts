@@ -64,8 +64,8 @@ export function getControlBytes(count: number): number {
 }
 
 /**
- * Writes one control message that passes the descriptors into the buffer, which must be large enough. Returns the
- * length of the message.
+ * Writes one control message, which passes the descriptors to the peer, to the buffer `control`. The buffer must be
+ * large enough. Returns the length of the control message.
  */
 export function writeDescriptors(control: Buffer, fds: readonly number[]): number {
   const bytes = getControlBytes(fds.length);

@@ -12,8 +12,8 @@ interface WriteEntry {
 const SENDS_MAX = 64;
 
 /**
- * The write queue of a transport, in order. It is a linked list, because a peer that does not read can let a
- * million messages wait.
+ * The messages that a transport has to write, in the order in which they are sent. The queue is a linked list, because
+ * a million messages may wait for a peer that does not read.
  */
 export class WriteQueue {
   #first: WriteEntry | undefined;
