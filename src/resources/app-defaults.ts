@@ -74,7 +74,7 @@ export interface EffectiveIngress {
   /** `/` matches every path. */
   readonly pathPrefix: string;
   readonly stripPrefix: boolean;
-  /** Name of a Secret with a password for each user. */
+  /** The name of the Secret with the users and passwords for HTTP basic authentication. */
   readonly basicAuthSecret: string | undefined;
   /**
    * The maintenance page that is served instead of the App; undefined if the App serves requests. At most one of
@@ -101,7 +101,7 @@ export type HealthProbe =
   /** Without a port and a check, a running container counts as healthy. */
   | { readonly type: "running" };
 
-/** A probe that succeeds if a GET gets a status below 500, or if the response of the port is not HTTP. */
+/** A probe that succeeds if the port answers a GET with a status below 500, or in another protocol than HTTP. */
 export interface WebProbe {
   readonly type: "web";
   readonly port: number;
@@ -185,7 +185,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
   };
 }
 
-/** Returns `Always` for an image whose tag usually moves, such as `latest`. */
+/** Returns `Always` for a tag that usually moves to newer images, such as `latest`; otherwise `IfNotPresent`. */
 function getDefaultPullPolicy(image: string | undefined): EffectiveApp["pullPolicy"] {
   return image !== undefined && isMovingReference(image) ? "Always" : "IfNotPresent";
 }
@@ -230,9 +230,9 @@ function resolveProbe(spec: AppSpec): HealthProbe {
 }
 
 /**
- * Returns the probe for a rollout. An open port proves little about a web server, which may accept connections long
- * before it can answer. An app with a domain counts as a web server. Other apps, such as databases, get no HTTP
- * request.
+ * Returns an HTTP probe for the rollout of an App with a domain, whose own probe only opens the port; undefined for all
+ * other Apps. An App with a domain counts as a web server, which may accept connections long before it can answer.
+ * Other Apps, such as databases, get no HTTP request.
  */
 function resolveRolloutProbe(spec: AppSpec): WebProbe | undefined {
   const probe = resolveProbe(spec);

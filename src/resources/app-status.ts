@@ -56,7 +56,7 @@ export interface ContainerStatus {
   readonly startedAt: string | null;
   readonly image: string;
   readonly imageId: string;
-  /** host:port of the app's port for Berth and other programs on this machine. */
+  /** The address, as host:port, under which Berth and other programs on this machine reach the App's port. */
   readonly address: string | null;
 }
 
@@ -70,9 +70,9 @@ export interface ContainerStatus {
  * The window is stored before the switch, so that Berth resumes the observation after a crash.
  */
 export interface RolloutWindow {
-  /** The hash of the container settings of the new version. */
+  /** The new version: the hash of its container settings. */
   readonly version: string;
-  /** The hash of the container settings of the previous version. */
+  /** The previous version: the hash of its container settings. */
   readonly previous: string;
   readonly outcome: "open" | "passed" | "failed";
   /** The time at which the new version was ready and its observation began; null while the new version is not ready. */
@@ -80,8 +80,8 @@ export interface RolloutWindow {
   /** The time at which the new version passed its observation; null before that time, and if the new version failed. */
   readonly endedAt: number | null;
   /**
-   * The containers of the new version with their times of start, as they were at `since`. A container with another time
-   * of start was restarted.
+   * The containers of the new version at the time `since`, each with the time of its start. A container that has
+   * another time of start now was restarted.
    */
   readonly starts: readonly { readonly id: string; readonly startedAt: string | null }[];
 }
@@ -102,7 +102,10 @@ export interface ImagePin {
    * under `reference`.
    */
   readonly isEngineOnly: boolean;
-  /** The values of the annotations IMAGE_HOLD, DEPLOYED_AT and RESTARTED_AT when the image was resolved. */
+  /**
+   * The values of the annotations IMAGE_HOLD, DEPLOYED_AT and RESTARTED_AT when the image was resolved. After a change
+   * of one of them, the pin may be outdated.
+   */
   readonly hold: string | null;
   readonly deployedAt: string | null;
   readonly restartedAt: string | null;
@@ -155,15 +158,15 @@ export interface ReconcileState {
   /** The last stable version and its number of replicas; null while another version is rolled out. */
   readonly stable: { readonly hash: string; readonly replicas: number } | null;
   /**
-   * Versions (hashes of containers) that were Ready or served requests of the App, newest last. Containers of an older
-   * version that is not in this list were never in use.
+   * Versions (each the hash of its container settings) that were Ready or served requests of the App, newest last. A
+   * container of an older version that is not in this list was never Ready and served no request.
    */
   readonly served: readonly string[];
   /** The revisions of the versions in `served`, newest last. The last one serves now, or was the last to serve. */
   readonly servedRevisions: readonly { readonly version: string; readonly number: number }[];
   /**
-   * The last switch of requests from a version that served them to another version; null if Berth does not need the
-   * previous version any more.
+   * The window of the last switch of requests from one version to another; null if Berth does not need the version
+   * before the switch any more.
    */
   readonly window: RolloutWindow | null;
   /** The number of the last stable revision, to which a failed revision is reverted. */

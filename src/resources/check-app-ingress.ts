@@ -29,7 +29,7 @@ export function checkAppIngress(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** Checks all domains of the App, and returns each with its field. */
+/** Checks all domains of the App. Returns a map from each domain to the field of the spec that contains the domain. */
 function checkDomains(spec: AppSpec, add: AddIssue): ReadonlyMap<string, string> {
   const own = new Map<string, string>();
   if (spec.domain !== undefined) {

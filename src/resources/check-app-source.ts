@@ -31,7 +31,7 @@ function checkGit(git: GitSource, add: AddIssue): void {
   }
 }
 
-/** Returns the problem of a git URL without the URL itself, which may contain a password. */
+/** Returns the problem of a git URL as text. It never contains the URL, which may contain a password. */
 function findGitUrlProblem(url: string): string | undefined {
   if (/[\s\p{Cc}]/u.test(url)) return "holds white space";
   if (/^[\w.-]+@[\w.[\]:-]+:[^/].*$/.test(url) && !url.includes("://")) return undefined;

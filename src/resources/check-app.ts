@@ -36,7 +36,7 @@ type AddIssue = IssueList["add"];
 function checkProcess(spec: AppSpec, add: AddIssue): void {
   for (const key of ["entrypoint", "command"] as const) {
     const args = spec[key] ?? [];
-    // If there is an entrypoint, the command contains only arguments, which may be empty.
+    // With an entrypoint, the command contains only its arguments, of which the first may be an empty text.
     const namesProgram = key === "entrypoint" || !spec.entrypoint?.length;
     if (namesProgram && args[0] === "") {
       add(["spec", key, "0"], "names no program: the first entry is empty");

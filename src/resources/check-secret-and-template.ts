@@ -5,7 +5,7 @@ import { createIssueList } from "./field-checks.ts";
 import type { SecretSpec } from "./secret-spec.ts";
 import type { TemplateSpec } from "./template-spec.ts";
 
-/** Checks that registry credentials are complete. Incomplete ones would fail only at the first pull. */
+/** Returns an issue for each missing registry credential, because only the first pull would fail otherwise. */
 export function checkSecretSpec(spec: SecretSpec): SpecIssue[] {
   const { issues, add } = createIssueList();
   if (spec.type === "registry") {

@@ -6,8 +6,8 @@ import type { Kind, SpecOf } from "./kinds.ts";
 
 export interface SpecRules {
   /**
-   * True if an App may lack both image and source, because its first deploy sets one of them. A document of a user has
-   * to contain one.
+   * True if an App with neither image nor source is valid, because its first deploy sets one of them. An App in a
+   * document of a user needs one.
    */
   readonly mayLackSource?: boolean;
 }

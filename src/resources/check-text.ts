@@ -5,7 +5,7 @@ import type { Manifest } from "./kinds.ts";
 /** Matches control characters, and characters that end a line or change the direction of the text around them. */
 const unprintable = /[\p{Cc}\u2028-\u202E\u2066-\u2069]/u;
 
-/** Fields of an App whose text may have several lines, because programs or visitors of the app read it. */
+/** Fields of an App that may contain unprintable characters: the app's programs or visitors read their text. */
 const freeFields =
   /^\/spec\/(env|build\/args|entrypoint|command|healthCheck\/command|ingress\/maintenance)\//;
 

@@ -67,15 +67,15 @@ export function listClaims(app: string, spec: AppSpec, baseDomain: string): Doma
 }
 
 /**
- * Returns true if two Apps cannot have both claims, because the claims are equal, or because one redirects the host of
- * the other.
+ * Returns true if two Apps cannot have the two claims, because the claims are equal, or because one is that of a
+ * redirect, which occupies the whole host.
  */
 export function areClaimsInConflict(a: DomainClaim, b: DomainClaim): boolean {
   if (a.domain !== b.domain) return false;
   return a.pathPrefix === b.pathPrefix || a.redirects === true || b.redirects === true;
 }
 
-/** Returns true if requests for the host of `a` may reach an app with the claim `b`, regardless of their paths. */
+/** Returns true if claim `b` covers the host of `a`, as *.example.com covers a.example.com, on any path. */
 export function isHostShared(a: DomainClaim, b: DomainClaim): boolean {
   if (a.domain === b.domain) return true;
   return b.domain.startsWith("*.") && a.domain.slice(a.domain.indexOf(".")) === b.domain.slice(1);

@@ -12,7 +12,7 @@ import {
 } from "./describe-schema.ts";
 import { formatPointer, parsePointer, shortenKey } from "./json-pointer.ts";
 
-/** The maximum number of issues. Users fix the first issues first. The limit also bounds the time for invalid input. */
+/** The maximum number of reported issues. Users fix the first issues first, and explaining more takes time. */
 const ISSUES_MAX = 100;
 
 /**

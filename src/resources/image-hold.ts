@@ -5,7 +5,7 @@ export function formatImageHold(reference: string, id: string): string {
   return `${reference} ${id}`;
 }
 
-/** Returns the pin of an App to one image of `reference`; null if the App has no such pin. */
+/** Returns the annotation that pins an App to one image of `reference`; null if the App has none for that reference. */
 export function readImageHold(
   { metadata }: Pick<Resource<"App">, "metadata">,
   reference: string,

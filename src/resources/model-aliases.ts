@@ -19,7 +19,7 @@ export function listModelAliases(
   model: {
     readonly name: string;
     readonly spec: ModelSpec;
-    /** Quantization of the actual file; null if unknown. */
+    /** The quantization of the file to which the source was resolved; null if unknown. */
     readonly quantization: string | null;
   },
   all: readonly Resource<"Model">[],

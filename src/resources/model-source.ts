@@ -27,8 +27,8 @@ export function parseModelSource(
 }
 
 /**
- * Returns true if the host of a URL is an address of this machine, or its name `localhost`. Other names are checked when
- * they are resolved (`findAddressProblem`).
+ * Returns true if the host of a URL is a loopback address, `localhost`, or a name below `localhost`. Addresses of other
+ * names are checked when the names are resolved (`findAddressProblem`).
  */
 export function isLoopback(url: URL): boolean {
   const host = getHost(url);
@@ -49,8 +49,8 @@ export function findAddressProblem(original: URL, address: string): string | und
 }
 
 /**
- * Returns the problem of the host of a URL, as `findAddressProblem` does, if the host is an address or names this
- * machine, so that it need not be resolved.
+ * Returns the result of `findAddressProblem` for the host of a URL, if the host is an address or a name of this
+ * machine. The addresses of all other names are checked after they are resolved.
  */
 export function findHostProblem(original: URL, url: URL): string | undefined {
   return findAddressProblem(original, isLoopback(url) ? "127.0.0.1" : getHost(url));

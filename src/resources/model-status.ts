@@ -128,8 +128,8 @@ export interface ModelReconcileState {
     readonly message: string;
     readonly retryAt: number;
     /**
-     * True if Berth has resolved the source again after the failed download, and the source still names the same files.
-     * Berth then retries the download without resolving the source another time.
+     * True if Berth has resolved the source again after the failed download, with the same files as result. Berth then
+     * retries the download without resolving the source once more.
      */
     readonly isAsked?: boolean;
   } | null;

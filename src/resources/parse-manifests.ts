@@ -111,8 +111,8 @@ const directiveProblem = "unknown directive: leave out the line that begins with
 const tagProblem = 'tags are not supported here; put a text that begins with "!" in quotes';
 
 /**
- * Describes an error of the parser without the text at that place. The text may be a password that lacks quotation
- * marks, and everyone with the scope `read` can see the errors of a spec file.
+ * Describes an error of the YAML parser without the quoted text of the document. That text may be a password that lacks
+ * quotation marks, and everyone with the scope `read` can see the errors of a spec file.
  */
 function describeSyntaxError({ code, message }: YAMLParseError): string {
   if (code === "TAG_RESOLVE_FAILED") return tagProblem;

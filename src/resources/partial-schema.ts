@@ -18,7 +18,7 @@ export function createPartialSchema(schema: Schema): Schema {
 function allowNull(schema: Schema): Schema {
   const partial = createPartialSchema(schema);
   const description = partial.description === undefined ? {} : { description: partial.description };
-  // `null` becomes one more alternative of an existing `anyOf`, because messages cannot tell nested alternatives apart.
+  // `null` is added to an existing `anyOf`, because messages cannot tell alternatives of a nested `anyOf` apart.
   const branches = partial.anyOf ?? [partial];
   return { anyOf: [...branches, { type: "null" }], ...description };
 }

@@ -1,7 +1,7 @@
 /** A segment of a template string: literal text, or the name of a placeholder. */
 export type TemplateSegment = { readonly text: string } | { readonly placeholder: string };
 
-/** Matches the names inside `${...}`, which are parameters or `name`. */
+/** Matches the name of a template's parameter in `${...}`, or `name`, which is the name of the new app. */
 const parameterNamePattern = /^[a-z][A-Za-z0-9_]{0,62}$/;
 
 /** A `${` that is neither a placeholder nor escaped. `at` counts characters from 0. */

@@ -8,7 +8,8 @@ const NODES_MAX = 200_000;
 const CHARACTERS_MAX = 8 * 1_048_576;
 
 /**
- * Forbidden keys. In careless code of Berth or of programs that read its JSON, they would give access to prototypes.
+ * The keys that no value may have. Code that copies such a key without care, in Berth or in a program that reads its
+ * JSON, could change prototypes.
  */
 export const forbiddenKeys: ReadonlySet<string> = new Set([
   "__proto__",

@@ -49,9 +49,9 @@ export const lifecycleFields: ReadonlySet<string> = new Set([
   "stopGracePeriod",
 ]);
 
-/** Thrown for a write that its author may not make. */
+/** Thrown for a write or a deletion that the writer is not permitted to make. */
 export class PrivilegeError extends BerthError {
-  /** The JSON Pointer of the refused field within the resource. */
+  /** The JSON Pointer, within the resource, of the field whose write was refused. */
   readonly path: string;
 
   constructor(path: string, message: string, hint: string) {
@@ -96,7 +96,7 @@ function describeField({ path, author, of }: UncheckedField): string {
   return `${formatDottedPath(path)}${what} (set by ${author ?? "an unknown writer"})`;
 }
 
-/** Templates are not validated as Apps, so a path in a template may have any type. */
+/** Returns a value as text. In a template, which is not validated as an App, a path may have any type. */
 function toText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -79,8 +79,8 @@ export const DEPLOYED_AT_ANNOTATION = "berth.dev/deployed-at";
 /** Pins the source to this revision (a commit or a sha256). A rollback sets the annotation, and a deploy removes it. */
 export const SOURCE_REVISION_ANNOTATION = "berth.dev/source-revision";
 /**
- * Pins the image: its reference and its id, with a space in between. A rollback sets the annotation, and a deploy
- * removes it. It has no effect if the spec names another reference.
+ * Pins the image. Its value is the image's reference and the image's id, separated by a space. A rollback sets the
+ * annotation, and a deploy removes it. It has no effect if the spec names another reference.
  */
 export const IMAGE_HOLD_ANNOTATION = "berth.dev/image-hold";
 /** Requests new containers. Its value is a timestamp. */

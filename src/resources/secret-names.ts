@@ -12,8 +12,8 @@ export function listReferencedSecrets(spec: AppSpec): readonly string[] {
 }
 
 /**
- * Lists the names of all Secrets whose values an App uses, including those with passwords for requests and those for
- * signatures of hooks.
+ * Lists the names of all Secrets whose values an App uses, including those of basic authentication and of the
+ * signatures of git hooks.
  */
 export function listAllReferencedSecrets(spec: AppSpec): readonly string[] {
   const { source, ingress } = spec;

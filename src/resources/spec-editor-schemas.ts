@@ -22,7 +22,7 @@ export function createEditorSchemas(): ReadonlyMap<string, string> {
   );
 }
 
-/** The draft of JSON Schema that editors support best. It has every keyword that the kinds use. */
+/** The draft of JSON Schema that editors support best. It has every keyword that the specs' schemas use. */
 const head = { $schema: "http://json-schema.org/draft-07/schema#" };
 
 function createDocumentSchema(kind: Kind): object {

@@ -29,8 +29,9 @@ export const TemplateParameter = Type.Object(
 export type TemplateParameter = Static<typeof TemplateParameter>;
 
 /**
- * A catalog entry. `app` and every companion's `app` are App specs with the placeholders `${parameter}` for values of
- * parameters and `${name}` for the name of the new app. They are validated as App specs after the replacement.
+ * A catalog entry. The `app` of the entry and that of each of its `companions` are App specs with the placeholders
+ * `${parameter}` for values of parameters and `${name}` for the name of the new app. They are validated as App specs
+ * after the replacement.
  */
 export const TemplateSpec = Type.Object(
   {

@@ -137,7 +137,7 @@ function validateAgainstSchema<T>(
   return document.spec;
 }
 
-/** Returns the kind of the document, or the issue of its apiVersion or kind. */
+/** Returns the kind of the document, or an issue if the apiVersion or the kind is missing or unknown. */
 function readKind(document: Readonly<Record<string, unknown>>): Kind | SpecIssue {
   const { apiVersion, kind } = document;
   if (apiVersion === undefined && kind === undefined) {

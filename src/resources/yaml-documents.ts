@@ -16,8 +16,8 @@ export interface YamlDocuments {
 }
 
 /**
- * Parses YAML 1.2 core. The parser runs token by token, so that a text with too deep nesting is refused early.
- * Otherwise composing, which is recursive, would overflow the stack.
+ * Parses YAML 1.2 core. The parser runs token by token, so that a too deeply nested text is refused before the
+ * composer, which is recursive, would overflow the stack.
  */
 export function readYaml(text: string, documentsMax: number): YamlDocuments {
   const lines = new LineCounter();

@@ -74,7 +74,7 @@ async function detectLanguage(reader: SourceReader): Promise<Language> {
   const isDjango = reader.has("manage.py");
   if ((!isStarted || isDjango) && (await readPythonProject(reader)) !== undefined) return "python";
   const hasPages = findPagesFolder(reader) !== undefined;
-  // If a package.json neither starts nor builds anything, it only serves tools such as a formatter.
+  // If a package.json neither starts nor builds anything, it only configures tools, and static pages take precedence.
   const isProgram =
     pkg !== undefined &&
     (isStarted || pkg.main !== undefined || getScript(pkg, "build") !== undefined);

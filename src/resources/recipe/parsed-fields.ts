@@ -11,7 +11,7 @@ export function getFields(fields: ParsedFields, key: string): ParsedFields {
   return isParsedFields(value) ? value : {};
 }
 
-/** Returns the text under a key; undefined for any other value. */
+/** Returns the value of a key if the value is a text; undefined if it has another type or is missing. */
 export function getText(fields: ParsedFields, key: string): string | undefined {
   const value = fields[key];
   return typeof value === "string" ? value : undefined;

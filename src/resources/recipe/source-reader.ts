@@ -1,5 +1,6 @@
 /**
- * The files of a source, as recipes read them. Paths are relative to the source, with `/`; `""` is the source itself.
+ * The files of a source, as recipes read them. Paths are relative to the source, with `/` as separator; `""` is the
+ * source itself.
  */
 export interface SourceReader {
   has(path: string): boolean;

@@ -154,7 +154,7 @@ export const PlanView = Type.Object(
 );
 export type PlanView = Static<typeof PlanView>;
 
-/** The response to a write with `dry_run=true`, which changes nothing. */
+/** The response to a dry run (`dry_run=true`) of a write to an App: what the write would change. */
 export const DryRunReport = Type.Object(dryRunFields(PlanView), closed);
 export type DryRunReport = Static<typeof DryRunReport>;
 

@@ -1,4 +1,4 @@
-/** The content of a backup file, in its table `backup_manifest`; `berth backup -o json` prints it. */
+/** The manifest in a backup's table `backup_manifest`, which `berth backup -o json` prints. */
 export interface BackupManifest {
   readonly format: 1;
   readonly created_at: string;

@@ -160,7 +160,7 @@ export type ModelProgressView = Static<typeof ModelProgressView>;
 export const ModelPlanView = Type.Object({ model: Type.String(), ...planFields }, closed);
 export type ModelPlanView = Static<typeof ModelPlanView>;
 
-/** The response to a write of a model with `dry_run=true`, which changes nothing. */
+/** The response to a dry run (`dry_run=true`) of a write to a Model: what the write would change. */
 export const ModelDryRunReport = Type.Object(dryRunFields(ModelPlanView), closed);
 export type ModelDryRunReport = Static<typeof ModelDryRunReport>;
 

@@ -11,7 +11,7 @@ export const planFields = {
   blocked_by: NullableString,
 };
 
-/** Returns the fields of the response to a write with `dry_run=true`, which changes nothing. */
+/** Returns the common fields of the responses to dry runs (`dry_run=true`); `plan` is the schema of the kind's plan. */
 export function dryRunFields<Plan extends TSchema>(plan: Plan) {
   return {
     dry_run: Type.Literal(true),

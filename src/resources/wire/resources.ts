@@ -52,7 +52,7 @@ export const ResourceList = Type.Object(
 );
 export type ResourceList = Static<typeof ResourceList>;
 
-/** Manifests are validated as in `berth validate`, so that all issues are reported together. */
+/** The schema of any manifest, which is validated later, as in `berth validate`, to report all issues together. */
 const AnyManifest = Type.Unsafe<Manifest>({ "x-component": "Manifest" });
 
 export const ApplyBody = Type.Object(

@@ -1,10 +1,12 @@
 import { type Static, type TSchema, Type } from "typebox";
 
 /**
- * Schemas of the bodies of the API, in snake_case as in `docs/api.md`. The types of the server and the client, the
- * serializers and the OpenAPI document are derived from them. Inside a `spec`, field names are those of the manifest,
- * so that a spec can be copied from a manifest into a request.
+ * The schemas of the bodies of the API, in snake_case as in `docs/api.md`. The types of the server and the client, the
+ * serializers and the OpenAPI document are derived from these schemas. Inside a `spec`, field names are those of the
+ * manifest, so that a spec can be copied from a manifest into a request.
  */
+
+/** The option with which a schema refuses unknown fields. */
 export const closed = { additionalProperties: false } as const;
 
 /** Serializers are several times faster with `type: [x, "null"]` than with a union. */
@@ -45,14 +47,14 @@ export function NullableOf<T extends TSchema>(schema: T) {
   return Type.Unsafe<Static<T> | null>({ ...schema, type: ["object", "null"] });
 }
 
-/** The body of every error response, with a single field. */
+/** The body of every error response. Its only field `error` is a message to the user. */
 export const ErrorBody = Type.Object(
   { error: Type.String({ description: "what happened, and what to do about it" }) },
   closed,
 );
 export type ErrorBody = Static<typeof ErrorBody>;
 
-/** `path` is a JSON Pointer into the resource. An absent value is omitted; values of secrets are "(secret)". */
+/** The change of a field at a JSON Pointer. An absent old or new value is omitted; a Secret's value is "(secret)". */
 export const FieldChangeView = Type.Object(
   {
     path: Type.String(),
