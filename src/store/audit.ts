@@ -9,7 +9,7 @@ export const AUDIT_KEPT_MAX = 20_000;
 const TRIM_EVERY = 64;
 /** The maximum length of a value. Longer values are truncated, so that entries stay readable and small. */
 export const AUDIT_VALUE_LENGTH_MAX = 2_048;
-/** The maximum number of fields that an entry lists one by one. */
+/** The maximum number of changed fields in an audit entry. A last item then gives the number of the others. */
 export const AUDIT_CHANGES_MAX = 200;
 
 export class SqliteAuditLog implements AuditLog {

@@ -6,8 +6,8 @@ import type { BackupManifest } from "../resources/wire/backup.ts";
 export const BACKUP_MANIFEST_TABLE = "backup_manifest";
 
 /**
- * Returns the manifest of a backup file; null if an older Berth without manifests made the backup. Throws
- * NotFoundError, `store_corrupt`.
+ * Returns the manifest of a backup file; null if an older Berth without manifests made the backup. Throws NotFoundError
+ * if there is no such file, and `store_corrupt` if it is not an intact backup.
  */
 export function readBackupManifest(file: string): BackupManifest | null {
   if (!existsSync(file)) throw new NotFoundError("there is no such backup file");

@@ -1,6 +1,6 @@
 /** An attempt to build an image from a source. */
 export interface BuildRecord {
-  /** The number of the build, which increases over all apps. */
+  /** The number of the build, from one increasing sequence for all apps. */
   readonly id: number;
   readonly app: string;
   readonly generation: number;
@@ -46,6 +46,6 @@ export interface BuildRecords {
   }): BuildRecord[];
   /** Returns the newest build that produced this image; undefined if there is none. */
   findByImage(image: string): BuildRecord | undefined;
-  /** Removes records and returns their ids, so that the caller can remove their logs. */
+  /** Removes all but the newest `keep` records. Returns the removed ids, so that the caller can remove their logs. */
   removeOldest(filter: { readonly app: string; readonly keep: number }): number[];
 }

@@ -16,7 +16,7 @@ export const EVENTS_PER_RESOURCE_MAX = 200;
 /** The maximum number of events of all resources together: 50 apps with full histories, about 5 MB. */
 export const EVENTS_KEPT_MAX = 10_000;
 const TRIM_EVERY = 64;
-/** The maximum length of a message. Messages quote engines and log lines; longer ones are truncated. */
+/** The maximum length of an event's message, which may quote an engine or log lines. The rest is cut off. */
 export const EVENT_MESSAGE_LENGTH_MAX = 4_096;
 
 export class SqliteEventLog implements EventLog {

@@ -3,7 +3,7 @@ import type { FieldOwners, ManagerEntry } from "../resources/resource.ts";
 import { getAncestors, isEmptyMap, isRootPointer, type Leaves } from "./field-leaves.ts";
 
 /**
- * The state of server-side apply for the leaves of one resource (field-leaves.ts). All functions are pure.
+ * The state of server-side apply for the leaves of one resource (field-leaves.ts). All functions of this file are pure.
  *
  * Each leaf has at most one owner. Files have priority: other managers cannot write a field of a file without force,
  * but a file takes over fields from `api` and `cli` without force. Between `api` and `cli`, the last writer is the
@@ -40,8 +40,8 @@ export interface FieldOutcome extends Ownership {
    */
   readonly yielded: readonly string[];
   /**
-   * Fields that a file owns and that this write may not change. If there are any, the caller must ignore the other
-   * members.
+   * Fields that a file owns and that this write may not change. If there are any, the caller must refuse the write and
+   * ignore the rest of this outcome.
    */
   readonly conflicts: readonly FieldConflict[];
 }

@@ -123,7 +123,7 @@ export class HostPaths {
   }
 }
 
-/** The type of the file system that shows the processes: see statfs(2). */
+/** The type of the file system procfs, as statfs(2) returns it. */
 const PROC_SUPER_MAGIC = 0x9fa0;
 
 /**

@@ -28,7 +28,7 @@ export function assertImageOrSource(
   throw new InvalidSpecError(message, [{ path: setsImage ? IMAGE : SOURCE, message }]);
 }
 
-/** Refuses a write that removes the image or the source without setting the other one. Throws InvalidSpecError. */
+/** Throws InvalidSpecError if a write removes the image or the source of the App without setting the other one. */
 export function assertSourceKept(app: string, before: Leaves, after: Leaves): void {
   if (!hasSource(before) || hasSource(after)) return;
   const message = "needs image (an image reference) or source (something to build)";

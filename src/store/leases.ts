@@ -1,7 +1,8 @@
-/** Loopback ports on which apps are published. A lease exists as long as its app. */
+/** Leases of loopback ports, on which apps are published. A lease lasts as long as its app exists. */
 export interface PortLeases {
   /**
-   * Returns the leased port of the replica, or leases one outside of `avoid`. Throws `port_taken` if no port is free.
+   * Returns the leased port of the replica. If there is none, leases a free port that is not in `avoid`. Throws
+   * `port_taken` if no port is free.
    */
   lease(app: string, replica: number, containerPort: number, avoid?: readonly number[]): number;
   /** Returns the leased port of the replica, without creating a lease; undefined if there is none. */

@@ -111,7 +111,7 @@ export class ResourceTable {
     this.#nameLists.clear();
   }
 
-  /** Returns the public form of a resource. */
+  /** Returns the frozen resource of a stored row, which is cached. */
   getResource<K extends Kind>(stored: StoredResource, kind: K): Resource<K> {
     let shown = this.#resources.get(stored);
     if (!shown) {

@@ -34,7 +34,7 @@ import { acquireStoreLock } from "./store-lock.ts";
 const SEQUENCE_JUMP = 1_000_000_000;
 
 export interface RestoreResult {
-  /** The manifest; null for a backup of an older Berth, which contains the store only. */
+  /** The manifest of the backup; null for a backup of an older Berth, which contains the store only. */
   readonly manifest: BackupManifest | null;
   readonly instanceId: string;
   /** The name under which the data directory keeps the replaced store; null if there was no store. */
@@ -139,8 +139,8 @@ interface StagedBackup {
 }
 
 /**
- * Copies and checks the backup. Turns the copy into a store: extracts the archives and certificates to the folder
- * `files`, and removes them, the secret key and the manifest from the copy.
+ * Copies the backup, checks the copy, and turns it into a store: extracts the archives and certificates to the folder
+ * `files`, and then removes them, the secret key and the manifest from the copy.
  */
 function stageBackup(
   file: string,
@@ -172,7 +172,7 @@ function stageBackup(
       UPDATE sqlite_sequence SET seq = seq + ${SEQUENCE_JUMP} WHERE name = 'changes';
       PRAGMA application_id = 0;
       COMMIT;`);
-    // VACUUM frees the space of the files that the backup contained.
+    // VACUUM frees the space of the files that were extracted from the backup.
     if (paths.length > 0) db.exec("VACUUM");
     db.close();
     return { key, paths, manifest, instanceId: instanceId ?? "" };
@@ -186,7 +186,7 @@ function stageBackup(
 
 /**
  * Gives the restored store another instance id. The images and ports of the old id are removed from the store, because
- * the other instance may run on the same machine.
+ * the instance with the old id may still run on the same machine.
  */
 function giveNewIdentity(db: Database.Database): void {
   db.prepare<[string]>("UPDATE meta SET value = ? WHERE key = 'instanceId'").run(
@@ -214,8 +214,9 @@ function assertBackupFile(file: string): void {
   throw invalidBackupError("the file is not a backup of Berth");
 }
 
-/** The text that an SQLite file begins with, and the offset of the application's id in the file. */
+/** The text with which every SQLite file begins. */
 const SQLITE_MAGIC = "SQLite format 3\0";
+/** The offset of the application id in an SQLite file. */
 const APPLICATION_ID_OFFSET = 68;
 
 function invalidBackupError(message: string): BerthError {

@@ -28,8 +28,8 @@ export interface SecretHolder {
 }
 
 /**
- * Finds the Apps that mount folders of the machine which writers with the scope `write` may not mount, and what these
- * Apps share with others.
+ * Finds the Apps that mount folders of the machine for which the scope `write` is not sufficient, and the Secrets,
+ * hosts and folders that these Apps share with others.
  */
 export class RestrictedApps {
   readonly #options: RestrictedAppsOptions;
@@ -51,8 +51,8 @@ export class RestrictedApps {
   }
 
   /**
-   * Finds an App, except `except`, that mounts a folder that the scope `write` does not allow, and that uses one of
-   * these Secrets, each in a version that runs or may run again.
+   * Finds an App, except `except`, that uses one of these Secrets and mounts a folder that the scope `write` does not
+   * allow. All versions of the App count that run or may run again.
    */
   findSecretHolder(
     secrets: readonly string[],

@@ -5,7 +5,7 @@ import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { Leaves } from "./field-leaves.ts";
 import type { SecretValues } from "./store.ts";
 
-/** The version of the format of a sealed value, in which the tag follows the nonce. */
+/** The version of the format of a sealed value: this number as one byte, the nonce, the tag, and the encrypted text. */
 const FORMAT = 1;
 const DATA = "/spec/data/";
 

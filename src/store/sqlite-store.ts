@@ -66,11 +66,10 @@ export interface StoreOptions {
    * store.
    */
   readonly durability?: Durability;
-  /** Limit of the database. Writes beyond it fail with `disk_full`. Default: no limit. */
+  /** The maximum size of the database file, in bytes. Writes beyond it fail with `disk_full`. Default: no limit. */
   readonly sizeMaxBytes?: number;
   /**
-   * Throws InvalidSpecError for a document that is not valid. Default: validateManifest, which here also accepts Apps
-   * without a source.
+   * Throws InvalidSpecError for a document that is not valid. Default: validateManifest with the rule `mayLackSource`.
    */
   readonly validate?: (document: unknown) => unknown;
   /** The paths of the machine that writers without the scope `admin` may mount. Default: none. */

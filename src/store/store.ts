@@ -51,14 +51,15 @@ export interface Store extends AsyncDisposable {
   delete(kind: Kind, name: string, intent: DeleteIntent): Resource;
 
   /**
-   * Lists the fields, except those of the life cycle and labels, that no writer with the scope `admin` has set or
-   * confirmed. Empty if there is no such resource.
+   * Lists the fields that no writer with the scope `admin` has set or confirmed. Leaves out labels, and fields of the
+   * life cycle such as `replicas`. Returns an empty list if there is no such resource.
    */
   listUncheckedFields(kind: Kind, name: string): readonly UncheckedField[];
 
   /**
-   * Returns why no container may mount the path of the machine now, as the end of a sentence that begins with the path;
-   * undefined if it may be mounted. Follows symbolic links, so it has to be called before each start.
+   * Returns the reason why containers must not mount a path of this machine now; undefined if they may. The reason
+   * completes a sentence that begins with the path. Follows symbolic links, so it has to be called before each start of
+   * a container.
    */
   findMountProblem(path: string): string | undefined;
   /** Returns why a folder must not be built now, for a message that begins with the path; undefined if it may be. */
@@ -68,10 +69,11 @@ export interface Store extends AsyncDisposable {
   removeFinalizer(kind: Kind, name: string, finalizer: string): void;
 
   /**
-   * Writes a status. Like events and revisions, it survives a crash of Berth, but the latest writes may be lost in a
-   * power cut, because reconcilers can compute them again. Does nothing if the status is unchanged, or if the resource
-   * is gone or has another uid. Never changes the generation. With `isKeptInMemory` a full disk is no error: until
-   * `checkDisk` writes the status, `get` and `list` return it from memory, and watchers are not notified.
+   * Writes a status. Like events and revisions, it survives a crash of Berth. The latest writes are not flushed to the
+   * disk, and a power cut may lose them, because reconcilers can compute them again. Does nothing if the status is
+   * unchanged, or if the resource is gone or has another uid. Never changes the generation. With `isKeptInMemory` a
+   * full disk is no error: until `checkDisk` writes the status, `get` and `list` return it from memory, and watchers
+   * are not notified.
    */
   setStatus<K extends Kind>(
     kind: K,
@@ -81,14 +83,14 @@ export interface Store extends AsyncDisposable {
     options?: { readonly isKeptInMemory?: boolean },
   ): void;
   /**
-   * Returns `full` while the disk has no space for writes, and `gone` if the database is no longer in the data
-   * directory. If there is space, writes the statuses that were only in memory.
+   * Returns `full` while the disk has no space for writes, `gone` if the database is no longer in the data directory,
+   * and `ok` otherwise. If there is space, also writes the statuses that were only in memory.
    */
   checkDisk(): DiskState;
   /** True while the status of a resource is only in memory. `lastSequence` does not change with such a status. */
   readonly hasUnsavedStatus: boolean;
 
-  /** Returns the resources that managers with this prefix declare now, by manager. */
+  /** Returns the resources that managers whose names begin with `managerPrefix` declare now, by those names. */
   listDeclared(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]>;
   /** Removes a manager from a resource. The fields of the manager keep their values, but have no owner any more. */
   releaseManager(kind: Kind, name: string, manager: string): void;
@@ -139,7 +141,7 @@ export interface Actor {
   readonly requestId?: string;
   /** The scope of the writer, see WriteGuard. Default: write. */
   readonly scope?: TokenScope;
-  /** A part of messages: how a writer gets the scope `admin`. Default: `use a token of the scope admin`. */
+  /** The part of a message that says how to get the scope `admin`. Default: `use a token of the scope admin`. */
   readonly adminHint?: string;
 }
 
@@ -263,7 +265,7 @@ export interface Revision {
   /** The digest of the image in its registry; null if no registry is known to have it. */
   readonly digest: string | null;
   readonly createdAt: string;
-  /** The state, which changes from attempted to stable or to quarantined. */
+  /** The state of the revision: at first attempted, then stable or quarantined. */
   readonly state: "attempted" | "stable" | "quarantined";
   readonly message: string | null;
   /** The last writer of the desired state when the revision was recorded. */
@@ -275,7 +277,8 @@ export interface Revision {
 export interface RevisionLog {
   /**
    * Returns the app's revision with this hash, updated to this spec (which may differ in fields that do not affect
-   * containers), or a new one with the next number. Keeps the last REVISIONS_KEPT_MAX, and those in the App's status.
+   * containers), or a new one with the next number. Deletes old revisions, except the newest REVISIONS_KEPT_MAX and
+   * those in the App's status.
    */
   ensure(input: {
     app: string;
@@ -371,7 +374,7 @@ export interface OwnedImages {
   add(reference: string, app: string): void;
   list(app: string): string[];
   remove(reference: string, app: string): void;
-  /** Returns true if an App other than `app` also owns the image with this reference. */
+  /** Returns true if an App other than `app` also owns the image `reference`. */
   isUsedByOthers(reference: string, app: string): boolean;
 }
 

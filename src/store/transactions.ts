@@ -41,9 +41,9 @@ export class Transactions {
   }
 
   /**
-   * Runs a transaction without a flush to the disk. It survives a crash of the process, but possibly not a power cut.
-   * Used for data that reconcilers can compute again. The next durable write flushes it too. Inside a durable write,
-   * the work becomes part of that transaction.
+   * Runs a transaction without a flush to the disk. Its writes survive a crash of the process, but possibly not a power
+   * cut, so they must be of data that reconcilers can compute again. The next durable write flushes them too. Inside a
+   * durable write, the work becomes part of that transaction.
    */
   writeLazily<T>(work: () => T): T {
     if (this.#db.inTransaction || this.#restoreFullPragma === undefined) return this.#run(work);

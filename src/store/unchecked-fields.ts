@@ -48,11 +48,11 @@ export function isProtectedField(path: string): boolean {
 
 /**
  * Protects the folders that an App mounts from unchecked fields, which only writers without the scope `admin` have set.
- * Throws UncheckedFieldsError for a write to an App with a mount if an unchecked field is
+ * Throws UncheckedFieldsError if the written App has a mount, and one of these fields is unchecked:
  *
- * - a field of the App, and the write adds a mount;
- * - in a Secret of the App, and the write adds the Secret or a mount;
- * - the `domain` or `ingress` of another App with a host of this App, and the write adds the host or a mount.
+ * - any field of the App, if the write adds a mount;
+ * - any field of a Secret of the App, if the write adds this Secret or a mount;
+ * - the `domain` or `ingress` of another App that shares a host with this App, if the write adds the host or a mount.
  */
 export function assertFieldsChecked(
   { metadata: { name }, spec }: Resource<"App">,

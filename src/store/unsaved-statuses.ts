@@ -16,7 +16,7 @@ export class UnsavedStatuses {
     return this.#statuses.size;
   }
 
-  /** Keeps a status. `save` writes it, and throws if there still is no space. */
+  /** Keeps a status in memory. `save` writes the status, and throws while the disk has no space for it. */
   set<K extends Kind>(
     kind: K,
     name: string,
@@ -31,7 +31,7 @@ export class UnsavedStatuses {
     this.#statuses.delete(`${kind}/${name}`);
   }
 
-  /** Returns the resource with its newest status. */
+  /** Returns the resource with its unsaved status; the unchanged resource if it has none. */
   apply<K extends Kind>(resource: Resource<K>): Resource<K> {
     if (this.#statuses.size === 0) return resource;
     const unsaved = this.#statuses.get(`${resource.kind}/${resource.metadata.name}`);

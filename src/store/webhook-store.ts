@@ -46,9 +46,11 @@ export interface WebhookStore {
   /** Makes a delivery pending again, with a new set of attempts. Returns false if there is no such delivery. */
   requeue(id: string): boolean;
 
-  /** Returns the state of an App of which receivers were last notified, as `setNotice` stored it. */
+  /**
+   * Returns the text that `setNotice` stored for an App: a record of the notices about it that were already emitted.
+   */
   getNotice(app: string): string | undefined;
-  /** Stores the state of an App of which receivers were last notified; undefined removes the stored state. */
+  /** Stores a record of the notices about an App that were already emitted; undefined removes the record. */
   setNotice(app: string, state: string | undefined): void;
 }
 

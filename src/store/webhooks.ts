@@ -141,8 +141,8 @@ export class SqliteWebhookStore implements WebhookStore {
   }
 
   /**
-   * The record is written lazily. If it is lost in a power cut, the delivery is sent again, which receivers must
-   * expect anyway.
+   * Records the outcome of one attempt in a lazy write (`writeLazily`). If a power cut loses the record, the delivery
+   * is sent again, which receivers must expect anyway.
    */
   recordAttempt(id: string, outcome: DeliveryOutcome): void {
     const finishedAt = outcome.state === "pending" ? null : timestamp(this.#clock.now());

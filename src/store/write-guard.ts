@@ -47,7 +47,7 @@ export class WriteGuard {
     this.#apps = new RestrictedApps(options);
   }
 
-  /** Checks a write. Throws PrivilegeError, or UncheckedFieldsError. */
+  /** Throws PrivilegeError if the writer may not make the write, or UncheckedFieldsError: see `assertFieldsChecked`. */
   assertAllowed(write: GuardedWrite): void {
     const { candidate, before } = write;
     if (isKind(candidate, "App")) {
@@ -66,8 +66,8 @@ export class WriteGuard {
   }
 
   /**
-   * Checks a deletion. Throws PrivilegeError. Spec files are exempt, because the removal of a file only removes what
-   * the file declared.
+   * Throws PrivilegeError if the writer is not permitted to delete the resource. Spec files are exempt, because the
+   * removal of a file only removes what the file declared.
    */
   assertDeletable(resource: Resource, { actor, manager }: DeleteIntent): void {
     const { name } = resource.metadata;
@@ -94,8 +94,8 @@ export class WriteGuard {
   }
 
   /**
-   * Returns why a container that is about to start must not mount the path, as the end of a sentence that begins with
-   * the path; undefined if it may be mounted.
+   * Returns the reason why a container that is about to start must not mount the path; undefined if it may. The reason
+   * completes a sentence that begins with the path.
    */
   findMountProblem(path: string): string | undefined {
     const { hostPaths } = this.#options;
