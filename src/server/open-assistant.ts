@@ -19,7 +19,7 @@ import type { Store } from "../store/store.ts";
  */
 export function openAssistant(options: {
   readonly config: Config;
-  /** The program that starts a Berth of this version, and its first arguments. */
+  /** The command that starts this version of Berth: the program, followed by its first arguments. */
   readonly program: readonly string[];
   readonly starting: Cleanup;
   readonly store: Store;
@@ -31,7 +31,7 @@ export function openAssistant(options: {
   readonly control: AssistantControl;
   readonly daemon: AssistantDaemon;
   readonly start: () => void;
-  /** Ends the assistant, and resolves when it has ended. Disposing of `starting` also calls this method. */
+  /** Ends the assistant, and resolves when it has ended. The Cleanup `options.starting` also calls this method. */
   readonly end: () => Promise<void>;
 } {
   const { config, starting, store, clock, logger, version } = options;

@@ -12,7 +12,7 @@ export interface CompanionHandle extends CompanionDaemon {
   start(): void;
   /** Sets the URL of the system assistant; null means that it does not answer now. */
   setUpstream(url: string | null): void;
-  /** Ends the companion, and resolves when it has ended. Can be called again: the Cleanup `starting` also calls it. */
+  /** Ends the companion, and resolves when it has ended. The Cleanup `options.starting` also calls this method. */
   end(): Promise<void>;
 }
 

@@ -58,7 +58,8 @@ export interface OpenIngressOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   /**
-   * Called when the ingress has accepted or refused the routes of this App, or when the state of the proxy has changed.
+   * Called for an App when the ingress has accepted or refused the App's routes, or when the state of the ingress has
+   * changed.
    */
   readonly onChanged: (app: string) => void;
   /** The folders in which Berth looks for programs such as `caddy`, in the format of PATH. */
@@ -144,7 +145,8 @@ async function determineReachability(
 
 /**
  * Returns the range of reserved addresses in the apps' network; undefined if the engine does not answer. Without this
- * range, a new direct route applies only until the next rollout of its App.
+ * range, the address of an App's next container is unknown, so a new direct route applies only until the next rollout
+ * of its App.
  */
 async function findReservedRange(
   { runtime, store, logger }: OpenIngressOptions,
@@ -277,7 +279,7 @@ async function createContainerHost(
   });
 }
 
-/** Checks if the engine holds the image or can pull it soon; `unknown` if the engine does not answer in time. */
+/** Returns `there` if the engine has or pulls Caddy's image, `unknown` if it does not answer, `missing` otherwise. */
 async function checkImage(
   { runtime, config, logger }: OpenIngressOptions,
   signal: AbortSignal,

@@ -10,7 +10,7 @@ import { SpecsGitFollower } from "../controller/specs/specs-git-follower.ts";
 import type { Store } from "../store/store.ts";
 import type { SpecsControl } from "./local-control-plane.ts";
 
-/** Creates the watched folder, and the follower of its repository if the configuration names one. */
+/** Opens the watched folder, and the follower that mirrors a repository to it if the configuration names one. */
 export function openSpecs(options: {
   readonly config: Config;
   readonly store: Store;

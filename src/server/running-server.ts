@@ -11,7 +11,7 @@ export interface ReadyInfo {
    * machine.
    */
   readonly api: string;
-  /** The address for other machines, as https://host[:port]; absent without `api_domain` and without a certificate. */
+  /** The address for other machines, as https://host[:port]; absent with neither an `api_domain` nor a certificate. */
   readonly api_url?: string;
   readonly specs_dir: string;
   readonly data_dir: string;

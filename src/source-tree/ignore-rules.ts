@@ -66,7 +66,7 @@ export class IgnoreRules {
     return new IgnoreRules(rules);
   }
 
-  /** Returns a copy of the rules by which the given paths are never ignored. */
+  /** Returns a copy of the rules that never ignores the given paths. */
   withExceptions(paths: readonly string[]): IgnoreRules {
     const kept = paths.map((path) => ({
       pattern: compilePattern(path.replaceAll(/[\\*?[\]]/g, (special) => `\\${special}`)),

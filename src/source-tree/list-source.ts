@@ -37,7 +37,7 @@ export interface ListSourceOptions {
   readonly bytesMax: number;
   /** The maximum number of files, folders and links together. */
   readonly filesMax: number;
-  /** The path of a file that no ignore rule can exclude; defaults to all names in dockerfileNames. */
+  /** The path of the Dockerfile, which is never ignored; by default, no file in dockerfileNames is ignored. */
   readonly dockerfile?: string | undefined;
   /**
    * The treatment of links whose targets are outside the folder. An upload uses `refuse`, because the server rejects
@@ -109,8 +109,8 @@ class SourceWalker {
   readonly #options: ListSourceOptions;
   readonly #signal: AbortSignal;
   /**
-   * Ignored folders that have to be read nevertheless. Such a folder is added only if an exception includes something
-   * in it.
+   * The ignored folders around the present one. They are read because an exception may include something below them,
+   * and are added to `entries` as soon as one does.
    */
   readonly #hidden: SourceEntry[] = [];
 

@@ -14,7 +14,7 @@ export interface PackOptions {
   readonly added?: ReadonlyMap<string, string>;
   /**
    * The modification time of every file, in milliseconds since the epoch; default: 0. An image needs the time of its
-   * build: web servers derive from this time and the file's length if a browser has the current version.
+   * build, because web servers compare this time and the file's length to detect if a browser has the current version.
    */
   readonly mtimeMs?: number;
   /** Called with the number of content bytes read so far; the total is `tree.bytes`. */

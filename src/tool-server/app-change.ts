@@ -64,8 +64,8 @@ export async function changeApp(
 }
 
 /**
- * Waits until the app is ready or stopped in the generation that was written, has failed, or the time of the tool call
- * is over.
+ * Waits until the written generation of the app is ready, stopped or failed, or until the time of the tool call is
+ * over.
  */
 export async function waitForProgress(
   written: AppDetails,
@@ -82,7 +82,7 @@ export async function waitForProgress(
     if (timedOut) return { state: "waiting", message, url: app.url };
     return { state: app.spec.running === false ? "stopped" : "ready", message, url: app.url };
   } catch (error) {
-    // A failure of the app is no error of this call, because the write itself has succeeded.
+    // A failed app does not make this tool call fail, because the call has written the app.
     const isFailed = error instanceof ApiError && error.status === 409;
     const message = sanitizeText(getErrorMessage(error), MESSAGE_CHARS_MAX);
     return { state: isFailed ? "failed" : "waiting", message, url: null };

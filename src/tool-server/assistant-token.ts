@@ -119,7 +119,7 @@ export class AssistantToken {
   }
 }
 
-/** Replaces messages that are meant for the terminal, and name files of this machine, by messages without paths. */
+/** Replaces an error for the terminal, which may name files of this machine, by an error without paths. */
 function hidePaths(error: unknown): BerthError {
   const isNone = error instanceof BerthError && error.code === "server_unreachable";
   return isNone

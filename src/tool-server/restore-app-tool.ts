@@ -45,7 +45,7 @@ async function undoCreation(
   const { client, signal } = context;
   const { app: name, after, created } = record;
   if (now !== null && now.id !== after?.uid) throw replacedAppError(name);
-  // The app is deleted first, because it refers to the other resources.
+  // The app is deleted before the Secrets that were created with it, because it refers to them.
   if (now !== null) await deleteIfPresent(() => client.apps.delete(name, { signal }));
   for (const { kind, name: its } of created) {
     if (kind === "App") await deleteIfPresent(() => client.apps.delete(its, { signal }));
@@ -139,8 +139,8 @@ async function undoChange(
 }
 
 /**
- * Deploys a revision again. Unlike the spec, a revision names the commit of the repository. Resolves to null if the
- * revision is no longer available; the app then uses the newest commit.
+ * Deploys a revision again with the commit of its repository, which the revision names and the spec does not. Resolves
+ * to null if the revision is no longer available; the app then uses the newest commit.
  */
 async function rollBackToRevision(
   name: string,
