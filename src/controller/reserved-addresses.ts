@@ -30,7 +30,7 @@ export function divideSubnet(subnet: string): DividedSubnet | undefined {
 /** Returns the address with this number, counted from 0, of a reserved range; undefined if the range has fewer. */
 export function findReservedAddress(reserved: string, index: number): string | undefined {
   const range = parseRange(reserved);
-  // The last two addresses are a pair (see `findPairedAddress`), and the second is the network's broadcast address.
+  // The last two addresses are excluded: they are a pair (see `findPairedAddress`) with the broadcast address.
   if (!range || index < 0 || index >= range.count - 2) return undefined;
   return formatAddress(range.first + index);
 }

@@ -34,7 +34,7 @@ import { acquireStoreLock } from "./store-lock.ts";
 const SEQUENCE_JUMP = 1_000_000_000;
 
 export interface RestoreResult {
-  /** The manifest of the backup; null for a backup of an older Berth, which contains the store only. */
+  /** The manifest of the backup; null if an older Berth made the backup, which then contains only the store. */
   readonly manifest: BackupManifest | null;
   readonly instanceId: string;
   /** The name under which the data directory keeps the replaced store; null if there was no store. */
@@ -140,7 +140,7 @@ interface StagedBackup {
 
 /**
  * Copies the backup, checks the copy, and turns it into a store: extracts the archives and certificates to the folder
- * `files`, and then removes them, the secret key and the manifest from the copy.
+ * `files`, and then removes these files, the secret key and the manifest from the copy.
  */
 function stageBackup(
   file: string,

@@ -42,8 +42,8 @@ export class Transactions {
 
   /**
    * Runs a transaction without a flush to the disk. Its writes survive a crash of the process, but possibly not a power
-   * cut, so they must be of data that reconcilers can compute again. The next durable write flushes them too. Inside a
-   * durable write, the work becomes part of that transaction.
+   * cut: use it only for data that reconcilers can compute again. The next durable write flushes these writes too.
+   * Inside a durable write, the work becomes part of that transaction.
    */
   writeLazily<T>(work: () => T): T {
     if (this.#db.inTransaction || this.#restoreFullPragma === undefined) return this.#run(work);

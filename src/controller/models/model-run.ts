@@ -32,7 +32,7 @@ import {
 } from "./plan-model.ts";
 import { RETRY_MAX_MS, recordStepFailure, toError } from "./step-failure.ts";
 
-/** The interval of progress updates in the stored status, in milliseconds. The API reads the running job. */
+/** The interval of progress updates in the stored status, in milliseconds. The API reads the running job instead. */
 const PROGRESS_WRITTEN_MS = 2_000;
 /** The maximum number of steps of one reconcile run. More steps are only possible if the plan loops. */
 const STEPS_MAX = 10;

@@ -83,7 +83,7 @@ export class DockerConnection {
     this.clock = options.clock;
     const Agent = this.address.transport === "https" ? HttpsAgent : HttpAgent;
     const calls = new Agent({ keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "fifo" });
-    // Streams stay open for hours. Their own sockets do not use up the limited number of sockets for calls.
+    // Streams stay open for hours, so they have sockets of their own instead of using up the limited ones of calls.
     const streams = new Agent({ keepAlive: false });
     for (const agent of [calls, streams]) hideFromInspection(agent);
     this.#agents = [calls, streams];

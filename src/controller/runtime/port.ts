@@ -49,7 +49,7 @@ export interface WorkloadRuntime {
    * signal aborts. A line longer than 64 KiB is split.
    */
   logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
-  /** Runs a command; `output` is the last 4 KiB of both streams. Throws NotFoundError, or `timeout` if it is late. */
+  /** Runs a command; `output` is the last 4 KiB of both streams. Throws NotFoundError (no container) or `timeout`. */
   exec(
     id: string,
     command: readonly string[],

@@ -93,7 +93,7 @@ function createBuildLines(
   result: "app" | "pages",
 ): readonly string[] {
   const isBuilt = getScript(pkg, "build") !== undefined;
-  // With workspaces or install scripts, an install may read any file of the source, so all are copied before it.
+  // With workspaces or install scripts, an install may read any file, so the whole source is copied before it.
   const isWhole =
     pkg.hasWorkspaces || installScripts.some((name) => getScript(pkg, name) !== undefined);
   const prune = result === "app" && isBuilt && !pkg.hasWorkspaces ? manager.prune : undefined;

@@ -50,7 +50,7 @@ export class Partials {
   }
 }
 
-/** Returns an id: the file's digest, or else a hash of its URL. Files with the same id are downloaded once. */
+/** Returns a content id: the digest, or else a hash of the URL. Files with the same id are downloaded once. */
 export function getContentId(file: ResolvedFile, url: string): string {
   if (file.sha256 !== null) return `sha256-${file.sha256}`;
   if (file.gitBlob !== null) return `git-${file.gitBlob}`;

@@ -108,8 +108,8 @@ function readChunks(
 }
 
 /**
- * Collects received bytes to batches and writes them to the file. Only one write runs at a time, and the next batch is
- * collected meanwhile.
+ * Writes received bytes to the file in batches. Only one write runs at a time, and the next batch is collected
+ * meanwhile.
  */
 class WriteBatcher {
   readonly #part: Part;
