@@ -58,7 +58,7 @@ const terminalEscapePattern =
   // oxlint-disable-next-line no-control-regex -- the pattern matches control characters
   /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]|\u001B\][^\u0007\u001B]*(?:\u0007|\u001B\\)?|\u001B[ -~]/g;
 
-/** Removes the first half of a surrogate pair at the end of a text. */
+/** Removes a high surrogate at the end of a text, whose low surrogate has been cut off. */
 function trimHalfSurrogate(text: string): string {
   return text.replace(/[\uD800-\uDBFF]$/, "");
 }

@@ -26,7 +26,10 @@ export class ToolServer implements AsyncDisposable {
     this.#listener.maxConnections = CONNECTIONS_MAX;
   }
 
-  /** Closes all connections and aborts their calls. Writes that the server has already completed are not reverted. */
+  /**
+   * Closes all connections and aborts their calls. The changes that an aborted call has already made through Berth's
+   * API remain.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     const listener = this.#listener;
     this.#listener = undefined;

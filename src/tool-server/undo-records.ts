@@ -34,7 +34,9 @@ export type UndoRecord = Static<typeof UndoRecord>;
 
 const undoRecordValidator = new LazyValidator<UndoRecord>(UndoRecord);
 
-/** Number of records that are kept. Users undo the last few calls, and these records cover months. */
+/**
+ * The maximum number of stored records. Users undo only their last few calls, and this number covers months of calls.
+ */
 const RECORDS_MAX = 1_000;
 const idPattern = /^[0-9a-f]{32}$/;
 

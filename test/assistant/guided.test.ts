@@ -7,11 +7,9 @@ import { AssistantProcess } from "../support/assistant-process.ts";
 import { getModelFile } from "../support/gguf/preset-model.ts";
 import { arbitrarySchemaAndDocument } from "../support/schema-arbitrary.ts";
 
-/**
- * The number of schemas for which a model with random weights generates documents: a few hundred. The model generates
- * as many documents concurrently as it has sequences.
- */
+/** The number of random schemas for which a model with random weights generates documents. */
 const SCHEMAS = 150;
+/** The number of documents that are generated concurrently: one for each of the model's sequences. */
 const AT_ONCE = 8;
 
 let daemon: AssistantProcess;

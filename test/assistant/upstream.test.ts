@@ -20,8 +20,8 @@ import { SHORT_WAIT } from "../support/inference-http-harness.ts";
 import { collect, plainRequest } from "../support/service-harness.ts";
 
 /**
- * Cleans up after the tests, which compare two services: `upstream` uses the assistant process `system`, and `direct`
- * has its own engine in this process.
+ * The resources that are released after the tests. The tests compare two services: `upstream` uses the assistant
+ * process `system`, and `direct` has its own engine in this process.
  */
 const harness = new Cleanup();
 let system: AssistantProcess;

@@ -37,7 +37,7 @@ export interface RuntimeHarness extends AsyncDisposable {
   };
   /** A command that prints "out" and exits with 3. */
   readonly command: readonly string[];
-  /** The build contexts of `harness.builds`: Dockerfiles that are named by their behaviour. */
+  /** The Dockerfiles of the builds, by the behaviour of the build, such as `works` and `fails`. */
   readonly builds: BuildHarness;
   readonly hands: {
     kill(id: string): Promise<void>;
@@ -61,7 +61,7 @@ export interface RuntimeHarness extends AsyncDisposable {
 
 const WAIT_LIMIT_MS = 20_000;
 
-/** Checks the behaviour that reconcilers rely on, for any adapter of the ContainerRuntime port. */
+/** Checks, for any adapter of the ContainerRuntime port, the behaviour that reconcilers rely on. */
 export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarness>): void {
   describe(`the container runtime port on ${adapter}`, () => {
     const signal = new AbortController().signal;
@@ -83,7 +83,9 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       await harness[Symbol.asyncDispose]();
     });
 
-    /** Returns names that only this test uses, so that leftovers do not affect other tests. */
+    /**
+     * Creates an instance id and a network that only this test uses, so that leftovers of other tests do not affect it.
+     */
     async function begin(): Promise<void> {
       count += 1;
       instance = randomInstance();

@@ -4,7 +4,7 @@ import type { BusValue, SessionBus } from "../../src/dbus/port.ts";
 /** The environment of the contract: a peer with the interface dev.assistant.Remote1 on the bus. */
 export interface SessionBusHarness extends AsyncDisposable {
   connect(): Promise<SessionBus>;
-  /** The peer's answers to some methods, by name. A method may throw AssistantError. */
+  /** The peer's method handlers, by the method's name. A handler may throw an AssistantError. */
   answers: Record<string, (...args: readonly BusValue[]) => Promise<readonly BusValue[]>>;
   /** Emits the peer's signal LoginCompleted. */
   emitLogin(provider: string, isOk: boolean, detail: string): void;

@@ -4,7 +4,10 @@ import { openConnection } from "../../src/dbus/connect-session-bus.ts";
 import { messageTypes } from "../../src/dbus/outgoing-message.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 
-/** Blocks the event loop until the process has exited, so that this process notices the end of the bus only later. */
+/**
+ * Blocks this process's event loop until the process `pid` has exited. Meanwhile, this process does not notice that its
+ * connection to the bus is closed.
+ */
 function blockUntilExit(pid: number): void {
   const isRunning = () => {
     try {

@@ -79,8 +79,8 @@ async function waitForExit(child: ChildProcess): Promise<void> {
 }
 
 /**
- * Calls the other apps and programs continuously until `isOver` returns true. Returns the longest duration of each
- * call in milliseconds.
+ * Calls the other apps and programs continuously until `isOver` returns true. Returns the longest duration of each kind
+ * of call in milliseconds.
  */
 async function useOthersUntil(harness: FaultHarness, isOver: () => boolean, name: string) {
   const { client, companion } = harness;

@@ -4,8 +4,8 @@ import { DesktopHarness, MEMORY, NOTES } from "../support/desktop-harness.ts";
 import type { TestSessionBus } from "../support/test-session-bus.ts";
 
 /**
- * A scenario of a desktop client with common D-Bus programs and no client of Berth's own: the real daemon, two
- * example apps, a private bus. The tests run in order, and each builds on those before it.
+ * A scenario of a desktop client that uses common D-Bus programs instead of Berth's own client. It runs the real daemon
+ * with two example apps on a private bus. The tests run in order, and each builds on those before it.
  */
 
 const AGENT = ["dev.assistant.Agent1", "/dev/assistant/Agent1", "dev.assistant.Agent1"] as const;

@@ -17,8 +17,8 @@ import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 const MESSAGES = Number(process.env["BERTH_BUS_MESSAGES"] ?? 20_000);
 const FILES = 8;
 /**
- * The bytes of a message's header: its length, its number, its number of descriptors, and the inode of the first
- * descriptor's file.
+ * The size of a message's header in bytes: four numbers of 32 bits, which are the message's length, its sequence
+ * number, the number of its descriptors, and the index of its first descriptor's file.
  */
 const HEADER_BYTES = 16;
 const PENDING_BYTES_MAX = 1 << 20;

@@ -107,8 +107,8 @@ test("a process that is younger than its connection is denied, because its id wa
     #asked = 0;
     override async startTime(pid: number): Promise<string | undefined> {
       this.#asked += 1;
-      // The first two reads are of the caller's start time. The third read is of the companion's own, with which the
-      // companion checks the clock, so the test does not change it.
+      // The companion reads the caller's start time twice, and then its own start time to check the clock. The test
+      // changes only the caller's start time.
       const isCaller = this.#asked < 3;
       return isCaller ? young : await super.startTime(pid);
     }

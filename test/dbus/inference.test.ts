@@ -22,7 +22,7 @@ const PATH = "/dev/assistant/Inference1";
 const SESSION = "dev.assistant.Inference1.Session";
 const textEvent = (content: string): AnswerEvent => ({ type: "text", choice: 0, text: content });
 
-/** The number of rounds. 10,000 rounds take 40 seconds. */
+/** The number of sessions that the leak test opens, uses and closes. 10,000 sessions take 40 seconds. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 200);
 
 const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 5 });

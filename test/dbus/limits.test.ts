@@ -21,7 +21,10 @@ async function assertAlive(harness: BusHarness): Promise<void> {
   );
 }
 
-/** Returns methods that do not end before their caller disconnects. */
+/**
+ * Returns a method that does not end before its caller disconnects, its callers, and the callers that have
+ * disconnected.
+ */
 function createHangingMethod(): {
   readonly method: BusMethod;
   readonly callers: string[];

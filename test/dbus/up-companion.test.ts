@@ -200,7 +200,8 @@ test.runIf(process.getuid?.() === 0)(
   "the bus of another user is not used, even if it accepts root",
   async () => {
     await using bus = await TestSessionBus.start({ user: 65_534 });
-    // This query shows that the bus accepts root, so the state `no_bus` means that Berth ignores the bus for its owner.
+    // This query shows that the bus accepts root. So the state `no_bus` means that Berth ignores the bus because
+    // another user owns it.
     expect(await ownerOf(bus, NAME)).toBeUndefined();
     await using berth = await openBerth(bus.environment);
     await waitForCompanion(berth, "no_bus");

@@ -31,7 +31,8 @@ runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
     builds: {
       ...dockerfiles({ missing: `${open.address}/missing:1`, denied: deniedImage }),
       auth: { server: closed.address, ...REGISTRY_USER },
-      // The classic builder keeps the base image under its tag, so the next build would not pull it again.
+      // Removes the base image, which the classic builder keeps under its tag, so that the next build pulls the image
+      // again.
       forgetPrivateBase: async () =>
         void (await docker
           .getImage(deniedImage)

@@ -29,14 +29,14 @@ const docker = dockerClient();
 const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
 let dir = "";
 
-/** A shell script that stands in for a tool, and only appends the tool's name and arguments to the file `/calls`. */
-const said = '#!/bin/sh\necho "$(basename $0) $*" >> /calls\n';
+/** A shell script that replaces a build tool, and only appends the tool's name and arguments to the file `/calls`. */
+const recordingScript = '#!/bin/sh\necho "$(basename $0) $*" >> /calls\n';
 /** The program that the scripts for `go` and `python` create. */
 const server =
   "#!/bin/sh\nmkdir -p /tmp/w; echo made > /tmp/w/index.html; exec httpd -f -p $PORT -h /tmp/w\n";
-const compiler = `${said}[ "$1" = build ] || exit 0\nmkdir -p /out; printf '%s' '${server}' > /out/app; chmod 755 /out/app\n`;
-const python = `${said}[ "$2" = venv ] || exit 0\nmkdir -p /venv/bin; cp /bin/pip /venv/bin/pip; printf '%s' '${server}' > /venv/bin/gunicorn; chmod 755 /venv/bin/gunicorn\n`;
-const builder = `${said}[ "$2" = build ] && mkdir -p dist && echo built > dist/index.html; true\n`;
+const compiler = `${recordingScript}[ "$1" = build ] || exit 0\nmkdir -p /out; printf '%s' '${server}' > /out/app; chmod 755 /out/app\n`;
+const python = `${recordingScript}[ "$2" = venv ] || exit 0\nmkdir -p /venv/bin; cp /bin/pip /venv/bin/pip; printf '%s' '${server}' > /venv/bin/gunicorn; chmod 755 /venv/bin/gunicorn\n`;
+const builder = `${recordingScript}[ "$2" = build ] && mkdir -p dist && echo built > dist/index.html; true\n`;
 
 beforeAll(async () => {
   if (await hasImage(dockerHost(), BASE)) return;
@@ -48,7 +48,7 @@ beforeAll(async () => {
     .program(realpathSync(caddy), "bin/caddy");
   for (const name of ["basename", "chmod"]) root.link(`bin/${name}`, "busybox");
   for (const name of ["pip", "uv", "poetry", "corepack", "pnpm", "yarn"])
-    root.file(`bin/${name}`, said, 0o755);
+    root.file(`bin/${name}`, recordingScript, 0o755);
   root
     .file("bin/npm", builder, 0o755)
     .file("bin/python", python, 0o755)

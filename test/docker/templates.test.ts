@@ -201,7 +201,10 @@ function waitUntilAppReady(store: Store, name: string): Promise<void> {
   });
 }
 
-/** Throws if the name belongs to a real image, as on an engine that a user works with. */
+/**
+ * Throws if the engine has an image of this name that the tests have not created, because a test would replace that
+ * image.
+ */
 async function refuseToReplace(reference: string): Promise<void> {
   const image = await dockerClient()
     .getImage(reference)

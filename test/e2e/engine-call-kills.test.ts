@@ -64,7 +64,7 @@ const runs = scenarios.flatMap((story) =>
   moments.map((moment) => ({ title: `${story.name}: ${moment}`, story, moment })),
 );
 
-// The tests run concurrently, because each of them starts Berth several times.
+// The tests run concurrently to save time, because each of them starts Berth several times.
 test.concurrent.for(runs)(
   "an interrupted engine request ($title) leads to the same final state as a run without interruptions",
   { timeout: MATRIX_LIMIT_MS },
@@ -82,7 +82,8 @@ test.concurrent.for(runs)(
     await using history = await EngineHistory.open(berth.docker, berth.instance);
     const points = story.requests.map((_, index) => index + 1);
     const chosen = sampleOf(`${story.name}: ${moment}`, points, 1);
-    // The last round interrupts no request, and checks that `requests` is complete.
+    // The last round would interrupt a request after all those in `story.requests`. It finds none if that list is
+    // complete.
     const rounds = [...chosen, points.length + 1];
     for (const [round, point] of rounds.entries()) {
       const isKilled = await runScenario(berth, relay, {
@@ -102,7 +103,10 @@ test.concurrent.for(runs)(
   },
 );
 
-/** Runs one round. Returns false if the scenario has ended before its request number `point`. */
+/**
+ * Runs the scenario once, and interrupts the request with the number `point`. Returns false if the scenario ends before
+ * that request.
+ */
 async function runScenario(
   berth: BerthProcess,
   relay: EngineRelay,

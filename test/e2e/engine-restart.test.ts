@@ -121,8 +121,7 @@ test("a container that the engine cannot start any more is replaced", async () =
   await client.apps.stop("stuck", { wait: true });
   const { id } = await berth.container("stuck");
   await engine.leaveTask(id);
-  // Two failed starts show that the engine never removes the leftover containerd task, so Berth must replace the
-  // container.
+  // Two starts fail: the engine does not remove the leftover containerd task, so Berth must replace the container.
   for (let time = 0; time < 2; time += 1)
     await expect(engine.docker.getContainer(id).start()).rejects.toThrow(/id already in use/);
   await client.apps.start("stuck", { wait: true });

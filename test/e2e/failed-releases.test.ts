@@ -43,7 +43,8 @@ test.concurrent.for(releases)(
       () => (load.bodies.get("good") ?? 0) > served + 50,
     );
     await load.stop();
-    // Each visitor has at most one open request, so the exit of a release fails at most one request of each visitor.
+    // Each visitor has at most one open request, so the exit of the bad version's container can fail at most one
+    // request of each visitor.
     expect(load.failures.length).toBeLessThanOrEqual(VISITORS);
     const app = await berth.app("a");
     expect(app.message).toContain("reverted to revision 1");

@@ -4,7 +4,7 @@ import { BerthProcess, conditionOf, fetchText } from "../support/berth-process.t
 import { freePorts } from "../support/free-port.ts";
 import { SHELL, WEB, WEB_2 } from "../support/images.ts";
 
-/** Tests of containers with Berth's labels that another program has created, with a real engine. */
+/** Tests how Berth treats containers with Berth's labels that another program has created on a real engine. */
 
 const web = {
   image: WEB,

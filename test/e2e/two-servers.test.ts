@@ -53,7 +53,8 @@ test.concurrent("of two servers with copies of one data directory only the first
   expect(await idsOf(first, "web")).toEqual(before);
   expect(await first.containers("other")).toEqual([]);
 
-  // The kills hit the first server at any point of a lease renewal. The server continues at once after each restart.
+  // A kill may interrupt a lease renewal of the first server at any point. After each restart, the first server uses
+  // its lease again at once.
   for (let round = 0; round < 3; round += 1) {
     await first.kill();
     await first.start();
@@ -70,8 +71,8 @@ test.concurrent("of two servers with copies of one data directory only the first
     async () => (await second.client.health()).status === "ok",
     120_000,
   );
-  // The lease expires a minute after its last renewal, which the first server made at its last start or later. So most
-  // of that minute must have passed since the kill.
+  // The lease expires a minute after its last renewal, and the first server renewed it at its last start or later. So
+  // the second server takes over no earlier than most of a minute after the kill.
   expect(Date.now() - endedMs).toBeGreaterThan(35_000);
   const app = await second.waitForAppReady("web");
   await second.until("it serves", async () => (await fetchText(app.url)) === "of the second\n");

@@ -19,7 +19,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 test("an engine and Caddy are installed in one run of apt-get", async () => {
-  await release({ hasCaddy: true });
+  await writeFakeAptGet({ hasCaddy: true });
 
   const { stderr } = await install(["docker.io"]);
 
@@ -30,7 +30,7 @@ test("an engine and Caddy are installed in one run of apt-get", async () => {
 });
 
 test("if an engine answers, only Caddy is installed, and nothing if Caddy exists or the ingress does not need it", async () => {
-  await release({ hasCaddy: true });
+  await writeFakeAptGet({ hasCaddy: true });
 
   await install([], ["--ingress=off"]);
   await install([], ["--ingress", "container"]);
@@ -44,7 +44,7 @@ test("if an engine answers, only Caddy is installed, and nothing if Caddy exists
 });
 
 test("on a Debian release without Caddy only the engine is installed, and a notice names the restrictions", async () => {
-  await release({ hasCaddy: false });
+  await writeFakeAptGet({ hasCaddy: false });
 
   const { code, stderr } = await install(["docker.io"]);
 
@@ -54,8 +54,8 @@ test("on a Debian release without Caddy only the engine is installed, and a noti
   expect(stderr).toContain("caddyserver.com");
 });
 
-/** Writes a fake apt-get that records its arguments. It can install Caddy only if `hasCaddy` is true. */
-async function release({ hasCaddy }: { readonly hasCaddy: boolean }): Promise<void> {
+/** Writes a fake apt-get that records its arguments. The fake can install Caddy only if `hasCaddy` is true. */
+async function writeFakeAptGet({ hasCaddy }: { readonly hasCaddy: boolean }): Promise<void> {
   const caddy = join(folder, "bin/caddy");
   const installs = hasCaddy ? `echo > ${caddy}; chmod +x ${caddy}` : "exit 100";
   const text = `#!/bin/sh

@@ -121,7 +121,8 @@ describe("the limits for a git checkout", () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     await server.repositories.create("bomb");
     const commit = await server.repositories.commit("bomb", { zeros: Buffer.alloc(40 * 2 ** 20) });
-    // A pack that unpacks to 40 MiB needs the program git, which is not in the search path of the harness `bench`.
+    // The checkout of a pack that unpacks to 40 MiB needs the program git. The search path of `bench` does not contain
+    // git, so the checkout fails.
     const error = await captureBerthError(
       bench.checkout({ url: server.url("bomb") }, { commit, ref: "main" }),
     );

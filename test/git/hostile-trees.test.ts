@@ -83,7 +83,7 @@ describe.each([
       );
       const work = bench.checkout({ url: server.url("evil") }, { commit, ref: "main" });
       const error = await captureBerthError(work);
-      // Some trees break the server's own git first, so that the commit cannot be fetched at all.
+      // Some trees already make the server's git fail, so the error may be that the commit cannot be fetched.
       expect(["archive_invalid", "git_unreachable", "git_not_found"]).toContain(error.code);
       expect(await bench.leftovers()).toEqual([]);
       // The root contains only the target folder of the checkout and the folder `state` of the git adapter.

@@ -23,7 +23,7 @@ import { WAIT_OPTIONS } from "./wait-limits.ts";
 export const REPOSITORY = "https://git.example.org/team/app.git";
 export const DOCKERFILE = "FROM scratch\nCOPY . /app\n";
 
-/** Git repositories in memory. A commit is a name with its files. */
+/** An in-memory git client. Each commit id stands for a set of files. */
 export class FakeBuildGit implements GitClient {
   readonly refs = new Map([["main", createCommitId("a")]]);
   readonly files = new Map<string, Readonly<Record<string, string>>>();

@@ -55,8 +55,8 @@ describe("a schema at response_format.schema", () => {
   };
 
   /**
-   * Instructor's mode JSON_SCHEMA and llama-server's examples send `response_format.schema` with the type json_object,
-   * and clients of Together send it with json_schema.
+   * Clients send the schema in `response_format.schema` with either type: Instructor's mode JSON_SCHEMA and
+   * llama-server's examples with `json_object`, and clients of Together with `json_schema`.
    */
   test.each(["json_object", "json_schema"])("is enforced with type %s", async (type) => {
     const body = {

@@ -46,7 +46,7 @@ export interface ScriptedApp {
 }
 
 export interface ToolAppsHarness extends AsyncDisposable {
-  /** The adapter under test, whose calls time out after `callLimitMs`. */
+  /** The adapter under test. Its calls to apps time out after `callLimitMs`. */
   readonly apps: ToolApps;
   readonly callLimitMs: number;
   /** Starts an app. An app with the same id that died is replaced. */

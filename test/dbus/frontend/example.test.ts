@@ -31,7 +31,7 @@ afterEach(() => companion[Symbol.asyncDispose]());
 
 const run = (...words: string[]) => companion.bus.run(process.execPath, [program, ...words]);
 const screen = (...words: string[]) => new Screen(words, companion.bus.environment, program);
-/** The answers to questions that the companion has received. */
+/** Returns the user's decisions that the companion has received: true for each approval. */
 const responses = () => respond.mock.calls.map(([, isApproved]) => isApproved);
 const isWindowVisible = () => companion.bus.busctlCall(UI, UI_PATH, UI, "GetVisible");
 

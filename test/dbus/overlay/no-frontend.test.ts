@@ -26,7 +26,7 @@ it("the companion starts no frontend, even if the bus could activate one", async
   for (const call of await Promise.allSettled(calls))
     expect(call).toMatchObject({ status: "rejected", reason: { code: "not_found" } });
   expect(existsSync(trace)).toBe(false);
-  // A call to the frontend makes the bus run the activation file, so the file is valid.
+  // A call to the frontend makes the bus run the command of the activation file, which shows that the file is valid.
   const calling = bus.gdbusCall(UI, "/dev/assistant/Overlay1/UI", `${UI}.Hide`).catch(() => {});
   await vi.waitUntil(() => existsSync(trace), WAIT_OPTIONS);
   await bus.kill();

@@ -62,7 +62,10 @@ async function waitUntilEnded({ chats, turns }: ActiveStreams): Promise<void> {
   }
 }
 
-/** Waits until all data that was sent to the provider has arrived. Returns the number of its chat requests. */
+/**
+ * Waits for three chats with the local model, so that earlier requests to the provider have arrived. Returns the number
+ * of chat requests that the provider has received.
+ */
 async function countArrivedRequests(): Promise<number> {
   for (let attempts = 0; attempts < 3; attempts += 1)
     await harness.chat(LOCAL_MODEL, "Hello").result;

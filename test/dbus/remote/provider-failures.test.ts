@@ -63,7 +63,7 @@ interface Outcome {
   readonly code: string;
   /** The error code with which the method ListModels fails for the provider. */
   readonly list: string;
-  /** The number of attempts of a chat request; a list is requested only once. */
+  /** The number of attempts of each chat request. A request for the list of models is never repeated. */
   readonly attempts: number;
 }
 

@@ -108,8 +108,8 @@ function moments(dice: Dice, small: TestFile, tiny: readonly TestFile[]): readon
   const [first, second, third, fourth] = tiny;
   if (!first || !second || !third || !fourth) throw new Error("files are missing");
   /**
-   * Creates the moment of a kill during the few milliseconds in which Berth hashes, links and reports the complete
-   * file.
+   * Returns a moment for a kill after the download is complete: during the few milliseconds in which Berth hashes,
+   * links and reports the file.
    */
   const complete = (file: TestFile): Moment => {
     const waitMs = dice.between(0, 40);

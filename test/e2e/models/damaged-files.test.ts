@@ -245,7 +245,10 @@ test("a pull of a quantization that the repository does not have fails, and the 
   expect(pull.stderr).toMatch(/the repository has Q4_K_M, Q8_0/i);
 });
 
-/** Flips a bit of a stored file and restores the file's times unless `isSeen` is true. */
+/**
+ * Flips a bit of a stored file. Unless `isSeen` is true, restores the file's times, so that Berth does not see the
+ * change.
+ */
 async function flipOnDisk(sha256: string, options: { isSeen?: boolean } = {}): Promise<void> {
   const path = join(world.blobsDir, sha256);
   const file = await open(path, "r+");

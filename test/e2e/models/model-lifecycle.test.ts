@@ -75,7 +75,7 @@ test("a model follows its spec file: it is downloaded and started, reloaded, sto
   await berth.remove("chat.yaml");
   await world.waitUntilModelGone("chat");
   expect(await world.served()).toEqual({});
-  // The file stays on the disk within the disk budget, so another Model can use it without a download.
+  // The file stays on the disk while the disk budget suffices, so another Model can use it without a download.
   expect(await readdir(world.blobsDir)).toContain(q4.sha256);
   await berth.write("again.yaml", modelSpecFile("again", { source: REPOSITORY }));
   expect(await world.waitForModelStatus("again", "ready")).toMatchObject({ sha256: q4.sha256 });
@@ -153,8 +153,8 @@ test("the API downloads, starts, stops and removes a model by its repository id"
   expect(blobs).toContain(q4.sha256);
   expect(blobs).not.toContain(q8.sha256);
 
-  // The file of a deleted Model remains until a download needs its space, because the disk budget is smaller than both
-  // files.
+  // The file of a deleted Model remains until a download needs its space. The next download needs the space, because
+  // both files together exceed the disk budget.
   await models.delete("tiny", { wait: true });
   expect(await readdir(world.blobsDir)).toContain(q4.sha256);
   await models.start(`${REPOSITORY}:Q8_0`, { wait: true });
