@@ -106,7 +106,9 @@ async function guess(from: string, forwardedFor: string): Promise<number> {
   return status;
 }
 
-/** Sends a login with a wrong password to the port of the API, as another process of this machine could. */
+/**
+ * Sends a login with a wrong password directly to the API's port and not through the ingress, as a local process could.
+ */
 function guessLocally(forwardedFor: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const headers = { "Content-Type": "application/json", "X-Forwarded-For": forwardedFor };

@@ -32,7 +32,9 @@ afterEach(() => harness[Symbol.asyncDispose]());
 const write = (version: string, ...targets: string[]) =>
   harness.ingress.table.write("web", { version, targets });
 const table = () => join(harness.dataDir, "ingress", "table");
-/** Lists the slots, such as `a`, of the direct route of `web` that have a marker, so that Caddy uses the slot. */
+/**
+ * Returns the slots, such as `a`, that have a marker for the host of `web`. Caddy uses the direct route in these slots.
+ */
 const listMarkers = () =>
   readdirSync(join(table(), "direct"), { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(`/${HOST}`))
@@ -148,8 +150,8 @@ describe("an App that has targets when the configuration is loaded", () => {
 
 describe("an App with two addresses for each replica", () => {
   /**
-   * The backends of two versions with two replicas each. A replica's addresses in the two versions differ only in the
-   * last bit, as those that Berth reserves.
+   * The backends of two versions with two replicas each. Like the addresses that Berth reserves, the two addresses of a
+   * replica differ only in the last bit.
    */
   const versions: Backend[][] = [[], []];
   let other: Backend;

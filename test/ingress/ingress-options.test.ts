@@ -55,7 +55,7 @@ describe("requests to a host", () => {
   it("of an App with `domain: none` are answered with 404, even if the host was its domain before", async () => {
     const host = await addApp("private");
     expect((await harness.get(host)).body).toBe("one");
-    // Caddy looks the host up in this folder at each request.
+    // Caddy looks for this entry of the host in the route table at each request.
     const entry = join(harness.dataDir, "ingress", "table", "hosts", host);
     const early: string[] = [];
     harness.onChanged = () => {

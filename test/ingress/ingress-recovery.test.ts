@@ -142,7 +142,8 @@ describe("a Berth that exits", () => {
     await here.waitForVerdict("special");
     expect(here.caddyPid).toBe(caddyPid);
     expect(await fetchAnswers(here)).toEqual(all);
-    // In this version of Caddy, a reload would have closed the WebSocket.
+    // The installed version of Caddy closes WebSockets when it reloads, so the open WebSocket shows that there was no
+    // reload.
     await socket.echo("still here");
     socket.close();
   });
@@ -318,7 +319,7 @@ describe("an App whose options Caddy refuses", () => {
       index === 3 || index === 8 ? { ...item, domains: [...item.domains, ...item.domains] } : item,
     );
     try {
-      // Caddy refuses the options at its start and while it is running.
+      // Caddy refuses duplicate domains both in the configuration with which it starts and in one that is loaded later.
       const first = loader();
       expect(names(await first.apply(bad, signal))).toEqual(["app-3", "app-8"]);
       expect(await first.apply(bad, signal)).toEqual(

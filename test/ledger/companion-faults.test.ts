@@ -44,7 +44,10 @@ function describeAnswer(answer: ObservedAnswer | undefined): string {
   return `${answer?.status}/${answer?.detail.code}`;
 }
 
-/** Asserts that no request reaches an app, a store, a memory or a model, and that callers receive the reason. */
+/**
+ * Asserts that no request reaches an app, the apps' memory or a model while the ledger fails, and that each caller
+ * receives the error `ledger_unavailable`.
+ */
 async function assertNothingPasses(
   { harness, upstream }: FaultSetup,
   session: OpenSession,
@@ -99,8 +102,8 @@ async function assertEverythingPasses(
 }
 
 /**
- * Creates the state before the fault: a call that waits for confirmation, a call that can be undone, and a stored
- * value.
+ * Creates the state before the fault: a value in an app's memory, a call that can be undone, and a call that waits for
+ * confirmation.
  */
 async function prepareCalls({ harness }: FaultSetup, name = "only") {
   const session = await openSession(harness);

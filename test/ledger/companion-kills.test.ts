@@ -71,8 +71,8 @@ it(
   async () => {
     await using harness = await FaultHarness.open();
     await harness.companion.start();
-    // The first tool call after a start differs from later ones only in the main thread, which also connects to the
-    // app. So after a cold start, only system calls of the main thread are kill points.
+    // The first tool call after a start makes other system calls than later ones only in the main thread, which also
+    // connects to the app. So after a cold start, the test kills only at system calls of the main thread.
     const cold = (await findKillPoints(harness, "cold")).filter(
       ({ target: traced }) => traced === "main",
     );
@@ -107,7 +107,8 @@ it(
 
       await harness.companion.start();
       await assertSettled(harness, `life-${index}`, life);
-      // The daemon answers a call without confirmation before it writes the result to the ledger, so the test polls.
+      // The daemon answers a call that needs no confirmation before it writes the result to the ledger, so the test
+      // polls.
       await expect.poll(() => harness.audit(true).problems).toEqual([]);
       expect([here, harness.audit(true)]).toEqual([here, { verdict: "whole", problems: [] }]);
       const far = life.made ? "made" : life.parked ? "parked" : life.star ? "starred" : "nothing";

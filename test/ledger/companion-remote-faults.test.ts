@@ -176,7 +176,7 @@ describe("a ledger that cannot be written", () => {
     await harness.configureProvider();
     const underWay = await beginChat(harness);
     const ballast = join(harness.dataDir, "ballast");
-    // The database files have free pages, so the full disk has an effect only after some entries.
+    // The ledger's database has free pages, so appends still succeed on the full disk until these pages are used up.
     for (let round = 0, end = ""; end !== "ledger_unavailable"; round += 1) {
       fillDisk(ballast);
       const { code = "ok" } = await harness.chat(LOCAL_MODEL, `Fill ${round}`).result;

@@ -18,7 +18,10 @@ import {
 
 const PROGRAM = await bundleProgram("test/support/memory-process.mjs");
 
-/** The step between the system calls of a wipe at which the process is killed; 1 tries all of them. */
+/**
+ * The test kills the process at every STEP-th system call of a memory wipe. If STEP is 1, the test tries every system
+ * call.
+ */
 const STEP = Number(process.env["BERTH_MEMORY_KILL_STEP"] ?? 3);
 
 const TRACED_CALLS =
@@ -103,7 +106,7 @@ describe("SIGKILL", () => {
         expect([name, nth, kept[NOTES], isAnswered]).toEqual([name, nth, values.length, false]);
       seen.add(`${kept[NOTES]} ${isAnswered}`);
     }
-    // Some kills of the wipe happened before its transaction was committed, and some afterwards.
+    // Some kills happened before the transaction of the wipe was committed, and some after it.
     expect([...seen]).toEqual(expect.arrayContaining([`${values.length} false`, "0 false"]));
   });
 });

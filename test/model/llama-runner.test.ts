@@ -73,7 +73,7 @@ async function seeded(seed: number): Promise<string | undefined> {
   return answer?.text;
 }
 
-/** Returns the number of tokens that two answers have in common at their start. */
+/** Generates an answer, and returns the number of its tokens that repeat an earlier token. */
 async function repeats(sampling: Partial<Sampling>): Promise<number> {
   const stream = await startStream(runner(), 0, "Round", { temperature: 0, ...sampling });
   const [answer] = await runStreams(runner(), [stream], 60);

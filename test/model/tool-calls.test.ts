@@ -115,7 +115,8 @@ describe("control tokens", () => {
         ],
         tools: [{ name: "f", description: content }],
       });
-      // The control tokens are <unk>, <s>, </s>, and ChatML's two tokens, which follow the 256 byte tokens.
+      // The control tokens are <unk>, <s> and </s> (0 to 2), and ChatML's two tokens (259 and 260), which follow the
+      // 256 tokens for single bytes.
       return tokens.filter((token) => token < 3 || token === 259 || token === 260);
     };
     expect(await controls(hostile)).toEqual(await controls("harmless"));

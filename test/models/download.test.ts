@@ -43,8 +43,8 @@ describe("ModelDisk.download", () => {
     expect(await disk.find(model)).toEqual(stored);
     expect(await disk.storedBytes(model)).toBe(20 * MIB + 22);
     expect(harness.transfers.filter(({ headers }) => headers.range).length).toBeGreaterThan(4);
-    // If a part of the file arrives slowly, as on a busy machine, Berth divides it between two connections. The server
-    // then sends twice the bytes that are still in the socket buffers of the first connection.
+    // If a part of the file arrives slowly, as on a busy machine, Berth divides it between two connections. The bytes
+    // that are still in the first connection's socket buffers are then sent a second time.
     expect(harness.hub.bytesSent).toBeLessThan(23 * MIB);
     expect(harness.hub.leaks).toEqual([]);
     expect(harness.hub.at("hub").every(({ headers }) => headers.authorization)).toBe(true);

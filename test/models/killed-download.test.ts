@@ -160,7 +160,7 @@ describe("kill -9 of a download", () => {
   );
 });
 
-/** Returns the strace options for the files and folders that a download of this content writes. */
+/** Returns the strace options that select the files and folders that the download of `bytes` writes. */
 function pathsOf(dir: string, bytes: Buffer): string[] {
   const sha256 = hashSha256(bytes);
   const partial = `partial/sha256-${sha256}`;

@@ -140,7 +140,8 @@ describe("a stored model", () => {
     const gitBlob = createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
     const file = { sha256: null, gitBlob, location: { type: "url", url } } as const;
     const small = withFile({ ...model, key: "small" }, file);
-    // The disk has the content already, so the download is discarded, and both models share the file.
+    // The downloaded content is already on the disk, so the new file is discarded, and both models share the stored
+    // file.
     expect(await harness.disk().download(small, recordProgress(), neverAborted)).toMatchObject({
       files: [{ sha256: hashSha256(bytes) }],
     });

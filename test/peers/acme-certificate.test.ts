@@ -18,7 +18,10 @@ const addresses = { berth: "10.98.71.1", authority: "10.98.71.2" };
 
 interface Network {
   readonly name: string;
-  /** Runs a command in the network, with the test's host names and trusted authorities, and resolves to its output. */
+  /**
+   * Runs a command in this network namespace, with the test's host names and trusted authorities. Resolves to its
+   * output.
+   */
   exec(command: readonly string[]): Promise<string>;
   start(command: readonly string[]): void;
 }
@@ -93,7 +96,10 @@ exec "$@"`;
   return { berth, authority };
 }
 
-/** The configuration of a Caddy that is an authority, under the path of Let's Encrypt's directory. */
+/**
+ * The configuration of a Caddy that serves as certificate authority, with an ACME directory at the path that Let's
+ * Encrypt uses.
+ */
 const authorityConfig = (folder: string) => ({
   admin: { disabled: true },
   storage: { module: "file_system", root: join(folder, "authority") },

@@ -6,8 +6,8 @@ import { buildNewerCaddy, NEWER_CADDY } from "../support/newer-caddy.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
 /**
- * Tests of the ingress with a Caddy that keeps WebSockets open when it loads a configuration, unlike the version of
- * Debian.
+ * Tests of the ingress with a Caddy that keeps WebSockets open when it loads a configuration, unlike the Caddy in
+ * Debian's package.
  */
 
 const BUILD_LIMIT_MS = 1_800_000;

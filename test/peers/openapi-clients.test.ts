@@ -120,7 +120,8 @@ test(`schemathesis finds no 500 and no response that departs from its schema (se
     "-n",
     "20",
   ];
-  // Schemathesis also calls the route that revokes tokens. That route cannot revoke a token of the kind `local`.
+  // Schemathesis also calls the route that revokes tokens. That route refuses to revoke a token of the kind `local`, so
+  // the test uses such a token.
   const { token } = api.store.tokens.create({
     name: "local",
     scope: "admin",

@@ -71,7 +71,7 @@ async function watched(bus: TestSessionBus) {
   return capture;
 }
 
-/** Returns a member's name as the header field of a D-Bus message that contains it. */
+/** Returns the bytes of the header field MEMBER that a D-Bus message with this member name contains. */
 function member(name: string): Buffer {
   return Buffer.from(`\x03\x01s\0${String.fromCharCode(name.length)}\0\0\0${name}\0`, "latin1");
 }
@@ -98,7 +98,8 @@ describe("a key in the desktop's keyring", () => {
       expect(seen.includes(secret)).toBe(false);
       expect(findFilesWith(harness.dir, secret)).toEqual([]);
     }
-    // If the transfer were not encrypted, the text would be visible.
+    // `keyring.secrets()` transfers the text without encryption, so the capture shows it. An unencrypted key would have
+    // been visible, too.
     expect((await capture.until("after")).includes(text)).toBe(true);
     expect(existsSync(join(harness.dir, "vault-key"))).toBe(false);
   });

@@ -3,8 +3,8 @@ import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
 
 /**
- * The minimum time between the writes of two servers. It is less than the 15 s between the last moment for a write of
- * the old lease holder and the first one of the next, because a simulated fault can delay a call.
+ * The minimum time between the writes of two servers. A new lease holder begins to write 15 s after the last moment at
+ * which the old one may write, but a simulated fault can delay a call of the old one.
  */
 const HANDOVER_MS = 10_000;
 

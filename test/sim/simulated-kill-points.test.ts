@@ -136,7 +136,8 @@ const rolloutScenarios: readonly Scenario[] = [
     initialSpec: rolling,
     act: (harness) => {
       harness.apply("web", { ...rolling, image: "web:2" });
-      // If Berth is dead after 50 ms, the spec keeps the image web:2. So `isDone` expects the image that the spec has.
+      // If a kill within 50 ms prevents the second change, the spec keeps the image web:2. So `isDone` expects the
+      // image that the spec has.
       harness.clock.setTimer(50, () => {
         if (!harness.isDead) harness.apply("web", { ...rolling, image: "web:3" });
       });
@@ -163,7 +164,10 @@ async function runScenario(
   let armed = false;
   let calls = 0;
   let killed = false;
-  /** The position of each engine call in the order in which the calls began, by the call's number. */
+  /**
+   * The position of each call in the order in which the calls began, by the call's number. Changes of the route table
+   * have negative numbers.
+   */
   const order = new Map<number, number>();
   const hook = (moment: "before" | "after", call: Pick<FakeCall, "number">) => {
     if (!armed) return;
@@ -229,8 +233,8 @@ async function runScenario(
 }
 
 /**
- * Checks every 10 ms that a version of the app answers, or, if the new version dies, that the previous one is kept. The
- * returned function stops the checks, and returns the violations.
+ * Checks every 10 ms that a version of the app answers. If the scenario's new version dies, checks instead that both
+ * containers of the previous version run. The returned function stops the checks, and returns the violations.
  */
 function watchTraffic(harness: ControlPlaneHarness, story: Scenario): () => string[] {
   const wrong = new Set<string>();

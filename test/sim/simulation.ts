@@ -283,7 +283,7 @@ function disturbImages(harness: ControlPlaneHarness, dice: Dice): void {
 /** Recreates a container with the same labels, and usually with a setting that differs. */
 function recreate(harness: ControlPlaneHarness, dice: Dice, { id }: FakeContainer): void {
   const { engine } = harness;
-  // The image or a network may be missing, so that nothing is created or started.
+  // If the image or a network is missing, the old container is removed, but no new container is created or started.
   write(() => {
     switch (dice.between(0, 5)) {
       case 0:
@@ -443,7 +443,8 @@ function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
     ];
     const isExplained =
       harness.condition(name, "Stalled")?.status === "True" || waits.includes(ready?.reason ?? "");
-    // A container of the image `fades:1` ends every 45 s, so it may be between two runs.
+    // A container of the image `fades:1` exits every 45 s, so its app may wait for a restart and be neither Ready nor
+    // Stalled.
     const fades = containers.some((container) => container.spec.image === "fades:1");
     if (!isExplained && !fades) say("neither Ready nor Stalled, and nothing it waits for");
     if (!ready?.message) say("not Ready, without a reason");

@@ -45,7 +45,10 @@ export interface SimulatedTurn {
   readonly isSandboxed: boolean;
   /** If true, the app has exited before the turn begins. */
   readonly isAppGone: boolean;
-  /** The number of ledger appends after which the turn is aborted; undefined if it is never aborted. */
+  /**
+   * The number of ledger appends after which the caller disconnects, which aborts the turn; undefined if the caller
+   * stays.
+   */
   readonly leavesAfter: number | undefined;
 }
 
@@ -88,7 +91,7 @@ export const simulatedTurns: fc.Arbitrary<SimulatedTurn> = fc.record({
   leavesAfter: fc.option(fc.nat(12), { nil: undefined, freq: 3 }),
 });
 
-/** Simulates the turns of a chat with one companion, and checks after each turn that no tool ran without permission. */
+/** Runs the agent pass of each simulated turn, and checks after each turn that no tool ran without permission. */
 export class AgentPassSimulation {
   readonly #harness: AgentPassHarness;
   /** The calls that a caller has approved, whether in the turn or through another frontend. */

@@ -63,7 +63,7 @@ export interface BerthOptions {
   readonly start?: boolean;
   /** A client of the engine that `dockerHost` names, if that is not the tests' engine. */
   readonly docker?: Docker;
-  /** The function `onTestFailed` of the test's context, which concurrent tests have to pass. */
+  /** The function `onTestFailed` of the test's context. Concurrent tests must set this option. */
   readonly onTestFailed?: (listener: () => void) => void;
 }
 
@@ -197,7 +197,8 @@ export class BerthProcess implements AsyncDisposable {
     const text = await readFile(join(folder, "run/assistant.json"), "utf8").catch(() => "{}");
     const { pid }: { pid?: number } = JSON.parse(text);
     if (pid === undefined) return undefined;
-    // The file outlives the process, and another process may get the same id, so the command line is compared.
+    // The file `assistant.json` outlives the process, and another process may get the same id. So the id counts only if
+    // the process's command line contains this assistant's folder.
     const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
     return command.includes(folder) ? pid : undefined;
   }
@@ -387,7 +388,8 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Children of Berth, such as the companion, may outlive its kill, so they are listed before it.
+    // Children of Berth, such as the companion, may survive the kill of Berth. They are listed before the kill, so that
+    // they can be killed afterwards.
     const pid = this.isRunning ? this.#child?.pid : undefined;
     const started = pid === undefined ? [] : await descendantsOf(pid);
     await this.kill();

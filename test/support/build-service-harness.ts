@@ -58,7 +58,7 @@ export class FakeBuildGit implements GitClient {
   }
 }
 
-/** A build service with an engine and repositories in memory, and real files. */
+/** A build service with an in-memory engine, in-memory repositories and real files. */
 export class BuildServiceHarness implements AsyncDisposable {
   /** The clock starts at the current time, because the times of files are those of the machine. */
   readonly clock = new VirtualClock(Date.now());

@@ -9,7 +9,7 @@ export const DAEMON_NAME = "dev.assistant.Context1";
 export const CONTEXT_PATH = "/dev/assistant/Context1";
 export const CONTEXT = "dev.assistant.Context1";
 
-/** A private bus, and a connection of the daemon to it that exports objects of the test. */
+/** A private bus, and `daemon`, a connection to this bus that exports the objects of the test. */
 export class BusHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly daemon: OpenBus;

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import type { TestSessionBus } from "./test-session-bus.ts";
 
 /**
- * Records all messages on a bus as bytes, from the moment when `open` resolves, as any client with permission to
- * monitor the bus can.
+ * Records the bytes of all messages on a bus from the moment when `open` resolves. Any client with permission to
+ * monitor the bus can record them.
  */
 export class BusTap implements AsyncDisposable {
   readonly #child: ChildProcess;

@@ -5,13 +5,16 @@ export interface AuditInput {
   /** All entries of the ledger, in order. */
   readonly entries: readonly TailEntry[];
   readonly effects: readonly Effect[];
-  /** The leaf hashes of the entries that answers have acknowledged, by entry number. */
+  /** The leaf hashes of the ledger entries that callers have learned from answers, by entry number. */
   readonly acknowledged: ReadonlyMap<number, string>;
   /** False while calls are in progress, when dispatches without a result are allowed. */
   readonly isAtRest: boolean;
 }
 
-/** Maps the argument `mark` of each call to the call's number. The ledger entry of the request contains both. */
+/**
+ * Maps the argument `mark` of each call to the call's number. The ledger entry of the call's request contains the mark
+ * and the number.
+ */
 export function mapCallsByMark(entries: readonly TailEntry[]): Map<string, number> {
   const calls = new Map<string, number>();
   for (const { body, plain } of entries) {
@@ -30,7 +33,7 @@ export function findCallEntries(entries: readonly TailEntry[], call: number): re
   );
 }
 
-/** Returns the numbers of the dispatches whose outcome the ledger records as unknown. */
+/** Returns the entry numbers of the dispatches whose outcome the ledger records as unknown. */
 export function findIndeterminate(entries: readonly TailEntry[]): ReadonlySet<number> {
   const named = entries.filter(({ body }) => body.name === "ledger.indeterminate");
   return new Set(named.map(({ body }) => Number(body.fields["dispatch"])));
@@ -53,8 +56,8 @@ function findLostEntries({ entries, acknowledged }: AuditInput): string[] {
 }
 
 /**
- * Checks that each effect has an earlier dispatch entry and that a call has at most one effect. A compensation may
- * be retried, so it may have as many effects as dispatches.
+ * Returns a line for each effect without an earlier dispatch entry, and for each call with more than one effect. A
+ * compensation may be retried, so it may have as many effects as dispatches.
  */
 function findUnrecordedEffects({ entries, effects }: AuditInput): string[] {
   const calls = mapCallsByMark(entries);

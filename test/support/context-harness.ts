@@ -53,7 +53,7 @@ export interface ContextHarness {
   settled(): Promise<void>;
 }
 
-/** Opens a context service on real folders, which debounces changes for 50 ms. */
+/** Opens a context service with real folders. The service debounces changes for 50 ms. */
 export async function openContext(
   options: Partial<ContextServiceOptions> & Pick<ContextServiceOptions, "sources">,
 ): Promise<ContextHarness> {

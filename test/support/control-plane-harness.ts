@@ -191,7 +191,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     });
   }
 
-  /** Applies a Model with these annotations, such as the time at which the user started it. */
+  /** Applies a Model with `annotations`, such as the one that records when the user started the model again. */
   applyModel(
     name: string,
     spec: ModelSpec,

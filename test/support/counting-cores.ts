@@ -1,6 +1,9 @@
 import type { CoreLease } from "../../src/assistant/inference/inference-engine.ts";
 
-/** A lease of cores that another model may request. It records whether the cores were released. */
+/**
+ * A fake lease of cores, which records whether the cores were released. The test determines whether another model waits
+ * for the cores.
+ */
 export class CountingCores implements CoreLease {
   holdCount = 0;
   isHeld = false;

@@ -6,7 +6,7 @@ import type { RemoteCompanionHarness } from "./remote-companion-harness.ts";
 export interface DaemonResources {
   /** The number of open descriptors that are not sockets, such as those of files and pipes. */
   readonly files: number;
-  /** The number of sockets, except kept-alive connections to the assistant's system instance and to providers. */
+  /** The number of sockets, except connections to the harness's two providers, which the daemon may keep open. */
   readonly sockets: number;
   readonly timers: number;
   readonly runningRequests: number;
@@ -17,8 +17,8 @@ export interface DaemonResources {
 /** The maximum number of connections that the daemon keeps open to one provider. */
 const KEPT_CONNECTIONS_MAX = 8;
 /**
- * The longest wait for the resources, in milliseconds. It is shorter than the interval at which waiting clients get
- * keep-alive data, because that data would also reveal closed connections.
+ * The longest wait for the release of the resources, in milliseconds. It is shorter than the keep-alive interval,
+ * because sending keep-alive data would reveal a closed connection that the daemon has not noticed.
  */
 const WAIT_MS_MAX = 8_000;
 
@@ -46,8 +46,8 @@ export async function waitForResources(
   const { timers, ...others } = before;
   const now = async () => {
     const { timers: timersNow, ...rest } = await readDaemonResources(harness);
-    // Each idle connection that the daemon keeps open has a timer. Up to KEPT_CONNECTIONS_MAX of these timers are
-    // therefore no leak.
+    // Each idle connection that the daemon keeps open has a timer, so up to KEPT_CONNECTIONS_MAX additional timers are
+    // not a leak.
     return { ...rest, extraTimers: Math.max(0, timersNow - timers - KEPT_CONNECTIONS_MAX) };
   };
   await expect

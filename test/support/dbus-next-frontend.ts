@@ -136,7 +136,7 @@ export class DbusNextFrontend implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // The frontend must not answer a call that arrives while it disconnects.
+    // The frontend does not answer a call that arrives now, because its connection is about to close.
     this.window.isMute = true;
     this.#bus.disconnect();
   }

@@ -56,8 +56,8 @@ export class DedicatedEngine implements AsyncDisposable {
   async stop(): Promise<void> {
     const isolation = this.#isolation;
     await stopDockerd({ pidFile: join(this.#dir, "docker.pid"), isolation });
-    // On a busy machine, an engine exits before its containers' file systems are unmounted. After a restart it could
-    // not remove those containers: "device or resource busy".
+    // On a busy machine, an engine may exit before it has unmounted its containers' file systems. After a restart it
+    // could not remove those containers ("device or resource busy"), so this harness unmounts them.
     await unmountBelow(this.#dir);
   }
 
@@ -69,8 +69,8 @@ export class DedicatedEngine implements AsyncDisposable {
     const root = join(this.#dir, "leftover");
     await mkdir(root, { recursive: true });
     await copyFile(process.execPath, join(root, "node"));
-    // ctr creates the task and then fails to write the pid file, so it does not start the task. The engine does not
-    // notice this, because it receives events of starts only.
+    // ctr creates the task, but does not start it, because it cannot write the pid file to a missing folder. The engine
+    // does not notice the task, because it receives only the events of started tasks.
     const flags = ["--detach", "--null-io", "--pid-file", "/nonexistent/pid", "--rootfs", root];
     const said = this.#ctr("run", ...flags, id, "/node");
     if (!said.includes("/nonexistent/")) throw new Error(`ctr left no task: ${said}`);

@@ -7,7 +7,7 @@ import { RawApp, type RawMessage, type RawPeer } from "./raw-app.ts";
 
 export const EFFECTS = "org.example.Effects";
 
-/** The number of latest ledger entries among which an effect searches for its dispatch. */
+/** The number of latest ledger entries in which the app looks for the dispatches of the calls that it executes. */
 const ENTRIES_LOOKED_AT = 60;
 
 /** The effect of one tool call, as the app records it. */

@@ -183,7 +183,7 @@ export function createEgressHarness(options: { readonly random?: () => number } 
 
 export type EgressHarness = ReturnType<typeof createEgressHarness>;
 
-/** Consent that counts the open subscriptions. */
+/** A Consent that counts its open subscriptions to revocations. */
 export class CountingConsent extends Consent {
   watching = 0;
 
@@ -213,7 +213,7 @@ export const delta = (fields: Record<string, unknown>, reason: string | null = n
 
 export const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
 
-/** Returns the script of an ordinary answer: this text, its end, and the token counts. */
+/** Returns the script of a normal answer: these text pieces, the end of the answer, and the token counts. */
 export const answerWith = (...words: readonly string[]): AnswerScript => ({
   pieces: [
     ...words.map((content) => delta({ content })),

@@ -31,8 +31,8 @@ export interface RelayTrap {
 }
 
 /**
- * A record of the lease is a volume that Berth replaces every 20 s, so requests for such a volume do not count as
- * changes.
+ * Matches the name of a lease record, a volume that Berth replaces every 20 s. Requests for such volumes do not count
+ * as changes.
  */
 const LEASE_RECORD = /berth-\w+_lease-\d+/;
 

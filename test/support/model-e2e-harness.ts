@@ -23,7 +23,7 @@ export interface ModelE2eHarnessOptions {
   readonly hub?: Hub;
   /** If false, Berth is not started yet. */
   readonly start?: boolean;
-  /** The function `onTestFailed` of the test's context, which concurrent tests have to pass. */
+  /** The function `onTestFailed` of the test's context. Concurrent tests must set this option. */
   readonly onTestFailed?: (listener: () => void) => void;
 }
 

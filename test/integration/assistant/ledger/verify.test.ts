@@ -91,7 +91,8 @@ describe("an intact ledger", () => {
 });
 
 /**
- * The columns that contain bytes or text, and the entry that a verification must name when a row is changed there.
+ * The columns that contain bytes or text. `entryOf` maps the key of a changed row to the number of the entry that the
+ * verification must report.
  */
 const columns = [
   { table: "entry", column: "body", key: "seq", entryOf: (seq: number) => seq },
@@ -168,7 +169,8 @@ describe("one bit", () => {
             const all = rows.safeIntegers().all();
             const from = all[anyRow % all.length] ?? 0n;
             const to = from ^ (1n << BigInt(bit));
-            // A number that another row has is not tried, because the database itself refuses it.
+            // The database refuses a number that another row has in this column, so the test does not try such a
+            // number.
             if (!all.includes(to)) change = [from, to];
           });
           if (!change) return;

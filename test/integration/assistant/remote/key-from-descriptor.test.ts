@@ -124,7 +124,7 @@ describe("reading a key from a file descriptor fails", () => {
   });
 });
 
-/** Returns this process's descriptor of the UDP socket with this port, which Node does not expose. */
+/** Returns this process's file descriptor of the UDP socket on this port. Node does not expose that descriptor. */
 function descriptorOf(port: number): number {
   const local = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const fields = readFileSync("/proc/self/net/udp", "utf8")

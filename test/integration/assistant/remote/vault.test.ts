@@ -22,8 +22,8 @@ const tokens: Credential = {
 const damaged = { code: "storage_failed", message: expect.stringContaining("is damaged") };
 
 /**
- * Returns the 16 bytes at each offset that is a multiple of 8, so that any remaining piece of 24 bytes contains one
- * of them.
+ * Returns the 16 bytes at each offset in `sealed` that is a multiple of 8. Any 24 consecutive bytes of `sealed` contain
+ * one of these pieces.
  */
 function piecesOf(sealed: Buffer): Buffer[] {
   const pieces: Buffer[] = [];

@@ -266,9 +266,10 @@ describe("the collection of builds and images", () => {
     ];
     // The upload uses the same bytes, because an archive that is packed again a second later would differ.
     const bytes = readFileSync(bench.archives.path(uploaded));
-    // The collection removes a superfluous image after it has made its plan, and the test makes that removal wait.
+    // With two builds, the collection removes an image after it has planned which archives to remove. During the
+    // removal of the image, the test deploys one archive and uploads another one again.
     await buildAll("web", ["a", "b"]);
-    // The test waits for a collection of the previous service that may still be running.
+    // A collection may still be running in the first service. The disposal waits until that collection has ended.
     await bench.service[Symbol.asyncDispose]();
     const remove = bench.runtime.removeImage.bind(bench.runtime);
     bench.runtime.removeImage = async (reference, signal) => {
