@@ -33,7 +33,8 @@ const write = (version: string, ...targets: string[]) =>
   harness.ingress.table.write("web", { version, targets });
 const table = () => join(harness.dataDir, "ingress", "table");
 /**
- * Returns the slots, such as `a`, that have a marker for the host of `web`. Caddy uses the direct route in these slots.
+ * Returns the slots of the direct route, such as `a`, that have a marker file for the host of `web`. Caddy uses a
+ * slot's targets only while the marker exists.
  */
 const listMarkers = () =>
   readdirSync(join(table(), "direct"), { recursive: true, encoding: "utf8" })

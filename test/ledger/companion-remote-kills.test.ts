@@ -18,8 +18,8 @@ import { SEED } from "../support/sampling.ts";
 /** The number of kills, which happen at moments that the seed chooses. */
 const KILLS = Number(process.env["BERTH_REMOTE_KILLS"] ?? 4);
 /**
- * The latest time of a kill, in milliseconds after the start of the daemon's work. By then each action has begun
- * several times, and most have ended.
+ * The latest time of a kill, in milliseconds after the start of the scenario. By then each action has begun several
+ * times, and most have ended.
  */
 const SCENARIO_MS_MAX = 1_500;
 const secretOf = (number: number) => `sk-canary-${SEED}-${number}-a7c1`;

@@ -7,7 +7,7 @@ import { RawApp, type RawMessage, type RawPeer } from "./raw-app.ts";
 
 export const EFFECTS = "org.example.Effects";
 
-/** The number of latest ledger entries in which the app looks for the dispatches of the calls that it executes. */
+/** The number of latest ledger entries that the app searches for dispatches when it executes a tool. */
 const ENTRIES_LOOKED_AT = 60;
 
 /** The effect of one tool call, as the app records it. */

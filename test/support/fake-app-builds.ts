@@ -27,7 +27,10 @@ export interface FakeBuild {
  */
 export class FakeAppBuilds implements AppBuilds {
   head: string | SourceState = "commit1";
-  /** If set, sources resolve to this state after a second. Otherwise they resolve to `head` immediately. */
+  /**
+   * If set, each source resolves to this state after a second. If undefined, each source resolves to the revision
+   * `head` at once.
+   */
   resolution: SourceState | undefined;
   /** The number of resolutions of sources that have begun while `resolution` was set. */
   resolutions = 0;

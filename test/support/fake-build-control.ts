@@ -12,7 +12,7 @@ export class FakeBuildControl implements BuildControl {
   readonly pushes: { readonly urls: readonly string[]; readonly ref: string | undefined }[] = [];
   /** The names of apps that `refreshFollowers` returns. */
   pushedApps: string[] = [];
-  /** The error with which the next uploads fail at their end. */
+  /** If set, each upload fails with this error after its stream has been read. */
   uploadError: BerthError | undefined;
   /** The number of bytes that uploads have read, including failed uploads. */
   bytesRead = 0;

@@ -109,8 +109,8 @@ export const RESERVED_RANGE = "10.128.0.0/9";
 const LINES_KEPT_MAX = 2_000;
 
 /**
- * An in-memory container engine that runs on a Clock: the same calls at the same times produce the same state, ids and
- * events. It outlives the runtimes that use it, as an engine outlives Berth.
+ * An in-memory container engine whose times come from a Clock: the same calls at the same times produce the same state,
+ * ids and events. It outlives the runtimes that use it, as an engine outlives Berth.
  */
 export class FakeEngine {
   readonly clock: Clock;
@@ -124,7 +124,7 @@ export class FakeEngine {
   /** Images whose reference has moved to another image, by id. */
   readonly untagged = new Map<string, HeldImage>();
   readonly registry = new Map<string, FakeImage>();
-  /** Every image that was ever in the registry, by repository and digest. */
+  /** Every image that was ever in the registry, by a reference such as `REPOSITORY@DIGEST`. */
   readonly registryDigests = new Map<string, FakeImage>();
   readonly builder = new FakeImageBuilder(this);
   readonly #imageIds = new Map<FakeImage, string>();
@@ -236,7 +236,7 @@ export class FakeEngine {
     return [...this.localImages.values(), ...this.untagged.values()].find(isNamed);
   }
 
-  /** Removes images without a reference that no container uses, like `docker image prune`. */
+  /** Removes the images that have no reference and that no container uses, like `docker image prune`. */
   pruneImages(): void {
     const used = new Set(this.containers().map(({ imageId }) => imageId));
     for (const id of this.untagged.keys()) if (!used.has(id)) this.untagged.delete(id);
@@ -351,7 +351,7 @@ export class FakeEngine {
     }
   }
 
-  /** Applies the reserved address that a container requests when it joins its network again. */
+  /** Sets the reserved address that `endpoint` requests when the container joins its network again. */
   readdress(container: FakeContainer, endpoint: NetworkEndpoint): void {
     const before = container.reservedAddress;
     container.reservedAddress = findAddress(endpoint);
@@ -359,7 +359,10 @@ export class FakeEngine {
     container.address = this.#chooseAddress(container);
   }
 
-  /** Returns the reserved address of a container if no other container has it; otherwise an address of its own choice. */
+  /**
+   * Returns the container's reserved address if no other container has it; otherwise an address that the engine
+   * chooses.
+   */
   #chooseAddress(container: FakeContainer): string {
     const { reservedAddress: wanted } = container;
     const isTaken = this.containers().some(
@@ -388,7 +391,7 @@ export class FakeEngine {
     const container = this.find(id);
     if (container?.state !== "running" && container?.state !== "paused") return;
     const startedMs = container.startedMs;
-    // A paused container is killed, because it cannot handle SIGTERM.
+    // Stopping a paused container kills it, because it cannot handle SIGTERM.
     if (!container.image.ignoresTerm || container.state === "paused") {
       this.kill(id, 143);
       return;

@@ -14,7 +14,7 @@ import type { FakeEngine, FakeImage } from "./fake-engine.ts";
  * default FakeImage.
  */
 export interface FakeImageBuild {
-  /** The milliseconds from the end of the context stream to the end of the build; default 0. */
+  /** The duration of the build in milliseconds, after the builder has read the whole build context; default 0. */
   readonly buildMs?: number;
   /** The instructions of the Dockerfile; by default a FROM and a COPY. */
   readonly steps?: readonly string[];
@@ -22,7 +22,7 @@ export interface FakeImageBuild {
   readonly lines?: readonly string[];
   /** The behaviour of containers of the built image. */
   readonly image?: FakeImage;
-  /** The step that fails (counted from 1), with its exit code and the lines that it prints before. */
+  /** The step that fails (counted from 1), its exit code, and the lines that it prints before it fails. */
   readonly fails?: {
     readonly step: number;
     readonly exitCode?: number;

@@ -10,8 +10,8 @@ export interface WrittenEntry extends NewEntry {
 }
 
 /**
- * A ledger in memory that commits like the real one: the entries of one turn of the event loop form one commit. In
- * the mode `down`, it rejects entries; in the mode `torn`, it writes them and reports a failure.
+ * An in-memory ledger that commits like the real one: the entries of one turn of the event loop form one commit. In the
+ * mode `down`, it rejects all entries; in the mode `torn`, it writes the entries but reports a failure.
  */
 export class FakeLedger implements Ledger {
   readonly entries: WrittenEntry[] = [];
@@ -48,8 +48,8 @@ export class FakeLedger implements Ledger {
   }
 
   /**
-   * Returns the names of the call's ledger entries without the prefix `agent.`, followed by the error code if there
-   * is one.
+   * Returns the names of the call's ledger entries without the prefix `agent.`. If an entry has a code, its name ends
+   * with `:` and the code.
    */
   entryNamesOfCall(call: number): string[] {
     return this.entries

@@ -3,8 +3,8 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 
 export type Claims = Record<string, unknown>;
 
-/** A pair of keys that all providers of a test file share, because creating keys is slow. */
-const published = keyPair();
+/** The key pair that all providers of a test file share, because creating keys is slow. */
+const sharedKeys = keyPair();
 
 /** An OpenID provider whose answers the test controls. It consents to every sign-in at once. */
 export class FakeOpenIdProvider implements AsyncDisposable {
@@ -17,12 +17,12 @@ export class FakeOpenIdProvider implements AsyncDisposable {
   metadata: (usual: Claims) => Claims = (usual) => usual;
   /** Receives the usual claims of an id token, and returns the claims that the provider signs. */
   claims: (usual: Claims) => Claims = (usual) => usual;
-  /** Receives the usual answer of the token endpoint, and returns the answer that is sent. */
+  /** Receives the usual response of the token endpoint, and returns the response that the provider sends. */
   tokens: (usual: Claims) => Claims = (usual) => usual;
   /** Handlers by path, each of which answers the requests for its path instead of the provider. */
   readonly instead = new Map<string, (response: ServerResponse) => void>();
   /** The key that signs id tokens. If a test replaces it, the signatures do not match the published keys. */
-  signing: KeyObject = published.privateKey;
+  signing: KeyObject = sharedKeys.privateKey;
   readonly #server: Server;
   #nonce = "";
   #clientId = "";
@@ -50,7 +50,7 @@ export class FakeOpenIdProvider implements AsyncDisposable {
     return new FakeOpenIdProvider(server, `http://127.0.0.1:${address.port}`);
   }
 
-  /** Returns the URL to which the browser is redirected, with these changes of its parameters. */
+  /** Returns the URL to which the provider redirects the browser, with these changes of the URL's parameters. */
   async authorize(
     authorizeUrl: string,
     changes: Readonly<Record<string, string | undefined>> = {},
@@ -92,7 +92,7 @@ export class FakeOpenIdProvider implements AsyncDisposable {
         respond(response, 200, this.tokens(this.#usualTokens()));
         return;
       case "/jwks": {
-        const key = published.publicKey.export({ format: "jwk" });
+        const key = sharedKeys.publicKey.export({ format: "jwk" });
         respond(response, 200, { keys: [{ ...key, kid: "1", use: "sig", alg: "RS256" }] });
         return;
       }

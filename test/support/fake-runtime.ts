@@ -123,8 +123,8 @@ export class FakeRuntime implements ContainerRuntime {
   }
 
   /**
-   * Makes the process that uses this runtime dead: its calls never settle, including pending ones, so that no code
-   * runs after them. Continue with `new FakeRuntime({ engine })`.
+   * Simulates the death of the process that uses this runtime: its calls, including pending ones, never settle, so that
+   * no code runs after them. The next process uses `new FakeRuntime({ engine })`.
    */
   die(): void {
     this.#dead = true;
@@ -146,7 +146,9 @@ export class FakeRuntime implements ContainerRuntime {
   destroy(id: string): void {
     this.engine.remove(id);
   }
-  /** Adds a container of another program. Its image may already exist. */
+  /**
+   * Adds a container that another program has created. Creates the container's image if the engine does not have it.
+   */
   addStranger(
     name: string,
     options: { labels?: Labels; image?: string; running?: boolean } = {},
@@ -253,7 +255,7 @@ export class FakeRuntime implements ContainerRuntime {
     );
   }
 
-  /** Returns no subnets, because an in-memory engine has no network to connect to. */
+  /** Returns no subnets, because the networks of the in-memory engine have none. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {
     return this.#call("networkSubnets", [name], signal, () => []);
   }
@@ -531,7 +533,10 @@ export class FakeRuntime implements ContainerRuntime {
     }
   }
 
-  /** Never resolves if the simulated Berth process is dead, so that its calls return neither a result nor an error. */
+  /**
+   * Resolves at once while the simulated Berth process is alive. Never resolves when that process is dead, so that its
+   * engine calls return neither a result nor an error.
+   */
   async #alive(): Promise<void> {
     if (this.#dead) await new Promise<never>(() => {});
   }

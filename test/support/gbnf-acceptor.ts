@@ -1,6 +1,6 @@
 import type { GbnfElement, GbnfGrammar } from "./gbnf-grammar.ts";
 
-/** A parse stack: the next element of an alternative, and the rest of the stack. */
+/** A parse stack as a linked list: its top is element `index` of `alternative`, and `next` is the rest of the stack. */
 interface Frame {
   readonly id: number;
   readonly alternative: readonly GbnfElement[];

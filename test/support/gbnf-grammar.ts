@@ -72,7 +72,10 @@ class GbnfParser {
   #sequence(name: string, nested: boolean): GbnfElement[] {
     const elements: GbnfElement[] = [];
     let last = 0;
-    /** The number of rules in the last element. A repetition multiplies it, and llama.cpp limits the product. */
+    /**
+     * The number of rules that llama.cpp counts for the last element. A repetition multiplies this number, and
+     * llama.cpp limits the product.
+     */
     let inside = 1;
     for (;;) {
       const next = this.#text[this.#at];
@@ -150,7 +153,8 @@ class GbnfParser {
     const [min = 0, max] = sign.match(/\d+/g)?.map(Number) ?? [];
     if (min > REPETITION_MAX) throw new Error("the number of repetitions exceeds sane defaults");
     if (!sign.includes(",")) return [min, min];
-    // llama.cpp treats a maximum above REPETITION_MAX as unlimited, so the grammar would accept more than intended.
+    // llama.cpp treats a maximum above REPETITION_MAX as unlimited, and would accept more than the grammar intends. So
+    // such a grammar is an error.
     if (max !== undefined && max > REPETITION_MAX) throw new Error("the maximum would be dropped");
     return [min, max];
   }

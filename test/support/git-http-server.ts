@@ -153,7 +153,7 @@ export class GitHttpServer implements AsyncDisposable {
     await body;
   }
 
-  /** Parses the output of a CGI program: header lines, an empty line, and the body. */
+  /** Sends the output of a CGI program as the response. The output has header lines, an empty line, and the body. */
   async #answer(
     output: AsyncIterable<Buffer>,
     request: IncomingMessage,

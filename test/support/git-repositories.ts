@@ -19,7 +19,10 @@ export interface RawTreeEntry {
 }
 
 const WHO = "Test <test@berth.test>";
-/** The environment of git, in which settings and prompts of the user who runs the tests have no effect. */
+/**
+ * The environment of git. It disables git's prompts, and the settings of the machine and of the user who runs the
+ * tests.
+ */
 const ENVIRONMENT = {
   PATH: process.env["PATH"],
   GIT_CONFIG_NOSYSTEM: "1",

@@ -7,7 +7,9 @@ const [path, behaviour] = process.argv.slice(2);
 const MIB = 1024 * 1024;
 const tool = (properties) => ({ name: "act", inputSchema: { type: "object", properties } });
 
-/** The reactions to a call, by name. `send` writes a message, and `answer` writes the result of the call. */
+/**
+ * The reactions to a tool call, by the behaviour that the command line selects. `answer` sends the result of the call.
+ */
 const behaviours = {
   hangs: () => {},
   dies: () => process.exit(1),
@@ -52,7 +54,7 @@ function onMessage(message, peer) {
     peer.answer({ protocolVersion: "2025-06-18", capabilities, serverInfo });
   } else if (method === "tools/list") {
     lists += 1;
-    // With the behaviour `changes`, each list declares the tool with another input schema.
+    // With the behaviour `changes`, each answer to tools/list declares the tool with another input schema.
     peer.answer({ tools: [tool(behaviour === "changes" ? { [`p${lists}`]: {} } : {})] });
     if (behaviour === "changes") peer.send({ method: "notifications/tools/list_changed" });
   } else if (method === "tools/call") (behaviours[behaviour] ?? behaviours.hangs)(message, peer);

@@ -9,14 +9,14 @@ import {
 import { engineRequest } from "../../scripts/engine.mjs";
 
 /**
- * An image of a web server that its environment configures. All variables are optional.
+ * An image of a web server. These environment variables of the container configure it, and all are optional:
  *
  *   PORT=8080          port that it listens on; default 8080
  *   BODY=text          response to GET /; default: the image's version
  *   LISTEN_AFTER=1.5   seconds before it listens
- *   HEALTHY_AFTER=2    seconds before GET /healthz answers 200 rather than 404, or `never`
- *   EXIT_AFTER=3       seconds until it ends, with EXIT_CODE (default 1)
- *   LOG=text           a line on standard output at the start; LOG_ERR: on standard error
+ *   HEALTHY_AFTER=2    seconds until GET /healthz answers 200 instead of 404; `never`: it always answers 404
+ *   EXIT_AFTER=3       seconds until the server exits with EXIT_CODE (default 1)
+ *   LOG=text           line on standard output at the start; LOG_ERR: line on standard error
  *   LISTEN=address     address that it binds to; default: all addresses
  *
  * GET /env returns the environment. `rm /www/healthz` in the container makes it unhealthy.
@@ -25,14 +25,15 @@ export const WEB = "berth.test/web:1";
 /** A newer version of the image `WEB`. */
 export const WEB_2 = "berth.test/web:2";
 /**
- * An image of a web server on Node that shuts down gracefully: it completes its requests before it exits.
+ * An image of a Node.js web server that shuts down gracefully: it completes its requests before it exits. These
+ * environment variables of the container configure the server:
  *
  *   BODY=text          response to GET /, and after 5000 ms to GET /slow?ms=5000
  *   PORT=8080          port that it listens on
  *   HEALTHY=never      GET /healthz answers 500
- *   EXIT_AFTER=300     milliseconds until it exits with 1; 0: before it listens
+ *   EXIT_AFTER=300     milliseconds until the server exits with 1; 0: it exits before it listens
  *
- * It sends BODY ten times a second to a WebSocket at /socket.
+ * The server sends BODY ten times a second to a WebSocket at /socket.
  */
 export const NODE_WEB = "berth.test/node-web:1";
 /** An image that writes a line to standard output and one to standard error, and exits with 3. */

@@ -24,7 +24,7 @@ export function options(given: Readonly<Record<string, string | number>> = {}): 
   );
 }
 
-/** The objects of Inference1 on a bus without a connection, with a service that the test controls. */
+/** The Inference1 objects on a fake bus without a connection, with an inference service that the test controls. */
 export class InferenceBusHarness {
   readonly bus = new FakeBus();
   readonly service = new ScriptedService();

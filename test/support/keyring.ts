@@ -11,7 +11,7 @@ const SERVICE = "/org/freedesktop/secrets";
 const LOGIN = `${SERVICE}/collection/login`;
 const PASSWORD = "the person's password";
 
-/** GNOME's keyring on a private bus. Its directory stays when the keyring is started again. */
+/** GNOME's keyring on a private bus. It keeps its directory, and so its secrets, when it is started again. */
 export class Keyring {
   readonly #bus: TestSessionBus;
   readonly #client: SessionBus;
@@ -27,7 +27,7 @@ export class Keyring {
     return new Keyring(bus, client, home);
   }
 
-  /** Returns a command for a service file that starts the keyring locked, as on a desktop. */
+  /** Returns the command with which a service file of the bus starts the keyring, locked as on a desktop. */
   static startCommand(home: string): string {
     const env = `HOME=${home} XDG_DATA_HOME=${home} XDG_RUNTIME_DIR=${home}`;
     return `/usr/bin/env ${env} /usr/bin/gnome-keyring-daemon --foreground --components=secrets`;
@@ -65,7 +65,9 @@ export class Keyring {
     await this.#until(false);
   }
 
-  /** Sets what the keyring does after the user has entered the password at its prompt. */
+  /**
+   * Unlocks the keyring's login collection, as the keyring does after the user has entered the password at its prompt.
+   */
   async unlock(): Promise<void> {
     const session = await this.#plainSession();
     await this.call(

@@ -7,7 +7,10 @@ import { EFFECTS } from "./effects-app.ts";
 import type { FaultHarness } from "./fault-harness.ts";
 import type { WebhookReceiver } from "./webhook-receiver.ts";
 
-/** A session that a client has opened before the ledger fails, for calls of the session's methods during the fault. */
+/**
+ * A session that a client has opened before the ledger fails, so that the test can call the session's methods while the
+ * ledger fails.
+ */
 export interface OpenSession {
   readonly path: string;
   readonly interface: string;
@@ -64,7 +67,10 @@ export async function requestGatedEndpoints(
   );
 }
 
-/** Returns the number of requests in the system instance that have made a model compute. */
+/**
+ * Returns the number of POST requests that the substitute for the system instance has received. Each of these requests
+ * would make a model compute.
+ */
 export function countModelRequests(upstream: WebhookReceiver): number {
   return upstream.received.filter(({ method }) => method === "POST").length;
 }

@@ -6,7 +6,7 @@
 //   state               prints the state as JSON
 //   end                 closes the ledger, and exits
 //
-// Tests run it as a bundle with its worker, as users run Berth, so it starts fast.
+// Tests run this program as a bundle with the worker of the ledger, like the built Berth, because a bundle starts fast.
 import { createInterface } from "node:readline";
 import { openLedger } from "../../src/assistant/ledger/ledger.ts";
 import { systemClock } from "../../src/base/clock.ts";

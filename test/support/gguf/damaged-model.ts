@@ -6,7 +6,7 @@ import { encodeHeader, type GgufFile, writeGguf } from "./write-gguf.ts";
 export const modelDamages = [
   "empty",
   "wrong-magic",
-  /** A file with a version of the format that does not exist. */
+  /** A file that has a version number which the GGUF format does not have yet. */
   "future-version",
   "truncated-header",
   "truncated-tensors",
@@ -25,7 +25,7 @@ export const modelDamages = [
 
 export type ModelDamage = (typeof modelDamages)[number];
 
-/** Writes a file with one kind of damage to `path`. */
+/** Writes the model `tiny` with this kind of damage to the file `path`. */
 export async function writeDamagedModel(path: string, damage: ModelDamage): Promise<void> {
   const model = buildPresetModel("tiny", { notANumber: damage === "nan-weights" });
   switch (damage) {

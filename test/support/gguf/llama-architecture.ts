@@ -137,10 +137,7 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
   return { metadata, tensors };
 }
 
-/**
- * Returns the standard deviation that weights must have so that the output deviates `gain` times as much as the
- * input.
- */
+/** Returns weights with which the standard deviation of the output is `gain` times that of the `inputs` inputs. */
 function perInput(inputs: number, gain: number): Weights {
   return { deviation: gain / Math.sqrt(inputs) };
 }

@@ -10,7 +10,7 @@ import { type GgufFile, writeGguf } from "./write-gguf.ts";
 /** The options by which a test's model can differ from a preset. */
 export interface ModelOptions {
   readonly seed?: number;
-  /** The value of `general.name`. */
+  /** The model's name, which is the value of the key `general.name` in the file's metadata. */
   readonly name?: string;
   /** The context for which the model claims to be trained, in tokens. */
   readonly contextTokens?: number;
@@ -46,7 +46,7 @@ const llamaPresets = {
   tiny,
   /** A file of 0.4 MB, whose context needs far more memory than its weights. */
   "wide-context": { ...tiny, name: "Wide Random", contextTokens: 131_072 },
-  /** 9 MB, in F16. */
+  /** A file of 9 MB, in F16. */
   small: {
     ...tiny,
     name: "Small Random",
@@ -58,7 +58,7 @@ const llamaPresets = {
     keyValueHeads: 4,
     feedForwardLength: 704,
   },
-  /** A file of 34 MB. Its answers never end, because measurements need that. */
+  /** A file of 34 MB. The model's answers never end, so that a measurement can choose their length. */
   "big-q8": {
     ...tiny,
     name: "Big Random",
@@ -72,7 +72,7 @@ const llamaPresets = {
     contextTokens: 4_096,
     endsAfter: undefined,
   },
-  /** A file of 236 MB. Computation limits the speed, as with real models. Its answers never end. */
+  /** A file of 236 MB, with which computation limits the speed, as with real models. The model's answers never end. */
   "mid-q8": {
     ...tiny,
     name: "Mid Random",
@@ -115,7 +115,9 @@ export async function getModelFile(preset: Preset, options: ModelOptions = {}): 
   return path;
 }
 
-/** Writes a temporary file next to the path and renames it, so that no process reads a partial file. */
+/**
+ * Writes the model to a temporary file next to `path` and renames the file, so that no process reads a partial file.
+ */
 export async function writePresetModel(
   path: string,
   preset: Preset,

@@ -62,14 +62,14 @@ const NEVER = -16;
 /** The bias of quotes and brackets, so that strings and lists in guided output end. */
 const STRUCTURE_BIAS = 2.5;
 
-/** The minimum size of a vocabulary: bytes, control tokens and ASCII. */
+/** The number of tokens that every vocabulary needs: control tokens, byte tokens and the characters of ASCII. */
 export const VOCABULARY_MIN =
   3 + 256 + CONTROLS.length + MARKERS.length + 1 + LETTERS.length + OTHER_ASCII.length;
 
 /**
- * Builds a SentencePiece vocabulary of exactly `size` tokens that can encode any text, with byte tokens for
- * characters without a piece. `endsAfter` is the average length of an answer in tokens at temperature 1. If it is
- * undefined, answers never end, because measurements need that.
+ * Builds a SentencePiece vocabulary of exactly `size` tokens. It can encode any text, because byte tokens encode the
+ * characters that have no token of their own. `endsAfter` is the average length of an answer in tokens at temperature
+ * 1. If `endsAfter` is undefined, answers never end, so that a measurement can choose their length.
  */
 export function createSpmVocabulary(size: number, endsAfter: number | undefined): SpmVocabulary {
   if (size < VOCABULARY_MIN) throw new Error(`a vocabulary has at least ${VOCABULARY_MIN} tokens`);
@@ -80,8 +80,8 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
     ids.set(text, tokens.length);
     tokens.push({ text, score, kind, bias });
   };
-  // Two tokens end an answer. Together they get about 1 / `endsAfter` of the probability, and `texts` other tokens get
-  // the rest.
+  // The two tokens </s> and <|im_end|> end an answer. Together they have a probability of about 1 / `endsAfter`, and
+  // the `texts` other tokens have the rest.
   const texts = size - 256;
   const endBias = endsAfter === undefined ? NEVER : Math.log(texts / endsAfter / 2);
 

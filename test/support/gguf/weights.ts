@@ -110,8 +110,8 @@ class Stencil {
   }
 
   /**
-   * Returns `length` encoded values, beginning with the block that contains value `from`. `length` must not exceed the
-   * number of values in the pool.
+   * Returns `length` encoded values of the pool, beginning with the block that contains the value at index `from`.
+   * `length` must not exceed the number of values in the pool.
    */
   window(from: number, length: number): Uint8Array {
     // Two copies of the encoded pool are stored one after the other, so that a window at the end of the first copy

@@ -21,7 +21,7 @@ const ENDINGS = "s es ed ing er est ly ness ful less tion ment able".split(" ");
 /** The ids of the special pieces: [CLS] begins every text, and [SEP] ends it. */
 export const wordPieceIds = { padding: 0, unknown: 1, begin: 2, separator: 3, mask: 4 } as const;
 
-/** Creates a lower-case WordPiece vocabulary; characters of other scripts become [UNK]. */
+/** Creates a lower-case WordPiece vocabulary, in which all characters that are not in CHARACTERS become [UNK]. */
 export function createWordPieceVocabulary(): readonly VocabularyToken[] {
   const texts = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
   const control = texts.length;

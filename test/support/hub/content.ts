@@ -12,7 +12,10 @@ export interface Content {
   read(start: number, end: number): AsyncIterable<Buffer>;
 }
 
-/** The content of a file: a path, whose file is streamed and never completely in memory, or the bytes themselves. */
+/**
+ * The content of a file: its bytes, or the path of a file on the disk, which is streamed and never read completely into
+ * memory.
+ */
 export type GivenContent = Uint8Array | string;
 
 export async function loadContent(given: GivenContent): Promise<Content> {
@@ -31,7 +34,9 @@ export function bufferContent(bytes: Buffer): Content {
   };
 }
 
-/** The size of a write to a socket. A connection may be cut, or a byte changed, at any position within it. */
+/**
+ * The size of one write to a socket. A fault may cut the connection, or change a byte, at any position within a write.
+ */
 const CHUNK_BYTES = 64 * 1024;
 
 async function fileContent(path: string): Promise<Content> {

@@ -17,7 +17,7 @@ export type Misbehaviour =
   | { readonly type: "changed"; readonly content: Content }
   /** The server responds as a CDN does to an expired signature. */
   | { readonly type: "expired" }
-  /** The server never responds on an open connection. */
+  /** The server accepts the connection, and never responds to the request. */
   | { readonly type: "hang" }
   /** The connection is reset before the response. */
   | { readonly type: "reset" }
@@ -41,7 +41,10 @@ export type Endpoint = "api" | "resolve" | "cdn" | "files";
 
 export type Fault = Misbehaviour & {
   readonly on: Endpoint;
-  /** The names of the files (for `api`, of the repositories) to which the fault applies, as a text or a pattern. */
+  /**
+   * The name of the file to which the fault applies, or a pattern that the name must match. For `api`, the name is a
+   * repository's id, and for `files`, the path of the URL. By default, the fault applies to all.
+   */
   readonly path?: string | RegExp;
   readonly method?: "GET" | "HEAD";
   /** The number of matching requests that are answered correctly before the fault. Default 0. */

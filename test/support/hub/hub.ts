@@ -182,7 +182,10 @@ export class Hub implements AsyncDisposable {
     return this.faults.take(on, request.method ?? "", path);
   }
 
-  /** Returns the repository; redirects if `id` is the old name of a repository. */
+  /**
+   * Returns the repository. If access is refused, or if `id` is the old name of a repository, sends the refusal or a
+   * redirect, and returns undefined.
+   */
   #repository(
     id: string,
     request: IncomingMessage,

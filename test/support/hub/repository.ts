@@ -16,7 +16,7 @@ export interface RepositoryOptions {
   readonly files: GivenFiles;
   /** The tags of the first commit. */
   readonly tags?: readonly string[];
-  /** If set, the list of files is public, but the files require that the user's request for access was granted. */
+  /** If set, the list of files is public, but the hub sends the files only to users who have been granted access. */
   readonly gated?: "auto" | "manual";
   /** If true, a request without access gets the same response as one for a missing repository. */
   readonly private?: boolean;
