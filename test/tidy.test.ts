@@ -111,7 +111,8 @@ describe("package-lock.json", () => {
       readFileSync(join(root, "package.json"), "utf8"),
     );
     const scripts = entries.filter(([, entry]) => entry.hasInstallScript);
-    // Without the entry in allowScripts, npm would compile better-sqlite3, which has a binding.gyp but no script.
+    // better-sqlite3 has a binding.gyp but no install script, so npm would compile it if allowScripts did not forbid
+    // this.
     expect(allowScripts).toEqual({
       "better-sqlite3": false,
       ...Object.fromEntries(

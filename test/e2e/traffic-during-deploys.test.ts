@@ -74,7 +74,6 @@ test(
     expect(socket.isOpen).toBe(true);
     await berth.until("the socket is alive", () => socket.bytes > bytes);
     socket.close();
-    // Finally, Berth removes the containers of the replaced versions.
     await berth.until(
       "one container is left",
       async () => (await berth.containers("a")).length === 1,

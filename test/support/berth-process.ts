@@ -59,7 +59,7 @@ export interface BerthOptions {
   readonly assistant?: boolean;
   /** The spec files by name, written before the first start. */
   readonly specs?: Readonly<Record<string, string>>;
-  /** If false, Berth is not started yet. */
+  /** If false, `open` does not start Berth, and the test starts it later. */
   readonly start?: boolean;
   /** A client of the engine that `dockerHost` names, if that is not the tests' engine. */
   readonly docker?: Docker;

@@ -50,7 +50,6 @@ export class FakeModelEnvironment {
   isReachable = true;
   /** The state of the assistant that its supervisor reports. */
   daemonState: AssistantReport["state"] = "up";
-  /** The duration of a whole download, in milliseconds of the virtual clock. */
   downloadMs = 10_000;
   loadMs = 500;
   readonly calls: string[] = [];

@@ -20,8 +20,8 @@ import type {
 } from "../contract/assistant/tool-apps-contract.ts";
 
 /**
- * The revision of the protocol: `modern` is `server/discover` of 2026, and `legacy` is only the `initialize`
- * handshake of earlier SDKs.
+ * The revision of MCP that the apps' servers implement: `modern` has the request `server/discover` of the revision of
+ * 2026, and `legacy` has only the `initialize` handshake of earlier SDKs.
  */
 export type Era = "modern" | "legacy";
 

@@ -16,7 +16,7 @@ export function sandboxedCaller(id: string, kind: "flatpak" | "snap" | "unit" = 
   return { connection: ":1.8", pid: 4712, app: { id, kind } };
 }
 
-/** An AppMemory with a real directory, a ledger in memory and a virtual clock. */
+/** An AppMemory with a real directory, an in-memory ledger and a virtual clock. */
 export class MemoryHarness {
   readonly dir: string;
   readonly ledger = new FakeLedger();
@@ -56,7 +56,10 @@ export class MemoryHarness {
     });
   }
 
-  /** Runs `work` while another connection holds the database's write lock. `release` releases the lock earlier. */
+  /**
+   * Runs `work` while another connection holds the database's write lock. `work` may call `release` to release the lock
+   * before it ends.
+   */
   async whileLocked(work: (release: () => void) => Promise<void>): Promise<void> {
     const db = new Database(join(this.dir, "memory.db"));
     try {

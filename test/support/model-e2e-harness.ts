@@ -19,9 +19,12 @@ export interface ModelE2eHarnessOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Spec files that exist before the first start. */
   readonly specs?: Readonly<Record<string, string>>;
-  /** An existing hub, such as one that has repositories before the start. It is closed at the end. */
+  /**
+   * A hub that is used instead of a new one, such as a hub that already has repositories. The harness closes it in the
+   * end.
+   */
   readonly hub?: Hub;
-  /** If false, Berth is not started yet. */
+  /** If false, `open` does not start Berth, and the test starts it later. */
   readonly start?: boolean;
   /** The function `onTestFailed` of the test's context. Concurrent tests must set this option. */
   readonly onTestFailed?: (listener: () => void) => void;
@@ -217,7 +220,7 @@ export async function ggufFile(preset: Preset, options: ModelOptions = {}): Prom
   return { path, bytes, sha256: createHash("sha256").update(bytes).digest("hex") };
 }
 
-/** Waits until the condition is true, without a request to Berth. */
+/** Waits until `is` returns true. The wait itself sends no request to Berth. */
 export async function eventually(
   what: string,
   is: () => boolean | Promise<boolean>,

@@ -6,8 +6,8 @@ const LIMIT_MS = 60_000;
 
 /**
  * Mounts a file system at a folder, as root; `args` are the arguments of mount(8) without the target. Returns a
- * function that unmounts the file system. The function waits until no process has files open there. With "at once"
- * it does not wait, and processes keep their open files.
+ * function that unmounts the file system when no process has files open there. With "at once", the returned function
+ * does not wait, and processes keep their open files.
  */
 export function mountFileSystem(
   target: string,

@@ -38,8 +38,8 @@ export class OpenRouterSignInServer implements AsyncDisposable {
   }
 
   /**
-   * Returns the part of the file in ASSISTANT_OAUTH_CONFIG that describes this server. The API keys that the server
-   * issues are valid for models at `baseUrl`.
+   * Returns this server's settings for the file that ASSISTANT_OAUTH_CONFIG names. `baseUrl` is the address of the
+   * models for which the server's API keys are valid.
    */
   endpoints(baseUrl = `${this.origin}/api/v1`) {
     return {
@@ -58,7 +58,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     return new URL(location);
   }
 
-  /** Gives consent like `authorize`, and then follows the redirect as the browser does. */
+  /** Gives the user's consent with `authorize`, and then follows the redirect as the browser does. */
   async signIn(authorizeUrl: string): Promise<Response> {
     return fetch(await this.authorize(authorizeUrl), { redirect: "manual" });
   }

@@ -20,7 +20,10 @@ export class OverlayCli {
     beforeEach(() => this.start());
   }
 
-  /** Starts another companion, which also has the objects that `serveMore` exports. */
+  /**
+   * Starts a new companion in place of the previous one. The new companion also has the objects that `serveMore`
+   * exports.
+   */
   start(serveMore: (own: FakeBus) => void = () => {}): void {
     this.overlay = createOverlayHarness();
     const service = this.overlay.overlay;

@@ -175,7 +175,7 @@ export class OverlayHarness implements AsyncDisposable {
   localModel: string | undefined = "tiny";
   readonly overlay: Overlay;
 
-  /** `given` replaces dependencies of the harness. */
+  /** `given` replaces the overlay's dependencies of the same names. */
   constructor(given: Partial<OverlayDependencies> = {}) {
     this.overlay = new Overlay({ ...this.#dependencies(), ...given });
     this.overlay.subscribe({
@@ -277,7 +277,7 @@ export class OverlayHarness implements AsyncDisposable {
     return this.lastMessages.at(-1)?.content ?? "";
   }
 
-  /** Makes queries use a real agent and its tools. A scripted model chooses the tools through `answers`. */
+  /** Makes queries use a real agent and its tools. The model is scripted: `answers` determines which tools it calls. */
   async useTools(answers: readonly ModelAnswer[]): Promise<AgentHarness> {
     const { pass, agentHarness } = await AgentPassHarness.open(answers);
     this.pass = (turn, signal) => pass.run(turn, signal);

@@ -87,7 +87,7 @@ interface Waiting {
   fail: (error: Error) => void;
 }
 
-/** Holds the overlay's calls of its dependencies, which the simulation continues one at a time. */
+/** Suspends each call that the overlay makes to a dependency. The simulation continues these calls one at a time. */
 class Pauses {
   readonly #waiting: Waiting[] = [];
 
@@ -289,7 +289,7 @@ export class OverlaySimulation {
     await this.harness.settle();
   }
 
-  /** Sends more queries than can run, and returns the number of running queries. */
+  /** Sends nine queries, which are more than may run concurrently, and returns the number of running queries. */
   async runningOfNine(): Promise<number> {
     this.harness.inference.script = streamForever;
     for (let at = 0; at < 9; at += 1) this.harness.overlay.ask(askRequest(), createCaller(":1.1"));

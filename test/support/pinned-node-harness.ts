@@ -79,7 +79,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
     await writeFile(join(this.folder, "checkout/scripts/pinned-node.json"), JSON.stringify(pinned));
   }
 
-  /** Writes the command line program that replaces the built one. */
+  /** Writes the checkout's `dist/main.js`, the program that bin/berth runs. */
   async writeProgram(source: string): Promise<void> {
     await writeFile(join(this.folder, "checkout/dist/main.js"), source);
   }
@@ -139,8 +139,8 @@ export async function waitForExit(child: ChildProcess): Promise<Exit> {
 }
 
 /**
- * A program that makes Node.js claim to be version 18. It also clears the flags that are passed on to the pinned
- * Node.js, so that the pinned one does not load this program and reports its real version.
+ * A program that makes Node.js report version 18. It also clears the flags that Node.js passes on to the pinned
+ * Node.js. So the pinned Node.js does not load this program, and it reports its real version.
  */
 const CLAIMS_18 = `
 Object.defineProperty(process, "versions", { value: { ...process.versions, node: "18.20.4" } });
@@ -157,7 +157,7 @@ async function packNode(folder: string, options: PinnedNodeOptions): Promise<Buf
   await writeFile(join(content, "package/LICENSE"), "MIT\n");
   await writeFile(join(content, "package/package.json"), JSON.stringify({ name: PACKAGE }));
   const archive = join(folder, "node.tgz");
-  // gzip uses its fastest level, because a whole Node.js has more than 100 MB.
+  // The archive may contain a whole Node.js of more than 100 MB, so gzip uses its fastest level.
   const args = ["-I", "gzip -1", "-cf", archive, "-C", content, "package"];
   await promisify(execFile)("tar", args);
   return readFile(archive);

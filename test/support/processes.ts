@@ -25,12 +25,15 @@ export async function descendantsOf(pid: number): Promise<number[]> {
   return found;
 }
 
-/** Returns the processes whose command line contains `text`, such as the path of a test's own folder. */
+/**
+ * Returns the ids of the processes whose command line contains `text`, such as the path of a folder that only the test
+ * uses.
+ */
 export async function processesNaming(text: string): Promise<number[]> {
   return await processesWhere("cmdline", (command) => command.includes(text));
 }
 
-/** Returns the processes with an environment variable whose `NAME=value` begins with `variable`. */
+/** Returns the ids of the processes with an environment variable whose `NAME=value` begins with `variable`. */
 export async function processesWith(variable: string): Promise<number[]> {
   return await processesWhere("environ", (text) =>
     text.split("\0").some((line) => line.startsWith(variable)),

@@ -87,7 +87,7 @@ export class RawApp implements AsyncDisposable {
       answer: ({ id }, result) => send({ jsonrpc: "2.0", id, result }),
     };
     const lines = createInterface({ input: socket });
-    // Errors of the socket also occur on this stream, and are expected.
+    // This stream also emits the errors of the socket, which are expected and ignored.
     lines
       .on("error", () => {})
       .on("line", (line) => {

@@ -20,8 +20,8 @@ export interface RawCall {
   readonly body?: readonly unknown[];
   readonly isReplyUnwanted?: boolean;
   /**
-   * If true, a signal is sent to one connection instead of a call. Any program may send such a signal with any
-   * content.
+   * If true, the message is a signal to one connection instead of a method call. Any program on the bus may send such a
+   * signal, with any content.
    */
   readonly isSignal?: boolean;
 }

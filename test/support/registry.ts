@@ -8,7 +8,10 @@ import { which } from "../../scripts/engine.mjs";
 
 /** The only user of a registry with credentials. */
 export const REGISTRY_USER = { username: "berth", password: "open sesame" } as const;
-/** A file with the password as bcrypt, the only format that the registry accepts. It was created with crypt(3). */
+/**
+ * A file with REGISTRY_USER and a bcrypt hash of the password, the only format that the registry accepts. The hash was
+ * created with crypt(3).
+ */
 const HTPASSWD = "berth:$2b$05$berthberthberthberthbezwhKBA23GMloFiTPKXjyJtyQ.UiziDK";
 
 const START_LIMIT_MS = 30_000;

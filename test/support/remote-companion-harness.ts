@@ -32,8 +32,8 @@ export interface RemoteCompanionHarnessOptions {
 }
 
 /**
- * The real companion on its own bus, with a provider over TLS, a substitute for the system instance, and a user's
- * frontend.
+ * The real companion on its own bus, with a provider over TLS, a user's frontend, and a provider in place of the
+ * assistant's system instance.
  */
 export class RemoteCompanionHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;

@@ -11,8 +11,9 @@ export const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
 export const MATRIX_LIMIT_MS = process.env["BERTH_KILLS"] === "all" ? 60 * 60_000 : 300_000;
 
 /**
- * Chooses the points for kills or faults that this run tries. Returns them in their order, and prints the seed of the
- * choice. BERTH_KILLS sets their number, or `all`; the default is `countByDefault`.
+ * Chooses the points for kills or faults that this run tries, and prints the seed of the choice. Returns the chosen
+ * points in the order of `places`. BERTH_KILLS is the number of points, or `all` for all points; the default is
+ * `countByDefault`.
  */
 export function sampleOf<T>(name: string, places: readonly T[], countByDefault: number): T[] {
   const wanted = process.env["BERTH_KILLS"] ?? String(countByDefault);

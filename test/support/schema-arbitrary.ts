@@ -130,7 +130,7 @@ function objects(inner: PairArbitrary): PairArbitrary {
             .map(([key, { document }]) => [key, document]),
         ),
       }))
-      // JavaScript orders names such as 1 before others, independently of the schema's order.
+      // JavaScript puts names such as 1 before others, both in the schema's properties and in the document.
       .map(({ schema, document }) => ({ schema, document })),
   );
 }
@@ -190,7 +190,8 @@ function branch(kind: string, schema: unknown): object {
 }
 
 function references(inner: PairArbitrary): PairArbitrary {
-  // A pointer would be relative to the whole schema, so the definition has its own identifier.
+  // A reference such as `#/$defs/it` is resolved within the nearest schema that has an `$id`. This schema gets an
+  // `$id`, because it may be part of another schema.
   return fc.tuple(inner, fc.uuid()).map(([{ schema, document }, id]) => ({
     schema: { $id: `https://schema.invalid/${id}`, $ref: "#/$defs/it", $defs: { it: schema } },
     document,

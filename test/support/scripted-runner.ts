@@ -48,7 +48,7 @@ type CallKind = "encode" | "truncate" | "prefill" | "step" | "embed" | "suspend"
 export interface ScriptedCall {
   readonly kind: CallKind;
   readonly at: number;
-  /** The prompts of the streams in a step, or the prompt of the stream that was suspended or closed. */
+  /** The prompts of the call's streams: all streams of a step, or the one stream that is suspended or closed. */
   readonly prompts: readonly string[];
   /** The number of tokens that were prefilled, or of texts that were embedded. */
   readonly count: number;
@@ -278,7 +278,10 @@ export class ScriptedRunner implements Runner {
     }
   }
 
-  /** Waits while `gate` holds back calls of `kind`, and then for `tookMs`. Throws the error set by `breakNext`. */
+  /**
+   * Waits until `gate` lets a call of this kind continue, and then for `tookMs`. Throws the error that `breakNext` has
+   * set for this kind.
+   */
   async #simulateDuration(kind: CallKind, tookMs: number, signal?: AbortSignal): Promise<void> {
     const crash = this.#crash.signal;
     crash.throwIfAborted();

@@ -12,7 +12,10 @@ export function serveCompanion(serve: (bus: FakeBus) => void): FakeCompanion {
   return companion;
 }
 
-/** Returns the methods of all objects, with errors in the form in which the bus sends them to a client. */
+/**
+ * Returns the methods of all objects of the bus. A method fails with the error that a client of a real bus would
+ * receive.
+ */
 function servedMethods(bus: FakeBus): Readonly<Record<string, BusAnswer>> {
   const methods: Record<string, BusAnswer> = {};
   for (const [path, served] of bus.served) {

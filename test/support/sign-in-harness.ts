@@ -16,7 +16,7 @@ export interface SignInHarnessOptions {
 /** The address of a provider that does not exist: no program listens on this port. */
 const NOWHERE = "http://127.0.0.1:9";
 
-/** A service for sign-ins, and everything that the sign-ins have reported. */
+/** A service for sign-ins, which records how sign-ins end and the credentials that they return. */
 export class SignInHarness implements AsyncDisposable {
   readonly ends: { readonly provider: BuiltInProvider; readonly detail: LoginDetail }[] = [];
   readonly kept: Credential[] = [];

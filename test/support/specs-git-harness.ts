@@ -53,7 +53,7 @@ export class FakeGitClient implements GitClient {
     return { submodules: [], files: 0, bytes: 0 };
   }
 
-  /** Makes a new commit with exactly these files. */
+  /** Simulates a push to the repository, which makes a new commit with exactly these files. */
   push(files: FakeGitClient["files"]): void {
     this.files = files;
     this.commit = `${Number.parseInt(this.commit[0] ?? "a", 16) + 1}`.padEnd(40, "0");

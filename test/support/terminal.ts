@@ -62,7 +62,7 @@ export class Terminal implements Disposable {
     this.#keyboard.write(text);
   }
 
-  /** Interrupts the command as Ctrl+C does in a terminal that is not in raw mode. */
+  /** Calls the command's listeners for interrupts, as Ctrl+C would in a terminal that is not in raw mode. */
   interrupt(): void {
     for (const listener of this.#interrupts) listener();
   }

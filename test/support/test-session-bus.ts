@@ -20,7 +20,7 @@ export interface SessionBusOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Elements `<limit name="…">` for the configuration of dbus-daemon, in addition to its default limits. */
   readonly limits?: Readonly<Record<string, number>>;
-  /** The user that runs the bus, if this process may choose the user; every user may connect then. */
+  /** The id of the user that runs the bus, which requires root. Every user may connect to such a bus. */
   readonly user?: number;
 }
 

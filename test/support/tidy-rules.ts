@@ -47,8 +47,9 @@ export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * The imports that are allowed in addition to `allowedRooms`. The API may import the ports and labels of the
- * controllers. Some verbs of the CLI may import code that they run in their own process.
+ * Imports between files that are allowed although `allowedRooms` forbids imports between their modules. The API may
+ * import the ports and labels of the controllers. Some verbs of the CLI may import code that they run in their own
+ * process.
  */
 const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = [
   { from: /^src\/api\//, to: /^src\/controller\/(.+\/)?(port|labels)\.ts$/ },
@@ -77,7 +78,7 @@ export const innerRooms: Readonly<
     {
       readonly entry: RegExp;
       readonly folders: Readonly<Record<string, readonly string[]>>;
-      /** Files that any folder may import, because they contain interfaces. */
+      /** The ports, which any folder may import, because they contain the folders' interfaces. */
       readonly open: RegExp;
     }
   >
@@ -314,7 +315,9 @@ export function findAssistantProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-/** Checks the imports between the folders of `controller/`, and between those of `cli/`, by `innerRooms`. */
+/**
+ * Checks the imports between the folders of `controller/`, and between those of `cli/`, against the table `innerRooms`.
+ */
 export function innerProblems(files: readonly SourceFile[]): string[] {
   return checkImports(files, ({ from, target, at }) => {
     const [, room = "", ...rest] = from.split("/");

@@ -33,8 +33,8 @@ const STEP_MS = 500;
 const PAUSE_MS = 4;
 
 /**
- * Berth's tools in a companion's environment: its MCP client on a real socket, the server of the tools, the real
- * API on a real store, and the real reconcilers on an in-memory engine with accelerated time.
+ * Berth's tools in a companion's environment: its MCP client on a real socket, the server of the tools, the real API on
+ * a real store, and the real reconcilers with an in-memory engine and an accelerated clock.
  */
 export class ToolHarness implements AsyncDisposable {
   readonly controlPlane: ControlPlaneHarness;
@@ -168,7 +168,7 @@ export class ToolHarness implements AsyncDisposable {
     return result.structured;
   }
 
-  /** Returns the message of a call, which must fail. */
+  /** Calls a tool, which must fail, and returns the content of its error result as JSON. */
   async callExpectingError(tool: string, args: JsonObject = {}): Promise<string> {
     const { isError, content } = await this.call(tool, args);
     const text = JSON.stringify(content);

@@ -6,7 +6,7 @@ import { encodeHeader, type GgufFile, writeGguf } from "./write-gguf.ts";
 export const modelDamages = [
   "empty",
   "wrong-magic",
-  /** A file that has a version number which the GGUF format does not have yet. */
+  /** A file with a version number that the GGUF format does not have. */
   "future-version",
   "truncated-header",
   "truncated-tensors",

@@ -137,7 +137,7 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
   return { metadata, tensors };
 }
 
-/** Returns weights with which the standard deviation of the output is `gain` times that of the `inputs` inputs. */
+/** Returns weights for `inputs` inputs: the standard deviation of the output is `gain` times that of the inputs. */
 function perInput(inputs: number, gain: number): Weights {
   return { deviation: gain / Math.sqrt(inputs) };
 }

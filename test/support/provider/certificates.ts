@@ -22,7 +22,7 @@ export class TestAuthority {
   readonly ca: string;
   readonly #pair: KeyPair;
 
-  /** Creates an authority. If one program trusts two authorities, they need different names. */
+  /** Creates a certificate authority. Two authorities that one program trusts must have different names. */
   static async create(name = "Berth test authority"): Promise<TestAuthority> {
     const made = await generate([{ name: "commonName", value: name }], {
       keyType: "ec",

@@ -14,8 +14,8 @@ export type ScriptedResponse =
        */
       readonly before?: (piece: number) => Promise<unknown> | undefined;
       /**
-       * Ends the response after `after` pieces: `cut` closes the connection, and `hang` keeps it open without further
-       * data.
+       * Determines what happens after the first `after` pieces: `cut` closes the connection, and `hang` keeps it open
+       * without further data.
        */
       readonly afterwards?: { readonly after: number; readonly do: "cut" | "hang" };
       /** An error that is sent as an event after the text, instead of the event that finishes the answer. */
@@ -52,7 +52,7 @@ export interface Usage {
   readonly total_tokens: number;
 }
 
-/** Returns a refusal in the format of the chat-completions API. */
+/** Returns an error response in the format of the chat-completions API. */
 export function refusal(
   status: number,
   message: string,

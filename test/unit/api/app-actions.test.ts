@@ -56,7 +56,10 @@ const annotate = (annotations: Record<string, string>) =>
     annotations,
   });
 
-/** Creates a stable revision whose image was built from a source; returns its number. */
+/**
+ * Stores a stable revision of the app `web` with an image that was built from `source`, and returns the revision's
+ * number.
+ */
 function builtRevision(source: AppSpec["source"], commit: string): number {
   const image = `built:${commit}`;
   const { number } = api.store.revisions.ensure({

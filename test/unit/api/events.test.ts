@@ -128,13 +128,14 @@ describe("the stream of changes", () => {
     const filler = "x".repeat(60_000);
     let written = 0;
     while ((await openStreams()) > 1) {
-      // Records ten events at a time, because querying the open streams takes longer than sending one event.
+      // The loop queries the open streams only after every ten events, because a query takes longer than sending an
+      // event.
       for (let count = 0; count < 10; count += 1) record("web", `${written++} ${filler}`);
       if (written > 2_000) throw new Error(`still open after ${written} events`);
       await expect.poll(() => reader.items.length, { ...WAIT_OPTIONS, interval: 1 }).toBe(written);
     }
-    // Berth disconnects a client when the bounded buffer for the client is full. The kernel's socket buffers hold some
-    // megabytes more, so the limit here is larger.
+    // Berth disconnects a client when Berth's buffer for the client is full. The kernel's socket buffers hold some more
+    // megabytes, so this limit is larger than Berth's buffer.
     expect(JSON.stringify(reader.items).length).toBeLessThan(24 * 1024 * 1024);
     record("web", "still here");
     await expect.poll(() => reader.items.length).toBe(written + 1);

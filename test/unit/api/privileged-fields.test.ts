@@ -213,7 +213,7 @@ describe("a token of scope write cannot add a folder of the machine", () => {
   });
 });
 
-/** A mount of the folder above the mount `inner`; an app with it could replace the folder that `inner` mounts. */
+/** A mount of the parent of the folder that `inner` mounts. An app with this mount could replace that folder. */
 const outer = () => mount(allowed);
 const inner = () => mount(join(allowed, "sub"));
 
@@ -520,7 +520,7 @@ describe("a path that leads through /proc", () => {
   it("cannot be mounted, even by an administrator", async () => {
     const link = join(machine, "cwd");
     symlinkSync("/proc/self/cwd", link);
-    // Berth cannot follow the link `dead`, because no process has the id in its target.
+    // Berth cannot resolve the link `dead`, because no process has the id 999999999.
     const dead = join(machine, "dead");
     symlinkSync("/proc/999999999/root", dead);
     for (const hostPath of [

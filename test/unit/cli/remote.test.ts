@@ -65,7 +65,7 @@ const afterUrl = (then: () => void, url = "https://example.test/openrouter") => 
   };
 };
 
-/** Runs `login openrouter` while the companion reports `detail` as the result of the sign-in. */
+/** Runs `login openrouter`, and makes the sign-in end with `detail`. Resolves to the result of the command. */
 const ending = (detail: LoginDetail) => {
   afterUrl(() => {
     completeLogin("huggingface", "ok");

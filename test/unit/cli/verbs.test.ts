@@ -603,7 +603,8 @@ describe("verbs that show or save state or manage tokens", () => {
     });
     for (const verb of ["describe hello", "get apps", "events", "events hello"]) {
       const lines = (await done(verb, { columns })).split("\n");
-      // `berth describe` prints fields before its tables. The terminal may wrap these fields, but not a table.
+      // `berth describe` prints fields before its tables. The terminal may wrap long fields, so the test measures only
+      // the lines from the first table on.
       const first = Math.max(
         0,
         lines.findIndex((line) => line.includes("Conditions:")),

@@ -4,7 +4,7 @@ import { BACKOFF_MAX_MS, reconcileBackoffMs } from "../../../src/controller/reco
 import { WorkQueue } from "../../../src/controller/workqueue.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/** Returns the key that is due now, or undefined if there is none. */
+/** Takes the key that is due now from the queue, and returns it. Returns undefined if no key is due. */
 async function takeNow(queue: WorkQueue, clock: VirtualClock): Promise<string | undefined> {
   let taken: string | undefined;
   void queue.take().then((key) => {

@@ -187,7 +187,7 @@ describe("frames of D-Bus messages", () => {
             [2, "s"],
             [3, "ay"],
           ]);
-          // A message that is too long keeps only its header, and the message after it is still found.
+          // The reader keeps only the header of a message that is too long, and still finds the next message.
           const short = readFrames(chunks, 40);
           expect(short.map(({ body }) => body?.length)).toEqual([0, undefined, 37]);
           expect(short[2]?.body).toEqual(frames[2]?.body);

@@ -12,7 +12,10 @@ import {
 } from "../../../src/tool-server/sanitize-value.ts";
 import { UndoRecords } from "../../../src/tool-server/undo-records.ts";
 
-/** Removes empty mappings, because a patch may leave an empty mapping. */
+/**
+ * Removes empty mappings before a comparison, because a patch may remove all members of a mapping but not the mapping
+ * itself.
+ */
 function without(value: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).filter(([, item]) => JSON.stringify(item) !== "{}"),

@@ -78,7 +78,7 @@ describe("the tool server's token for the API", () => {
     const names = tokens().map(({ name }) => name);
     expect(names).toHaveLength(2);
     expect(names).toContain(BERTH_APPS_ID);
-    // A new server on the same machine does not know the older tokens.
+    // A new instance of Berth at the same address does not know the tokens of the previous instance.
     harness.target = { ...harness.target, instance: "another" };
     await harness.callExpectingSuccess("list_apps");
     expect(tokens()).toHaveLength(3);

@@ -10,9 +10,9 @@ import { collect, createServiceHarness, plainRequest } from "../../../support/se
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 /**
- * Returns the number of async generators that a token passes: each one's `next` is pending while it awaits the `next`
- * of the generator below it. The harness's connection to a provider is an async generator, like the real connection;
- * the harness's engine is not one.
+ * Returns the number of async generators that a token passes. Each generator awaits the `next` of the generator below
+ * it, so this number is the maximum number of pending `next` calls. In the harness, the connection to a provider is an
+ * async generator, like the real connection, but the engine is not.
  */
 async function measureDepth(service: InferenceService, request: GenerateRequest): Promise<number> {
   // oxlint-disable-next-line require-yield -- only its prototype is needed

@@ -21,7 +21,7 @@ const session: OAuthSession = {
   clientId: "berth",
 };
 
-/** Collects the error codes with which later revocations end requests at a provider. */
+/** Returns a list to which each later revocation that ends requests at the provider `id` adds its error code. */
 const endings = (harness: RemoteHarness, id: string) => {
   const codes: string[] = [];
   const watch = () =>

@@ -22,14 +22,14 @@ beforeEach(async () => {
 });
 afterEach(() => api[Symbol.asyncDispose]());
 
-/** Returns the app in the answer to a write without dry run. */
+/** Awaits a write, which must not be a dry run, and returns the app that it has written. */
 async function written(write: ReturnType<Client["apps"]["start"]>) {
   const result = await write;
   if (result.dryRun) throw new Error("a dry run");
   return result;
 }
 
-/** Starts an HTTP server that is not Berth on a free port. */
+/** Starts an HTTP server on a free port, to which the client connects instead of Berth. */
 async function serve(listener: RequestListener): Promise<{ server: Server; baseUrl: string }> {
   const server = createServer(listener).listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));

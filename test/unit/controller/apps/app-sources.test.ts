@@ -243,7 +243,8 @@ test("an image counts as built even if Berth was killed before it recorded the b
   harness.apply("web", app);
   await harness.waitUntilReady("web");
   const build = harness.store.builds.findByImage(harness.builds.getImage("web", "commit1"));
-  // After a kill, Berth marks a running build as abandoned. The image of this build already exists on the engine.
+  // Marks the build as abandoned, as Berth does at its next start with a build that a kill has interrupted. The image
+  // of this build already exists on the engine.
   harness.store.builds.mark(build?.id ?? 0, "abandoned", { message: "Berth ended" });
   await harness.kill();
   harness.boot();

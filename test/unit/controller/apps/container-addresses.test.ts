@@ -4,7 +4,10 @@ import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 import { RESERVED_RANGE } from "../../../support/fake-engine.ts";
 
-/** Tests of the two addresses of each replica, with which Caddy serves an App directly over any number of rollouts. */
+/**
+ * Tests of the two addresses of each replica. Rollouts alternate between them, so that Caddy can keep the App's direct
+ * route.
+ */
 
 const images = {
   "web:1": {},
@@ -35,7 +38,7 @@ async function rollOut(harness: ControlPlaneHarness, spec: AppSpec): Promise<voi
 const targetsOf = (harness: ControlPlaneHarness, app = "web") =>
   (harness.routes?.routes.get(app)?.targets ?? []).toSorted();
 
-/** Returns, for each target, the other one of the two addresses of its replica, with the same port. */
+/** Replaces the address of each target by the other address that is reserved for the target's replica. */
 const pairsOf = (targets: readonly string[]) =>
   targets
     .map((target) => {

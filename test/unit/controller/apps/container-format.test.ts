@@ -5,8 +5,9 @@ import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import { appResource } from "../../../support/app-resource.ts";
 
 /**
- * The settings that follow from a spec. Existing containers are compared with them: if this test fails after a change of
- * the code, raise CONTAINER_FORMAT, so that an update of Berth replaces containers in a rollout and not as drift.
+ * Existing containers are compared with the settings that follow from a spec. If this test fails after a change of the
+ * code, raise CONTAINER_FORMAT, so that an update of Berth replaces containers in a rollout, and does not treat them as
+ * drifted.
  */
 test("a spec gives the same container settings as in earlier versions with the same format number", () => {
   const spec: AppSpec = {

@@ -9,7 +9,7 @@ import type { CallName } from "../../../support/fake-runtime.ts";
 
 const web = { image: "web:1", port: 80, rollout: { observe: "5s", drain: "1s" } } as const;
 
-/** Runs `change`, waits for `end`, and counts the engine calls that Berth made meanwhile, without periodic calls. */
+/** Runs `change`, waits for `end`, and counts the engine calls that Berth made meanwhile, except periodic calls. */
 async function countCalls(
   harness: ControlPlaneHarness,
   change: () => void,
@@ -24,7 +24,7 @@ async function countCalls(
   );
 }
 
-/** Boots Berth with one app, so that calls that are made once for each start of Berth are over. */
+/** Boots Berth with one app, and waits until the engine calls that Berth makes once after each start have ended. */
 async function boot(options: ConstructorParameters<typeof ControlPlaneHarness>[0] = {}) {
   const harness = new ControlPlaneHarness({ ingress: "fake", ...options }).boot();
   harness.apply("other", web);

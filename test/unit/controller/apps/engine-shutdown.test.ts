@@ -69,8 +69,8 @@ test("after a restart of the engine, an app that keeps crashing gets one more st
   harness.engine.restart();
   await harness.waitForPhase("web", "failed");
   expect(harness.condition("web", "Stalled")?.reason).toBe("CrashLoop");
-  // The first start replaces the run that the engine's restart ended, and does not count. The second start uses up the
-  // last restart of the budget.
+  // The first start replaces the container run that the engine's restart ended, and does not use the restart budget.
+  // The second start uses up the last restart of the budget.
   expect(started(harness)).toBe(2);
 });
 

@@ -3,7 +3,7 @@ import type { ContainerSpec } from "../../../../src/controller/runtime/port.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 /**
- * In these tests, another program has made containers on an in-memory engine. They have Berth's labels, but settings
+ * These tests create containers on an in-memory engine as another program would: with Berth's labels, but with settings
  * that Berth would not choose.
  */
 

@@ -4,8 +4,8 @@ import { RetryTimes } from "../../../../src/controller/apps/retry-times.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 /**
- * The maximum of tries in an hour: 11 until the delay has grown from 250 ms to the cap of 5 minutes, and then one every
- * four minutes (the cap less its jitter).
+ * The maximum number of tries in an hour: 11 until the delay has grown from 250 ms to the cap of 5 minutes, and then
+ * one every 4 minutes, because jitter shortens the delay by up to a fifth.
  */
 const TRIES_MAX = 11 + 60 / 4;
 const gitApp = { source: { git: { url: "https://git.example.org/web.git" } }, port: 80 };

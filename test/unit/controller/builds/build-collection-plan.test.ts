@@ -16,7 +16,7 @@ describe("images", () => {
   });
 
   test("protected images are kept, by reference and by id, whatever their age", () => {
-    const images = [1, 2, 3, 4, 5].map((age) => image("web", age));
+    const images = [1, 2, 3, 4, 5].map((number) => image("web", number));
     const guarded = { images: new Set([tag("web", 1), "id-web-2"]), archives: new Set<string>() };
     expect(going({ images, keep: 1, protectedContent: guarded })).toEqual(["web:3", "web:4"]);
   });
@@ -94,16 +94,16 @@ function input(changes: Partial<BuildCollectionInput>): BuildCollectionInput {
   };
 }
 
-/** Returns an image; a larger `age` means a newer image. */
-function image(app: string, age: number, bytes = 1): BuiltImageInfo {
+/** Returns an image; a higher `number` means a newer image. */
+function image(app: string, number: number, bytes = 1): BuiltImageInfo {
   return {
-    id: `id-${app}-${age}`,
-    tags: [tag(app, age)],
+    id: `id-${app}-${number}`,
+    tags: [tag(app, number)],
     bytes,
-    createdAt: new Date(NOW - 100 * HOUR_MS + age * HOUR_MS).toISOString(),
+    createdAt: new Date(NOW - 100 * HOUR_MS + number * HOUR_MS).toISOString(),
   };
 }
 
-function tag(app: string, age: number): string {
-  return `berth-0123abcd/${app}:${age}`;
+function tag(app: string, number: number): string {
+  return `berth-0123abcd/${app}:${number}`;
 }

@@ -19,7 +19,7 @@ let held: TestStore;
 let tasks: TaskGroup;
 let sources: SourceTracker;
 let woken: string[];
-/** The result of resolving the source of each app; an error makes the resolution fail. */
+/** The revision to which the source of each app resolves, by app, or the error with which the resolution fails. */
 let remote: Map<string, string | Error>;
 let looks: string[];
 let blocked: Promise<void> | undefined;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { parseGitCredential } from "../../../../src/controller/git/git-credential.ts";
 import { catchBerthError } from "../../../support/catch-berth-error.ts";
 
-// The key is concatenated, so that scanners for secrets in sources do not find it.
+// The private key is joined from two parts, so that secret scanners do not report this file.
 const KEY = [
   "-----BEGIN OPENSSH",
   "PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----",

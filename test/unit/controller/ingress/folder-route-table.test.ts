@@ -31,8 +31,8 @@ const entries = (app: string) =>
 const write = (version: string, ...targets: string[]) => table.write("web", { version, targets });
 
 /**
- * Finds the targets of an App as Caddy does: first by the link to a single target, then in entries that are one file,
- * then in entries whose file is nested five levels deep.
+ * Finds the targets of an App as Caddy does: first through the App's link to a single target, then in a table entry
+ * that is one file, then in a table entry whose file is nested five levels deep.
  */
 function findAsCaddy(app: string): readonly string[] | undefined {
   const root = join(folder, "apps", app);

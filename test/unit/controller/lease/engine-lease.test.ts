@@ -8,7 +8,7 @@ import { ProcessClock, VirtualClock } from "../../../support/virtual-clock.ts";
 
 const INSTANCE = "0123abcd";
 
-/** Server processes with the same instance id, which use one engine. */
+/** Servers, possibly on different machines, that have the same instance id and use one engine. */
 class Machines {
   readonly clock = new VirtualClock();
   readonly engine = new FakeEngine(this.clock, {});

@@ -9,7 +9,7 @@ import {
 import type { EngineLocation } from "../../../../src/controller/runtime/port.ts";
 import { applyResource, openTestStore, type TestStore } from "../../../support/test-store.ts";
 
-/** Fakes of an engine with one network and of an assistant. */
+/** The environment of the reconciler: a fake engine with one network, and a fake assistant. */
 class Site {
   readonly sent: (readonly ContainerListenerSpec[])[] = [];
   readonly woken: string[] = [];

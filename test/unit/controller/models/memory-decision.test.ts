@@ -23,7 +23,7 @@ const message = (candidates: readonly MemoryCandidate[], otherBytes = 0) => {
 describe("decideMemory", () => {
   test("admits a model that fits in addition to the others", () => {
     const both = [model("a", { leastBytes: 400 }), model("b")];
-    // Each model may use all memory except the least amount that the other model needs.
+    // The two models share the memory: each may use all of it except the least amount that the other one needs.
     expect(decideMemory("a", both, memory)).toEqual({ type: "fits", bytesMax: 400 });
     expect(decideMemory("b", both, memory)).toEqual({ type: "fits", bytesMax: 600 });
   });

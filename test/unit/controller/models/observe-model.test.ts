@@ -62,8 +62,8 @@ const model = (
 });
 
 /**
- * Returns the decision for the Model "one", which needs 500 bytes, with a memory limit of 1000 bytes and the given
- * models.
+ * Returns the decision for the Model "one" of 500 bytes, if all models together may use 1000 bytes. `others` are the
+ * other Models, and `loaded` are the models in memory.
  */
 async function observed(
   others: readonly Resource<"Model">[],

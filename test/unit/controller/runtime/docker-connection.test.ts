@@ -238,7 +238,10 @@ describe("the inspection of a container", () => {
   };
   const probe = { type: "tcp", port: 1 } as const;
 
-  /** Starts an engine with one container. Calls `inspected` for each inspection, which sends the response. */
+  /**
+   * Starts an engine with one container. For each inspection of the container, calls `inspected` with a function that
+   * sends the response.
+   */
   async function startListedEngine(inspected: (respond: () => void) => void) {
     const engine = await startEngine((request, response) => {
       const route = (request.url ?? "").replace(/^\/v[\d.]+/, "");
@@ -255,7 +258,7 @@ describe("the inspection of a container", () => {
   it("from a listing is reused by the next probe, and its image is not inspected again for the listing", async () => {
     const { engine, count } = await startListedEngine((respond) => respond());
     await using _ = engine;
-    // The clock does not advance, because Berth repeats an inspection that is older than a second if a probe fails.
+    // The clock must not advance, because Berth repeats an inspection that is older than a second after a failed probe.
     await using runtime = new DockerRuntime({ host: engine.host, clock: new VirtualClock() });
     await runtime.inspectImage("web:1", signal);
     const [listed] = await runtime.listContainers({ instance: "0123abcd" }, signal);

@@ -39,7 +39,7 @@ function input(changes: Partial<PruneInput>): PruneInput {
   };
 }
 
-/** Returns the decision of a scan, and that of the next scan at the time when it is due. */
+/** Returns the decisions of two scans, of which the second one takes place CONFIRM_AFTER_MS after the first one. */
 function secondDecision(changes: Partial<PruneInput>) {
   const first = decidePrune(input(changes));
   const second = decidePrune(

@@ -149,11 +149,15 @@ function listCallIds(snapshot: CrashSnapshot): ReadonlySet<number> {
   return new Set([...snapshot.known, ...written.filter((call) => typeof call === "number")]);
 }
 
-/** Derives the code that the journal must report for a call from the last ledger entry that ends the call. */
+/**
+ * Returns the code that the journal must report for a call. The code follows from the last of the call's ledger entries
+ * that end the call.
+ */
 function lastEnd(entryNames: readonly string[], status: CallStatus): string {
   const ends = entryNames.filter((step) => /^call\.(result|declined|expired)/.test(step));
   const last = ends.at(-1);
-  // A recovered daemon writes an end entry for each call that it knows, so it knows no call without such an entry.
+  // Recovery writes an end entry for each call that the daemon knows. So the daemon does not know a call without an end
+  // entry.
   if (last === undefined) return status === "failed" ? "unknown_call" : "none";
   return last === "call.declined" ? "declined" : (last.split(":")[1] ?? "");
 }

@@ -91,7 +91,7 @@ describe("an input schema is accepted", () => {
 
 describe("an input schema is rejected", () => {
   const deep = (levels: number): unknown => (levels === 0 ? {} : { not: deep(levels - 1) });
-  /** Each definition refers to the next one twice. */
+  /** Each definition refers to the next one twice, so the size of the expanded schema doubles with each definition. */
   const doubling = Object.fromEntries(
     Array.from({ length: 40 }, (_, index) => {
       const next = { $ref: `#/$defs/d${index + 1}` };

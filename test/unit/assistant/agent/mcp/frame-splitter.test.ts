@@ -16,8 +16,8 @@ function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): st
 }
 
 it("the frame splitter returns the same lines for any chunking of the bytes", () => {
-  // The characters have one to four bytes in UTF-8. None is a line feed, but a wrong splitter could take some for one,
-  // such as U+010A and U+2028.
+  // The characters have one to four bytes in UTF-8. A wrong splitter could treat some of them as line feeds: U+010A
+  // ends with the byte 0A in UTF-16, and U+2028 is a line separator.
   const character = fc.constantFrom(
     "a",
     "ä",

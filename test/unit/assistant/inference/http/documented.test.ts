@@ -81,7 +81,8 @@ describe("docs/inference-api.md", () => {
           .filter(([, , where = ""]) => where === "all" || where.split(", ").includes(route))
           .flatMap(([, names = ""]) => [...namesIn(names)]),
       );
-    // The document lists the parameter `modalities` under "Ignored", because only one of its values has a meaning.
+    // The document lists `modalities` under "Ignored", because Berth ignores the value `["text"]` and refuses all
+    // others.
     expect(documented("chat").add("modalities")).toEqual(new Set(chatParameters));
     expect(documented("completions")).toEqual(new Set(completionParameters));
     expect(documented("embeddings")).toEqual(new Set(embeddingParameters));

@@ -107,7 +107,7 @@ describe("cores leased to a model's process", () => {
     await settle();
     ending.abort(new Error("no more"));
     await expect(wanted).rejects.toThrow("no more");
-    // The caller cancels its request after the arbiter has granted it, and before the message of the grant arrives.
+    // The caller aborts its request after the arbiter has granted the cores, and before the grant reaches the caller.
     const late = new AbortController();
     const crossing = leaving.leased.hold("interactive", late.signal);
     holder.leased.release();

@@ -63,7 +63,7 @@ describe("the number of cores", () => {
     };
     expect(count(4, { ...machine, ...allowed("0-1,4-5") })).toBe(2);
     expect(count(3, { ...machine, ...allowed("0-2") })).toBe(3);
-    // One CPU has no topology file, so the number of physical cores is unknown.
+    // CPU 7 has no topology file, so the number of physical cores is unknown.
     expect(count(2, { ...machine, ...allowed("0,7") })).toBe(2);
   });
 });

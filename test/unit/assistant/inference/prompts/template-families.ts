@@ -85,7 +85,10 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "<|python_tag|>",
     ]),
   },
-  /** The template requires alternating roles and call ids of nine characters. Tools are before the last question. */
+  /**
+   * The template requires alternating roles, and call ids of nine characters. It renders the tools before the last
+   * question.
+   */
   mistral: {
     template: `{{ bos_token }}
 {%- if messages[0].role == 'system' %}{%- set rules = messages[0].content %}{%- set turns = messages[1:] %}

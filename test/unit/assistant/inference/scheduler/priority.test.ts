@@ -45,7 +45,7 @@ describe("the scheduler", () => {
     expect(during.every((members) => members.includes("i"))).toBe(true);
     expect(mixed.length).toBe(Math.floor(during.length / 32));
     expect(mixed.every((at, index) => at - (mixed[index - 1] ?? at - 32) === 32)).toBe(true);
-    // Each step with background work includes one of the background streams, in rotation.
+    // Each step with background work includes one background stream, and the background streams take turns.
     const guests = mixed.map((at) => during[at]?.filter((member) => member !== "i"));
     expect(guests.every((members) => members?.length === 1)).toBe(true);
     expect(new Set(guests.flat())).toEqual(new Set(["a", "b"]));

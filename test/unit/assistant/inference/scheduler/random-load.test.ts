@@ -80,7 +80,7 @@ function getExpected(plan: JobPlan, number: number) {
   return { text: answer, end: "stop" };
 }
 
-/** Returns the length of the longest incomplete prefix of `stop` that is at the end of `text`. */
+/** Returns the length of the longest proper prefix of `stop` with which `text` ends. */
 function getPartialStopLength(text: string, stop: string): number {
   let length = stop.length - 1;
   while (!text.endsWith(stop.slice(0, length))) length -= 1;
@@ -199,7 +199,7 @@ describe("the scheduler under random load", () => {
         expect(steps.every(({ prompts }) => prompts.includes(prompt))).toBe(true);
         const reading = during.map(({ kind }) => kind).join(" ");
         expect(reading).not.toContain("prefill prefill");
-        // Background work may run in one of 32 calls, because it has waited for a long time.
+        // At most one of 32 runner calls may include background work, which has waited for a long time.
         const mixed = steps.filter(({ prompts }) => prompts.some((who) => isBackground(plan, who)));
         expect(mixed.length).toBeLessThanOrEqual(1 + Math.floor(during.length / 32));
       }
@@ -280,8 +280,8 @@ describe("the scheduler under random load", () => {
       const clients = Array.from({ length: plan.clients }, () => harness.ask("first"));
       let requestCount = 0;
       const done = () => background.every(({ isOver: over }) => over);
-      // An interactive job that runs before the background job can delay it by one answer. After each runner call for a
-      // background job that has waited long, the next 31 runner calls serve other jobs.
+      // An interactive job that is already running can delay a background job by the duration of one answer. A
+      // background job that has waited long gets one of 32 runner calls.
       const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
       const limitMs = plan.background.reduce((sum, { prompt, answer }) => {
         const shares = Math.ceil(answer / 32) + 1;

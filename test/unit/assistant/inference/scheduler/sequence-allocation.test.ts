@@ -24,7 +24,8 @@ describe("the KV-cache sequence for a prompt", () => {
     const system = "You are of few words. ";
     expect(await cached(`${system}First question.`)).toBe(0);
     expect(await cached("Another conversation.")).toBe(0);
-    // The step that returned the end of the answer has evaluated the answer's last token, so that token is cached too.
+    // The step that returned the end of the answer also evaluated the answer's last token, so the sequence contains
+    // that token, too.
     const first = `${system}First question.OK`;
     expect(await cached(`${first} Second question.`)).toBe(first.length);
     expect(sequence()).toBe(0);

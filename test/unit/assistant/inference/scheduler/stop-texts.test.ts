@@ -74,7 +74,10 @@ describe("the filter for stop texts", () => {
   });
 });
 
-/** A reference implementation that compares character by character. */
+/**
+ * A reference implementation, which cuts the text before the longest stop text at the first position at which a stop
+ * text ends.
+ */
 function expected(text: string, stops: readonly string[]): { text: string; stopped: boolean } {
   for (let end = 1; end <= text.length; end += 1) {
     const before = text.slice(0, end);

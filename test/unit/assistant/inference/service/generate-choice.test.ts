@@ -7,7 +7,7 @@ import {
 
 const never = new AbortController().signal;
 
-/** A schema compiler whose grammar allows only the answer `"good"`. */
+/** A fake schema compiler, which returns for every schema a grammar that allows only the answer `"good"`. */
 const schemas = {
   compileLayout: async () => ({ gbnf: 'root ::= "\\"good\\""', example: '"good"' }),
   validate: async () => [],

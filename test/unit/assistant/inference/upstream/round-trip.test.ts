@@ -334,7 +334,8 @@ describe("the connection to the assistant's system instance", () => {
     };
     const events = upstream.generate(plain, signal);
     await events.next();
-    // The answer has 50 MB, more than the buffers of the sockets hold. Once they are full, the server must pause.
+    // The answer of 50 MB does not fit into the buffers of the sockets, so the server must pause until the client reads
+    // more.
     let before = -1;
     await expect
       .poll(

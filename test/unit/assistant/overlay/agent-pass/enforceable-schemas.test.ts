@@ -38,7 +38,7 @@ class Engine {
   };
 }
 
-/** Acts as an engine that cannot enforce any schema. */
+/** Rejects every request, like an engine that cannot enforce any schema. */
 async function refusal(): Promise<never> {
   throw new AssistantError("unsupported_schema", "no grammar");
 }

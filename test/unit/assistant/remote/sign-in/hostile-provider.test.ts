@@ -10,7 +10,10 @@ import { TestProvider } from "../../../../support/provider/test-provider.ts";
 import { SignInHarness } from "../../../../support/sign-in-harness.ts";
 import { WAIT_OPTIONS } from "../../../../support/wait-limits.ts";
 
-/** The time limit for answers, which is long enough for a server on the same machine under load. */
+/**
+ * A short time limit for the provider's answers, for tests that wait until it has passed. A server on the same machine
+ * answers earlier, even under load.
+ */
 const IMPATIENT_MS = 800;
 
 let provider: FakeOpenIdProvider;
@@ -313,7 +316,7 @@ function without(name: string): (usual: Claims) => Claims {
   return (usual) => Object.fromEntries(Object.entries(usual).filter(([key]) => key !== name));
 }
 
-/** Sends more data than any client reads. */
+/** Sends data without an end, until the client closes the connection. */
 function flood(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "application/json" });
   const part = Buffer.alloc(65_536, " ");

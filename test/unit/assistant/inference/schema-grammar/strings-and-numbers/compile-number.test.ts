@@ -14,7 +14,7 @@ interface Bounds {
   readonly multipleOf?: number;
 }
 
-/** Validates bounds with Ajv, and multiples with decimals instead of doubles. */
+/** Returns a reference validator: Ajv checks the type and the bounds, and decimal arithmetic checks `multipleOf`. */
 function judge({ integer, ...keywords }: Bounds): (value: unknown) => boolean {
   const ajv = new Ajv2020({ strict: false });
   ajv.removeKeyword("multipleOf").addKeyword({
