@@ -82,8 +82,8 @@ test.concurrent.for(runs)(
     await using history = await EngineHistory.open(berth.docker, berth.instance);
     const points = story.requests.map((_, index) => index + 1);
     const chosen = sampleOf(`${story.name}: ${moment}`, points, 1);
-    // The last round would interrupt a request after all those in `story.requests`. It finds none if that list is
-    // complete.
+    // The last round tries to interrupt a request after all those in `story.requests`. The scenario makes no such
+    // request, because that list is complete.
     const rounds = [...chosen, points.length + 1];
     for (const [round, point] of rounds.entries()) {
       const isKilled = await runScenario(berth, relay, {

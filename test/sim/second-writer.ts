@@ -3,8 +3,8 @@ import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
 
 /**
- * The minimum time between the writes of two servers. A new lease holder begins to write 15 s after the last moment at
- * which the old one may write, but a simulated fault can delay a call of the old one.
+ * The minimum time between the writes of two servers. A new lease holder first writes 15 s after the last moment at
+ * which the old one may write. The minimum is less, because a simulated fault can delay that last write.
  */
 const HANDOVER_MS = 10_000;
 

@@ -15,7 +15,7 @@ import { SpecFolder } from "../../src/controller/specs/spec-folder.ts";
 import { SpecsGitFollower } from "../../src/controller/specs/specs-git-follower.ts";
 import { openTestStore } from "./test-store.ts";
 
-/** A repository in memory. Its commits contain files by path, and a link has the form `{ link }`. */
+/** An in-memory repository. Its commits contain files by path, and a link has the form `{ link }`. */
 export class FakeGitClient implements GitClient {
   files: Record<string, string | { readonly link: string }> = {};
   commit = "a".repeat(40);
