@@ -8,20 +8,24 @@ import { KeyDescriptor } from "../../src/assistant/remote/key-descriptor.ts";
  */
 const FD = 3;
 
+const before = identify();
 const code = await new KeyDescriptor(FD).read(new AbortController().signal).then(
   () => "read",
   (error: unknown) => (error instanceof AssistantError ? error.code : String(error)),
 );
-// Another thread closes the descriptor, so the process waits for that.
-const deadline = Date.now() + 2_000;
-while (isOpen() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 5));
-process.stdout.write(`${code}${isOpen() ? ", and left open" : ""}`);
+// Another thread closes the descriptor, so the process waits for that. The number of a closed descriptor may belong to
+// another file by then.
+const deadline = Date.now() + 30_000;
+while (identify() === before && Date.now() < deadline)
+  await new Promise((resolve) => setTimeout(resolve, 5));
+process.stdout.write(`${code}${identify() === before ? ", and left open" : ""}`);
 
-function isOpen(): boolean {
+/** Returns the device and the inode of the descriptor's file; undefined if the descriptor is closed. */
+function identify(): string | undefined {
   try {
-    fstatSync(FD);
-    return true;
+    const { dev, ino } = fstatSync(FD);
+    return `${dev} ${ino}`;
   } catch {
-    return false;
+    return undefined;
   }
 }
