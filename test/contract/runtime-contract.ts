@@ -16,7 +16,7 @@ import type {
 import { randomInstance } from "../support/random-instance.ts";
 import { type BuildHarness, buildContract } from "./build-contract.ts";
 
-/** The runtime under test, images with known behaviour, and another user of the engine. */
+/** The runtime under test, images with known behaviour, and calls to the engine as other programs make them. */
 export interface RuntimeHarness extends AsyncDisposable {
   readonly runtime: ContainerRuntime;
   /** An image that listens on 8080, answers GET /healthz with 200, and prints "web starts" to its log. */

@@ -14,8 +14,8 @@ export interface Bus {
   serve(path: string, served: ServedInterface): () => void;
 
   /**
-   * Sends a signal to one connection or, if `to` is undefined, to all subscribers. Arguments are checked against
-   * the interface's file. Never throws, even if the connection is gone.
+   * Sends a signal to one connection or, if `to` is undefined, to all subscribers. Never throws: a signal
+   * whose arguments do not fit the introspection XML is logged and not sent, and one to a lost connection is dropped.
    */
   emit(signal: BusSignal, to: string | undefined): void;
 

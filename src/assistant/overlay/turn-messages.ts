@@ -51,7 +51,7 @@ function quoteBlock(
   return `<${name}${attributeList.join("")}>\n${neutralizeTags(text)}\n</${name}>`;
 }
 
-/** Prevents a quoted text from ending its own quotation, even with blanks and invisible characters in the tag. */
+/** Keeps a quoted text from ending its quotation: replaces the `<` of tags such as `</passage>`, also of disguised ones. */
 function neutralizeTags(text: string): string {
   return text.replaceAll(/<(?=[\s\p{Cf}]*\/?[\s\p{Cf}]*(?:passage|result)\b)/giu, "‹");
 }

@@ -84,7 +84,7 @@ export function computeAppNotices(
   if (stalled?.status === "True" && stalled.observedGeneration === generation) {
     const { reason, message } = stalled;
     const isBuild = buildFailureReasons.has(reason);
-    // Several commits of a branch are built for the same generation, so the message distinguishes their failures.
+    // Several commits of a branch can fail for the same generation. Their messages differ, so each failure is reported.
     const failed = isBuild
       ? `${generation} ${reason} ${digest(message)}`
       : `${generation} ${reason}`;

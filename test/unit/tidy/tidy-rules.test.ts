@@ -272,7 +272,7 @@ describe("environment and printing", () => {
     expect(findEnvironmentProblems(file("/* a\n b */ f(process.env);\n"))[0]).toContain(":2 ");
   });
 
-  test("only files of the command line may use console", () => {
+  test("only the source files below src/cli may use console", () => {
     expect(findConsoleProblems(file('console.log("x");', "src/api/a.ts"))).toHaveLength(1);
     expect(findConsoleProblems(file('console.log("x");', "src/cli/a.ts"))).toEqual([]);
   });

@@ -8,7 +8,7 @@ const web: AppSpec = { image: "web:1", port: 80 };
 const started = (harness: ControlPlaneHarness) =>
   harness.runtime.calls.byName.get("startContainer") ?? 0;
 
-test("while an engine shuts down, nothing is started, and containers that end do not count as restarts", async () => {
+test("while an engine shuts down, nothing is started, and the ends of containers do not use the restart budget", async () => {
   await using harness = new ControlPlaneHarness();
   harness.boot();
   harness.apply("usual", web);

@@ -348,7 +348,7 @@ describe("if another process owns the bus names", () => {
     theBus().setObservation({ owner: { pid: 5, url: null } });
     await clock.settle();
     expect(supervisor.report()).toMatchObject({ state: "foreign", pid: 5 });
-    // The supervisor no longer waits for the start of the child.
+    // The child has ended, so the supervisor does not wait for it when the names become free.
     theBus().setObservation({ owner: undefined });
     await clock.settle();
     expect(children).toHaveLength(2);

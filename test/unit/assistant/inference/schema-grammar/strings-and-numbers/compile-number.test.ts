@@ -52,7 +52,7 @@ const bounds: fc.Arbitrary<Bounds> = fc
   });
 
 describe("the grammar for numbers with any bounds", () => {
-  test("generates only valid numbers, and accepts no invalid number", () => {
+  test("generates only numbers within the bounds, and refuses numbers outside of them", () => {
     let produced = 0;
     const check = (all: Bounds, values: number[], seed: number) => {
       const isValid = judge(all);
