@@ -17,6 +17,7 @@ import type { Ingress } from "../controller/ingress/port.ts";
 import type { Webhooks } from "../controller/notifications/port.ts";
 import type { ControlPlane } from "../controller/port.ts";
 import type { Manifest } from "../resources/kinds.ts";
+import type { ReservedPort } from "../resources/reserved-ports.ts";
 import type { Store, TokenScope } from "../store/store.ts";
 import type { ChangeHub } from "./change-hub.ts";
 
@@ -35,6 +36,8 @@ export interface ApiDependencies {
     readonly baseDomain: string;
     /** The domain of the API. No App may use it. */
     readonly apiDomain: string | undefined;
+    /** The ports of the machine on which Berth itself listens. No App may publish them. */
+    readonly reservedPorts: readonly ReservedPort[];
     readonly dataDir: string;
     /** Addresses and networks of reverse proxies whose X-Forwarded-For header names the client. */
     readonly trustedProxies: readonly string[];

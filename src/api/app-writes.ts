@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ConflictError, NotFoundError } from "../base/errors.ts";
 import type { PlannedResource } from "../controller/port.ts";
-import type { Manifest } from "../resources/kinds.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
 import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
@@ -47,8 +46,6 @@ export interface AppWriteRequest {
   readonly wouldDo: string;
   /** The HTTP status: 201 for a new app, otherwise 202. */
   readonly status: 201 | 202;
-  /** Other resources that the same request would write, for a dry run. */
-  readonly alongside?: readonly PlannedResource[];
   /** If true, the app is reconciled before all others, because a user waits for it. */
   readonly wake?: boolean;
 }
@@ -70,23 +67,7 @@ export async function writeApp(
   const admit = createAppAdmission(context);
   if (query.dry_run === true) {
     const result = context.store.apply({ ...write.intent, dryRun: true }, admit);
-    const signal = createRequestSignal(reply, context.closing);
-    const plan = await context.control.planApp(
-      name,
-      result.resource.spec,
-      signal,
-      result.resource.metadata.annotations,
-      write.alongside,
-    );
-    reply.code(200);
-    return {
-      dry_run: true,
-      kind: "App",
-      name,
-      message: `would ${write.wouldDo}`,
-      changes: result.changes.map((change) => fieldChangeView(change)),
-      plan: planView(plan),
-    };
+    return planAppWrite(context, reply, { ...result, wouldDo: write.wouldDo });
   }
   const result = context.store.apply(write.intent, admit);
   const isChanged = setChangedHeader(reply, result);
@@ -96,6 +77,28 @@ export async function writeApp(
   // create apps follow this rule.
   const status = result.created && query.wait === true ? 201 : write.status;
   return respondToWrite(context, reply, app, status, query.wait ? timeoutMs : null);
+}
+
+/** Responds to a dry run of a write to an app. `planned` has the other resources that the request would write. */
+export async function planAppWrite(
+  context: ApiContext,
+  reply: FastifyReply,
+  write: Pick<ApplyResult<"App">, "resource" | "changes"> & Pick<AppWriteRequest, "wouldDo">,
+  planned: readonly PlannedResource[] = [],
+): Promise<DryRunReport> {
+  const { spec, metadata } = write.resource;
+  const { name, annotations } = metadata;
+  const signal = createRequestSignal(reply, context.closing);
+  const plan = await context.control.planApp(name, spec, signal, annotations, planned);
+  reply.code(200);
+  return {
+    dry_run: true,
+    kind: "App",
+    name,
+    message: `would ${write.wouldDo}`,
+    changes: write.changes.map((change) => fieldChangeView(change)),
+    plan: planView(plan),
+  };
 }
 
 /** Responds to a completed write: immediately if `waitMs` is null, otherwise as `waitUntilReady` describes. */
@@ -145,23 +148,6 @@ export async function waitUntilReady(
     case "deleted":
       throw new ConflictError("wrong_state", `app "${name}" was deleted in the meantime`);
   }
-}
-
-/**
- * Returns the resource that a dry run of `intent` would write. Other Apps of the same request are planned as if that
- * resource existed.
- */
-export function toPlannedResource(
-  intent: Pick<Manifest, "kind" | "spec">,
-  { resource }: ApplyResult,
-): PlannedResource {
-  return isSecret(intent) ? { resource, values: intent.spec.data } : { resource };
-}
-
-function isSecret(
-  intent: Pick<Manifest, "kind" | "spec">,
-): intent is Pick<Manifest<"Secret">, "kind" | "spec"> {
-  return intent.kind === "Secret";
 }
 
 /**

@@ -11,7 +11,14 @@ import {
   listClaims,
 } from "./domain-claims.ts";
 import { formatPointer } from "./json-pointer.ts";
+import { findReservedPort, type ReservedPort } from "./reserved-ports.ts";
 import type { Resource } from "./resource.ts";
+
+/** The settings of the server that the admission check of Apps depends on. */
+export interface AdmissionSettings extends DomainSettings {
+  /** The ports of the machine on which Berth itself listens. */
+  readonly reservedPorts: readonly ReservedPort[];
+}
 
 /** The part of the store that the admission check of Apps reads. */
 export interface AppReader {
@@ -20,7 +27,8 @@ export interface AppReader {
 }
 
 /**
- * Thrown for a valid spec that conflicts with other Apps. The spec may be admitted later, when those Apps have changed.
+ * Thrown for a valid spec that conflicts with other Apps or with Berth itself. The spec may be admitted later, when
+ * those Apps or the settings have changed.
  */
 export class AdmissionError extends ConflictError {
   readonly app: Resource<"App">;
@@ -40,22 +48,22 @@ export class AdmissionError extends ConflictError {
 }
 
 /**
- * Checks Apps against all others before they are written: an App gets no domain of another App, and does not depend on
- * itself. A conflict that the stored App already has is allowed, so that it does not block other changes. An
- * AppAdmission lists all Apps only when it is created, so each request or batch needs a new one.
+ * Checks Apps against all others before they are written: an App gets no domain of another App and no port of Berth,
+ * and does not depend on itself. A conflict that the stored App already has is allowed, so that it does not block other
+ * changes. An AppAdmission lists all Apps only when it is created, so each request or batch needs a new one.
  */
 export class AppAdmission {
   readonly #store: Pick<AppReader, "get">;
-  readonly #domains: DomainSettings;
+  readonly #settings: AdmissionSettings;
   readonly #apps = new Map<string, Resource<"App">>();
   readonly #claims = new Map<string, readonly DomainClaim[]>();
   readonly #claimants = new Map<string, Set<string>>();
 
-  constructor(store: AppReader, domains: DomainSettings) {
+  constructor(store: AppReader, settings: AdmissionSettings) {
     this.#store = store;
-    this.#domains = domains;
+    this.#settings = settings;
     const apps = store.list("App");
-    const lost = findLostClaims(apps, domains);
+    const lost = findLostClaims(apps, settings);
     for (const app of apps) {
       this.expect(app);
       if (lost.has(app.metadata.name)) this.#setClaims(app.metadata.name, []);
@@ -69,7 +77,7 @@ export class AppAdmission {
     const isLeaving = metadata.deletionTimestamp !== null;
     this.#setClaims(
       metadata.name,
-      isLeaving ? [] : listClaims(metadata.name, spec, this.#domains.baseDomain),
+      isLeaving ? [] : listClaims(metadata.name, spec, this.#settings.baseDomain),
     );
   }
 
@@ -87,18 +95,19 @@ export class AppAdmission {
   }
 
   /**
-   * Throws AdmissionError if a domain that the App newly claims is taken, or if a new dependency of the App closes a
-   * cycle.
+   * Throws AdmissionError if a domain that the App newly claims is taken, if a port that it newly publishes is one of
+   * Berth, or if a new dependency of the App closes a cycle.
    */
   readonly assertAdmissible = (app: Resource<"App">): void => {
     this.#assertDomainsFree(app);
+    this.#assertPortsFree(app);
     this.#assertNoDependencyCycle(app);
   };
 
   #assertDomainsFree(app: Resource<"App">): void {
     const { metadata, spec } = app;
     const stored = this.#store.get("App", metadata.name);
-    const { baseDomain, apiDomain } = this.#domains;
+    const { baseDomain, apiDomain } = this.#settings;
     const before = stored ? listClaims(metadata.name, stored.spec, baseDomain) : [];
     for (const claim of listClaims(metadata.name, spec, baseDomain)) {
       if (before.some((earlier) => isSameClaim(earlier, claim))) continue;
@@ -129,6 +138,23 @@ export class AppAdmission {
       if (taken) return { owner, claim: taken };
     }
     return undefined;
+  }
+
+  #assertPortsFree(app: Resource<"App">): void {
+    const { metadata, spec } = app;
+    const { reservedPorts } = this.#settings;
+    const before = this.#store.get("App", metadata.name)?.spec.ports ?? [];
+    const known = before.map((port) => findReservedPort(port, reservedPorts));
+    for (const [index, port] of (spec.ports ?? []).entries()) {
+      const taken = findReservedPort(port, reservedPorts);
+      if (!taken || known.includes(taken)) continue;
+      throw new AdmissionError(
+        app,
+        formatPointer(["spec", "ports", String(index), "host"]),
+        `port ${port.host} of the machine belongs to ${taken.owner}`,
+        { hint: `choose another port for spec.ports[${index}].host`, details: { port: port.host } },
+      );
+    }
   }
 
   #assertNoDependencyCycle(app: Resource<"App">): void {

@@ -28,6 +28,7 @@ import { createBootTimeReader } from "../controller/runtime/machine-boot.ts";
 import { withCallMetrics } from "../controller/runtime/metered-runtime.ts";
 import { openStore } from "../store/sqlite-store.ts";
 import { readCertificate, watchCertificate } from "./certificate-files.ts";
+import { listReservedPorts } from "./list-reserved-ports.ts";
 import { assertListenable, boundAddress, listen } from "./listen.ts";
 import { LocalControlPlane } from "./local-control-plane.ts";
 import { openAssistant } from "./open-assistant.ts";
@@ -144,7 +145,11 @@ export async function runServer(config: Config): Promise<RunningServer> {
       random: Math.random,
     }),
   );
-  const specs = openSpecs({ ...shared, git });
+  const reservedPorts = listReservedPorts(config, {
+    ingress: ingress.mode,
+    hasCompanion: !["off", "no_bus"].includes(companion.report().state),
+  });
+  const specs = openSpecs({ ...shared, git, reservedPorts });
   const controlPlane = new LocalControlPlane({
     ...shared,
     archive,
@@ -172,6 +177,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
 
   const api = createApiServer({
     ...shared,
+    config: { ...config, reservedPorts },
     ...(certificate ? { certificate } : {}),
     control: controlPlane,
     builds,

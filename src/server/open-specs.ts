@@ -7,12 +7,14 @@ import type { Git } from "../controller/git/git.ts";
 import { FollowedSpecs } from "../controller/specs/followed-specs.ts";
 import { SpecFolder } from "../controller/specs/spec-folder.ts";
 import { SpecsGitFollower } from "../controller/specs/specs-git-follower.ts";
+import type { ReservedPort } from "../resources/reserved-ports.ts";
 import type { Store } from "../store/store.ts";
 import type { SpecsControl } from "./local-control-plane.ts";
 
 /** Opens the watched folder, and the follower that mirrors a repository to it if the configuration names one. */
 export function openSpecs(options: {
   readonly config: Config;
+  readonly reservedPorts: readonly ReservedPort[];
   readonly store: Store;
   readonly git: Git;
   readonly clock: Clock;
@@ -27,9 +29,9 @@ export function openSpecs(options: {
 } {
   const { config, store, git, clock, logger } = options;
   const { specsDir, baseDomain, apiDomain } = config;
-  const domains = { baseDomain, apiDomain };
+  const admission = { baseDomain, apiDomain, reservedPorts: options.reservedPorts };
   const trust = config.specsTrust;
-  const folder = new SpecFolder({ folder: specsDir, domains, trust, store, clock, logger });
+  const folder = new SpecFolder({ folder: specsDir, admission, trust, store, clock, logger });
   const follower =
     config.specsGit &&
     new SpecsGitFollower({

@@ -84,9 +84,15 @@ export class ChangeLog {
     this.#deliver();
   }
 
-  onRollback(): void {
-    this.#lastSequence -= this.#pending.length;
-    this.#pending = [];
+  /** The number of changes of the open transaction. */
+  get pendingCount(): number {
+    return this.#pending.length;
+  }
+
+  /** Forgets the changes of the open transaction, except the first `kept` ones. */
+  onRollback(kept: number): void {
+    this.#lastSequence -= this.#pending.length - kept;
+    this.#pending = this.#pending.slice(0, kept);
   }
 
   watch(listener: (change: StoreChange) => void): () => void {

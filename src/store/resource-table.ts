@@ -43,6 +43,8 @@ export class ResourceTable {
   readonly #cachedRows = new Map<string, StoredResource | undefined>();
   readonly #resources = new WeakMap<StoredResource, Resource>();
   readonly #nameLists = new Map<Kind, readonly string[]>();
+  /** The rows that were written since the last commit, by their cache key. */
+  readonly #uncommitted = new Map<string, Kind>();
 
   constructor(db: SqliteDatabase) {
     this.#select = db.prepare<[string, string], ResourceRow>(
@@ -97,18 +99,30 @@ export class ResourceTable {
     const key = `${stored.kind}/${stored.name}`;
     if (!this.#cachedRows.has(key)) this.#nameLists.delete(stored.kind);
     this.#cachedRows.delete(key);
+    this.#uncommitted.set(key, stored.kind);
   }
 
   remove(kind: Kind, name: string): void {
     this.#remove.run(kind, name);
-    this.#cachedRows.delete(`${kind}/${name}`);
+    const key = `${kind}/${name}`;
+    this.#cachedRows.delete(key);
     this.#nameLists.delete(kind);
+    this.#uncommitted.set(key, kind);
   }
 
-  /** Must be called after a rollback, because rows may have been read inside the transaction. */
-  clearCache(): void {
-    this.#cachedRows.clear();
-    this.#nameLists.clear();
+  onCommit(): void {
+    this.#uncommitted.clear();
+  }
+
+  /**
+   * Removes the rows from the cache that the transaction wrote, because they may have been read after that. The rows
+   * stay marked, because a preview undoes only a part of the transaction.
+   */
+  onRollback(): void {
+    for (const [key, kind] of this.#uncommitted) {
+      this.#cachedRows.delete(key);
+      this.#nameLists.delete(kind);
+    }
   }
 
   /** Returns the frozen resource of a stored row, which is cached. */

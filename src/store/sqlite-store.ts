@@ -170,11 +170,15 @@ class SqliteStore implements Store {
     const changes = new ChangeLog(db, clock, options.logger ?? silentLogger);
     const transactions = new Transactions(db, {
       beforeWrite: options.beforeWrite ?? (() => {}),
-      onCommit: () => changes.onCommit(),
-      onRollback: () => {
-        changes.onRollback();
-        resources.clearCache();
+      onCommit: () => {
+        resources.onCommit();
+        changes.onCommit();
       },
+      onRollback: (changesKept) => {
+        changes.onRollback(changesKept);
+        resources.onRollback();
+      },
+      countChanges: () => changes.pendingCount,
     });
     this.#resources = resources;
     this.#changes = changes;
@@ -319,6 +323,10 @@ class SqliteStore implements Store {
 
   batch<T>(work: () => T): T {
     return this.#transactions.write(work);
+  }
+
+  preview<T>(work: () => T): T {
+    return this.#transactions.preview(work);
   }
 
   watch(listener: (change: StoreChange) => void): () => void {

@@ -115,6 +115,12 @@ export interface Store extends AsyncDisposable {
   batch<T>(work: () => T): T;
 
   /**
+   * Returns the result of `work`, and undoes its writes. Inside `batch`, undoes only the writes of `work`. `work` must
+   * be synchronous.
+   */
+  preview<T>(work: () => T): T;
+
+  /**
    * Calls `listener` after each committed change, in order, in the same turn of the event loop. To miss no change, the
    * caller reads `changesSince` in the same turn. Returns a function that stops the watch.
    */

@@ -11,23 +11,38 @@ export class Transactions {
   readonly #begin;
   readonly #commit;
   readonly #rollback;
+  readonly #beginPreview;
+  readonly #undoPreview;
+  readonly #endPreview;
   readonly #beforeWrite: () => void;
   readonly #onCommit: () => void;
-  readonly #onRollback: () => void;
+  readonly #onRollback: (changesKept: number) => void;
+  readonly #countChanges: () => number;
   /** The SQL that restores full durability after a lazy write; undefined if the store never has full durability. */
   readonly #restoreFullPragma: string | undefined;
 
   constructor(
     db: SqliteDatabase,
-    hooks: { beforeWrite: () => void; onCommit: () => void; onRollback: () => void },
+    hooks: {
+      beforeWrite: () => void;
+      onCommit: () => void;
+      /** Called after writes were undone. The first `changesKept` changes of the transaction are still valid. */
+      onRollback: (changesKept: number) => void;
+      /** Returns the number of changes that the open transaction has recorded. */
+      countChanges: () => number;
+    },
   ) {
     this.#db = db;
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
     this.#rollback = db.prepare("ROLLBACK");
+    this.#beginPreview = db.prepare("SAVEPOINT preview");
+    this.#undoPreview = db.prepare("ROLLBACK TO preview");
+    this.#endPreview = db.prepare("RELEASE preview");
     this.#beforeWrite = hooks.beforeWrite;
     this.#onCommit = hooks.onCommit;
     this.#onRollback = hooks.onRollback;
+    this.#countChanges = hooks.countChanges;
     const isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
     this.#restoreFullPragma = isFull ? "synchronous = FULL" : undefined;
   }
@@ -55,6 +70,24 @@ export class Transactions {
     }
   }
 
+  /** Returns the result of `work`, and undoes its writes. Inside a transaction, undoes only the writes of `work`. */
+  preview<T>(work: () => T): T {
+    const changesKept = this.#countChanges();
+    try {
+      this.#beginPreview.run();
+      return work();
+    } catch (error) {
+      throw mapSqliteError(error);
+    } finally {
+      // If the disk is full, SQLite has already rolled back everything, so there is no savepoint.
+      if (this.#db.inTransaction) {
+        this.#undoPreview.run();
+        this.#endPreview.run();
+      }
+      this.#onRollback(changesKept);
+    }
+  }
+
   #run<T>(work: () => T): T {
     if (this.#db.inTransaction) return work();
     this.#beforeWrite();
@@ -66,7 +99,7 @@ export class Transactions {
     } catch (error) {
       // If the disk is full, SQLite has already rolled back the transaction, so none is open.
       if (this.#db.inTransaction) this.#rollback.run();
-      this.#onRollback();
+      this.#onRollback(0);
       throw mapSqliteError(error);
     }
     this.#onCommit();

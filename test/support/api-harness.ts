@@ -9,6 +9,7 @@ import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { AppStatus, Condition } from "../../src/resources/app-status.ts";
 import { emptyReconcileState } from "../../src/resources/app-status.ts";
 import type { Manifest } from "../../src/resources/kinds.ts";
+import type { ReservedPort } from "../../src/resources/reserved-ports.ts";
 import type { StoreOptions } from "../../src/store/sqlite-store.ts";
 import type { Store, TokenScope } from "../../src/store/store.ts";
 import { FakeBuildControl } from "./fake-build-control.ts";
@@ -53,6 +54,7 @@ export async function openTestApi(
     hostPaths?: StoreOptions["hostPaths"];
     trustedProxies?: readonly string[];
     apiDomain?: string;
+    reservedPorts?: readonly ReservedPort[];
     /** Settings of the server that replace those of the harness. */
     values?: readonly ConfigValue[];
   } = {},
@@ -94,6 +96,7 @@ export async function openTestApi(
     config: {
       baseDomain: "example.test",
       apiDomain: options.apiDomain,
+      reservedPorts: options.reservedPorts ?? [],
       trustedProxies: options.trustedProxies ?? [],
       dataDir: options.dataDir ?? opened.dataDir,
       values: [

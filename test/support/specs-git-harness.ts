@@ -169,7 +169,7 @@ export class SpecsGitHarness implements AsyncDisposable {
     const shared = { folder: this.folder, store, clock, logger: silentLogger };
     const specs = new SpecFolder({
       ...shared,
-      domains: { baseDomain: "localhost", apiDomain: undefined },
+      admission: { baseDomain: "localhost", apiDomain: undefined, reservedPorts: [] },
     });
     const follower = new SpecsGitFollower({
       ...shared,

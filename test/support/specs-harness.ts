@@ -7,6 +7,7 @@ import { silentLogger } from "../../src/base/logger.ts";
 import { SpecFolder } from "../../src/controller/specs/spec-folder.ts";
 import type { Kind } from "../../src/resources/kinds.ts";
 import type { Resource } from "../../src/resources/resource.ts";
+import type { StoreOptions } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openTestStore, type TestStore } from "./test-store.ts";
 
@@ -14,14 +15,15 @@ import { openTestStore, type TestStore } from "./test-store.ts";
 export class SpecsHarness implements AsyncDisposable {
   readonly root = mkdtempSync(join(tmpdir(), "berth-specs-"));
   readonly folder = join(this.root, "specs");
-  readonly #store: TestStore = openTestStore();
+  readonly #store: TestStore;
   readonly #clock: Clock;
   #specs: SpecFolder;
 
   /**
    * Creates the harness; `clock` is the clock of the folder, by default the store's clock, which the test advances.
    */
-  constructor(clock?: Clock) {
+  constructor(clock?: Clock, options: Pick<StoreOptions, "hostPaths"> = {}) {
+    this.#store = openTestStore(options);
     this.#clock = clock ?? this.#store.clock;
     this.#specs = this.#make();
   }
@@ -142,7 +144,11 @@ export class SpecsHarness implements AsyncDisposable {
   #make(): SpecFolder {
     return new SpecFolder({
       folder: this.folder,
-      domains: { baseDomain: "localhost", apiDomain: undefined },
+      admission: {
+        baseDomain: "localhost",
+        apiDomain: undefined,
+        reservedPorts: [{ port: 7776, address: "127.0.0.1", owner: "Berth's API" }],
+      },
       store: this.store,
       clock: this.#clock,
       logger: silentLogger,

@@ -85,6 +85,7 @@ export class ToolHarness implements AsyncDisposable {
       config: {
         baseDomain: "example.test",
         apiDomain: undefined,
+        reservedPorts: [],
         trustedProxies: [],
         dataDir: controlPlane.dataDir,
         values: [],

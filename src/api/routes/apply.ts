@@ -10,8 +10,8 @@ import { ApplyBody, ApplyResponse } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { ApplyResult } from "../../store/store.ts";
 import type { Api, ApiContext } from "../api-context.ts";
-import { assertAppsAdmissible } from "../app-admission.ts";
-import { toPlannedResource, waitUntilReady } from "../app-writes.ts";
+import { waitUntilReady } from "../app-writes.ts";
+import { applyTogether } from "../apply-together.ts";
 import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { responses, writeQueryFields } from "../route-schemas.ts";
 import { assertNoNewServerFolder } from "../server-paths.ts";
@@ -31,7 +31,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Apply manifests: create what is missing, change what differs",
         description:
-          "All or none: everything is validated before anything is written. With dry_run nothing is written, and each App and Model comes with its plan.",
+          "All or none: everything is validated before anything is written. With dry_run nothing is written, and each App and Model comes with its plan; the request is refused for the same reasons as without dry_run.",
         tags: ["resources"],
         body: ApplyBody,
         querystring: ApplyQuery,
@@ -66,23 +66,11 @@ export function applyRoutes(api: Api, context: ApiContext): void {
           assertNoNewServerFolder({ ...manifest.spec }, store.get("App", name));
         }
       }
-      const alongside: PlannedResource[] = [];
-      const planned = intents.map((intent) => {
-        const result = store.apply({ ...intent, dryRun: true });
-        alongside.push(toPlannedResource(intent, result));
-        return result;
-      });
-      assertAppsAdmissible(context, alongside);
+      const { results, planned } = applyTogether(context, intents, { isDryRun });
       const signal = createRequestSignal(reply, context.closing);
       const plans = isDryRun
-        ? await Promise.all(
-            planned.map(({ resource }) => planResource(resource, alongside, signal)),
-          )
+        ? await Promise.all(planned.map(({ resource }) => planResource(resource, planned, signal)))
         : [];
-      // A write may be refused because of an earlier one of the same request, which the dry runs above did not see.
-      const results = isDryRun
-        ? planned
-        : store.batch(() => intents.map((intent) => store.apply(intent)));
       if (!isDryRun && request.query.wait === true) {
         const deadlineMs = clock.now() + timeoutMs;
         for (const { resource } of results) {

@@ -1,20 +1,29 @@
 import { Type } from "typebox";
 import { NotFoundError } from "../../base/errors.ts";
 import { findNearest } from "../../base/spelling-suggestions.ts";
-import { ORIGIN_ANNOTATION } from "../../resources/resource.ts";
+import { isKind, ORIGIN_ANNOTATION } from "../../resources/resource.ts";
 import { renderTemplate } from "../../resources/template-render.ts";
 import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
-import type { Actor, FieldAuthor, Store } from "../../store/store.ts";
+import type { Actor, ApplyResult, FieldAuthor, Store } from "../../store/store.ts";
 import type { Api, ApiContext } from "../api-context.ts";
-import { assertAppsAdmissible } from "../app-admission.ts";
-import { respondToWrite, toPlannedResource, writeApp } from "../app-writes.ts";
+import { planAppWrite, respondToWrite } from "../app-writes.ts";
+import { applyTogether } from "../apply-together.ts";
 import { getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
 import { assertNoNewServerFolder } from "../server-paths.ts";
 import { findTemplate, listTemplates } from "../template-catalog.ts";
 import { templateView } from "../views/resources.ts";
+
+function findApp(
+  results: readonly ApplyResult[],
+  name: string,
+): Pick<ApplyResult<"App">, "resource" | "changes"> | undefined {
+  for (const { resource, changes } of results)
+    if (isKind(resource, "App") && resource.metadata.name === name) return { resource, changes };
+  return undefined;
+}
 
 /**
  * Returns an author without the scope `admin` of a field that no administrator has checked; undefined if there is no
@@ -119,39 +128,17 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       for (const { kind, spec } of intents) {
         if (kind === "App") assertNoNewServerFolder({ ...spec }, undefined);
       }
-      // All manifests are planned with a dry run before the first one is written, because the check of the Apps needs
-      // all of them.
-      const alongside = intents.map((intent) =>
-        toPlannedResource(intent, store.apply({ ...intent, dryRun: true })),
-      );
-      assertAppsAdmissible(context, alongside);
-      if (request.query.dry_run === true) {
-        const main = intents.find((intent) => intent.kind === "App" && intent.name === name);
-        const others = intents.filter((intent) => intent !== main);
-        const also = others.map((intent) => `${intent.kind} ${intent.name}`).join(", ");
-        const wouldDo = `create app "${name}"${also === "" ? "" : ` and ${also}`}`;
-        const intent = {
-          ...main,
-          kind: "App",
-          name,
-          manager: "api",
-          actor,
-          mode: "replace",
-          spec: main?.spec ?? {},
-        } as const;
-        return writeApp(
-          context,
-          request,
-          reply,
-          { intent, wouldDo, status: 201, alongside },
-          request.query,
-        );
+      const isDryRun = request.query.dry_run === true;
+      const { results, planned } = applyTogether(context, intents, { isDryRun });
+      const main = findApp(results, name);
+      if (!main) throw new NotFoundError(`the template ${template_id} contains no app "${name}"`);
+      if (isDryRun) {
+        const others = planned.filter(({ resource }) => resource !== main.resource);
+        const also = others.map(({ resource: { kind, metadata } }) => `${kind} ${metadata.name}`);
+        const wouldDo = `create app "${name}"${also.length === 0 ? "" : ` and ${also.join(", ")}`}`;
+        return planAppWrite(context, reply, { ...main, wouldDo }, planned);
       }
-      store.batch(() => {
-        for (const intent of intents) store.apply(intent);
-      });
-      const app = store.get("App", name);
-      if (!app) throw new NotFoundError(`the template ${template_id} contains no app "${name}"`);
+      const app = store.get("App", name) ?? main.resource;
       const waitMs = request.query.wait === true ? timeoutMs : null;
       const details = await respondToWrite(context, reply, app, 201, waitMs);
       return {

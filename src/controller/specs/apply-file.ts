@@ -35,13 +35,13 @@ export interface ApplyFileOptions {
 }
 
 /**
- * Applies a file completely or not at all. All documents of the file are tried before the first one is written. Throws
- * only if the store fails; the caller then rolls back the batch in which it called this function.
+ * Applies a file completely or not at all. All documents of the file are tried together before the first one is
+ * written. Throws only if the store fails; the caller then rolls back the batch in which it called this function.
  */
 export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutcome {
   const { store } = options;
   const resources: SpecFileReport["resources"][number][] = [];
-  const writes: { document: ParsedDocument; intent: ApplyIntent }[] = [];
+  const writes: DocumentWrite[] = [];
   for (const document of file.documents) {
     const key = { kind: document.manifest.kind, name: document.manifest.metadata.name };
     if (options.isForceDeleted(key)) resources.push({ ...key, yielded: [""] });
@@ -50,16 +50,7 @@ export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutc
 
   const { admission } = options;
   if (writes.length > 1) {
-    const planned: { document: ParsedDocument; resource: Resource }[] = [];
-    const failures: RefusedDocument[] = [];
-    for (const { document, intent } of writes) {
-      try {
-        const { resource } = store.apply({ ...intent, dryRun: true });
-        planned.push({ document, resource });
-      } catch (error) {
-        failures.push({ document, error: asRefusal(error) });
-      }
-    }
+    const { planned, failures } = store.preview(() => applyEach(store, writes));
     if (failures.length > 0) return buildRefusedOutcome(failures);
     const refused = admission ? refuseTogether(admission, planned) : undefined;
     if (refused) return refused;
@@ -80,13 +71,37 @@ export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutc
   return { state: "applied", resources };
 }
 
+interface DocumentWrite {
+  readonly document: ParsedDocument;
+  readonly intent: ApplyIntent;
+}
+
+interface PlannedDocument {
+  readonly document: ParsedDocument;
+  readonly resource: Resource;
+}
+
+/** Applies every document in the state that the documents before it leave. Returns the ones that the store refuses. */
+function applyEach(store: Store, writes: readonly DocumentWrite[]) {
+  const planned: PlannedDocument[] = [];
+  const failures: RefusedDocument[] = [];
+  for (const { document, intent } of writes) {
+    try {
+      planned.push({ document, resource: store.apply(intent).resource });
+    } catch (error) {
+      failures.push({ document, error: asRefusal(error) });
+    }
+  }
+  return { planned, failures };
+}
+
 /**
  * Checks each App of a file against the state in which all Apps of the file are applied. Returns undefined if every App
  * is admissible.
  */
 function refuseTogether(
   admission: AppAdmission,
-  planned: readonly { readonly document: ParsedDocument; readonly resource: Resource }[],
+  planned: readonly PlannedDocument[],
 ): FileOutcome | undefined {
   const apps = planned.flatMap(({ document, resource }) =>
     isKind(resource, "App") ? [{ document, app: resource }] : [],

@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { getErrorMessage } from "../../base/errors.ts";
-import { AppAdmission } from "../../resources/app-admission.ts";
-import type { DomainSettings } from "../../resources/domain-claims.ts";
+import { type AdmissionSettings, AppAdmission } from "../../resources/app-admission.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import { applyFile, type FileOutcome, findInadmissible } from "./apply-file.ts";
@@ -23,7 +22,7 @@ const FILES_IN_A_BATCH = 20;
 
 export interface ApplyFilesOptions {
   readonly store: Store;
-  readonly domains: DomainSettings;
+  readonly admission: AdmissionSettings;
   readonly events: SpecEvents;
   /** The resources that files declare, according to the store. */
   readonly declared: () => readonly DeclaredResource[];
@@ -100,9 +99,9 @@ function applyTogether(
 /** Creates the admission check. It ignores Apps that no file declares any more, because they are about to be pruned. */
 function createAdmission(
   loaded: ReadonlyMap<string, LoadedFile>,
-  { store, domains, declared, known, isUnknown }: ApplyFilesOptions,
+  { store, admission: settings, declared, known, isUnknown }: ApplyFilesOptions,
 ): AppAdmission {
-  const admission = new AppAdmission(store, domains);
+  const admission = new AppAdmission(store, settings);
   const isLeaving = ({ file, ...key }: DeclaredResource) => {
     const view = loaded.get(file) ?? known.get(file);
     return view ? view.keys !== undefined && !listsResource(view, key) : !isUnknown(file);

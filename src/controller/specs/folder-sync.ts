@@ -3,7 +3,7 @@ import { type Clock, timestamp } from "../../base/clock.ts";
 import { isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { SpecsTrust } from "../../config/server-settings.ts";
-import type { DomainSettings } from "../../resources/domain-claims.ts";
+import type { AdmissionSettings } from "../../resources/app-admission.ts";
 import type { Store, StoreChange } from "../../store/store.ts";
 import type { SpecsReport } from "../port.ts";
 import type { FileOutcome } from "./apply-file.ts";
@@ -39,8 +39,7 @@ import {
 const CONCURRENT_READS_MAX = 16;
 export interface FolderSyncOptions {
   readonly folder: string;
-  /** The settings that determine the domains of Apps without a domain in the spec. */
-  readonly domains: DomainSettings;
+  readonly admission: AdmissionSettings;
   /** Files that may use fields which reach outside of an App. Default: those that only root and this user can write. */
   readonly trust?: SpecsTrust;
   readonly store: Store;
@@ -62,7 +61,7 @@ export interface ScanResult {
  */
 export class FolderSync implements Disposable {
   readonly #folder: string;
-  readonly #domains: DomainSettings;
+  readonly #admission: AdmissionSettings;
   readonly #trust: SpecsTrust;
   readonly #store: Store;
   readonly #clock: Clock;
@@ -85,7 +84,7 @@ export class FolderSync implements Disposable {
 
   constructor(parts: FolderSyncOptions) {
     this.#folder = parts.folder;
-    this.#domains = parts.domains;
+    this.#admission = parts.admission;
     this.#trust = parts.trust ?? "folder";
     this.#store = parts.store;
     this.#clock = parts.clock;
@@ -246,7 +245,7 @@ export class FolderSync implements Disposable {
       loaded,
       {
         store: this.#store,
-        domains: this.#domains,
+        admission: this.#admission,
         events: this.#events,
         declared: () => this.#listDeclared(),
         known: this.#files,

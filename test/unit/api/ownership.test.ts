@@ -141,6 +141,70 @@ describe("a domain that is taken", () => {
   });
 });
 
+describe("a port of Berth itself", () => {
+  const api7776 = { port: 7776, address: "127.0.0.1", owner: "Berth's API (the setting listen)" };
+  const ingress80 = {
+    port: 80,
+    address: undefined,
+    owner: "Berth's ingress (the setting http_port)",
+  };
+  let own: TestApi;
+  beforeEach(async () => {
+    own = await openTestApi({ reservedPorts: [api7776, ingress80] });
+  });
+  afterEach(() => own[Symbol.asyncDispose]());
+  const create = (...ports: object[]) =>
+    own.request({
+      method: "POST",
+      url: "/api/apps?dry_run=true",
+      payload: { name: "new", image: "bb:1", ports },
+    });
+
+  it("cannot be published by an app; the error names the part of Berth, its setting and the field", async () => {
+    const port = { host: 7776, container: 80 };
+    const manifests = [
+      manifest("free", { image: "bb:1" }),
+      manifest("new", { image: "bb:1", ports: [port] }),
+    ];
+    for (const response of [
+      await create(port),
+      await create({ host: 9000, container: 80 }, port),
+      await create({ ...port, address: "0.0.0.0" }),
+      await create({ ...port, address: "127.0.0.1", protocol: "tcp" }),
+      await own.request({ method: "POST", url: "/api/apply", payload: { manifests } }),
+    ]) {
+      expect(response.statusCode).toBe(409);
+      expect(readErrorBody(response)).toMatch(
+        /^port 7776 of the machine belongs to Berth's API \(the setting listen\)\. Choose another port for spec\.ports\[[01]\]\.host\.$/,
+      );
+    }
+    expect(own.store.list("App")).toEqual([]);
+    const http = await create({ host: 80, container: 80, address: "192.0.2.7" });
+    expect(readErrorBody(http)).toContain("http_port");
+  });
+
+  it("may be published for another protocol or on another address than that of Berth", async () => {
+    for (const port of [
+      { host: 7776, container: 80, protocol: "udp" },
+      { host: 7776, container: 80, address: "192.0.2.7" },
+      { host: 7777, container: 7776 },
+    ])
+      expect((await create(port)).statusCode).toBe(200);
+  });
+
+  it("does not block other changes of an app that already has it", async () => {
+    putApp(own.store, "had", { image: "bb:1", ports: [{ host: 80, container: 80 }] });
+    const send = (payload: object) =>
+      own.request({ method: "PATCH", url: "/api/apps/had", payload });
+    expect((await send({ image: "bb:2" })).statusCode).toBe(202);
+    const more = [
+      { host: 80, container: 80 },
+      { host: 7776, container: 81 },
+    ];
+    expect((await send({ ports: more })).statusCode).toBe(409);
+  });
+});
+
 const imported = (name: string, project: string, image: string) => ({
   ...manifest(name, { image }),
   metadata: { name, annotations: { "berth.dev/origin": `import:${project}` } },

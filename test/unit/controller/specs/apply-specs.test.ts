@@ -391,6 +391,17 @@ describe("an app that conflicts with other apps", () => {
     expect(harness.image("two")).toBe("nginx");
   });
 
+  it("is refused at the line of a port on which Berth itself listens", async () => {
+    const ports =
+      "  ports:\n    - { host: 9000, container: 80 }\n    - { host: 7776, container: 80 }\n";
+    await harness.write({ "a.yaml": appText("one", "nginx", ports) });
+    await harness.scan();
+    expect(harness.fileState("a.yaml")).toBe(
+      "conflict\n8:9 port 7776 of the machine belongs to Berth's API (choose another port for spec.ports[1].host)",
+    );
+    expect(harness.resourceNames).toEqual([]);
+  });
+
   it("is refused if it would depend on itself, in one file or across files", async () => {
     await harness.write({
       "a.yaml": appText("one", "nginx", needs("two")),

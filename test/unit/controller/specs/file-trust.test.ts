@@ -1,12 +1,13 @@
 import { chmod, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { findFileAuthority } from "../../../../src/controller/specs/file-trust.ts";
-import { appText, SpecsHarness } from "../../../support/specs-harness.ts";
+import { appText, joinDocuments, SpecsHarness } from "../../../support/specs-harness.ts";
 
-const reaching = (name: string, image = "nginx") =>
-  appText(name, image, "  volumes: [{ hostPath: /etc, path: /host }]\n");
+const mounting = (name: string, folder: string, image = "nginx") =>
+  appText(name, image, `  volumes: [{ hostPath: ${folder}, path: /host }]\n`);
+const reaching = (name: string, image = "nginx") => mounting(name, "/etc", image);
 
 describe("a spec file", () => {
   let harness: SpecsHarness;
@@ -78,6 +79,20 @@ describe("a spec file", () => {
     expect(harness.fileState("repo/web.yaml")).toContain("spec.image");
     expect(harness.image("web")).toBe("nginx");
   });
+});
+
+it("a spec file with two apps is not applied at all if one may not mount its folder because of the other", async () => {
+  const allowed = await realpath(await mkdtemp(join(tmpdir(), "berth-allowed-")));
+  onTestFinished(() => rm(allowed, { recursive: true }));
+  await mkdir(join(allowed, "sub"));
+  await using harness = new SpecsHarness(undefined, { hostPaths: { allowed: [allowed] } });
+  await harness.write({
+    "both.yaml": joinDocuments(mounting("outer", allowed), mounting("inner", join(allowed, "sub"))),
+  });
+  await chmod(join(harness.folder, "both.yaml"), 0o664);
+  await harness.scan();
+  expect(harness.fileState("both.yaml")).toMatch(/^conflict\n13:15 .*can write to/);
+  expect(harness.resourceNames).toEqual([]);
 });
 
 describe("findFileAuthority", () => {
