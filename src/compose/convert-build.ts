@@ -1,5 +1,6 @@
 import { posix, relative, resolve } from "node:path";
 import { isInsidePath } from "../resources/field-checks.ts";
+import { forbiddenKeys } from "../resources/plain-value.ts";
 import { type ComposeNode, getValue, isNull, listEntries, type Scalar } from "./compose-tree.ts";
 import { describeReach, REACH_HINT } from "./describe-reach.ts";
 import { asMapping } from "./merge-services.ts";
@@ -99,7 +100,7 @@ function convertArguments(conversion: ServiceConversion, node: ComposeNode | und
   const args: Record<string, string> = {};
   for (const { key, value } of listEntries(asMapping(node))) {
     const given = resolveArgument(conversion, key, value);
-    if (given === undefined || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(key)) {
+    if (given === undefined || forbiddenKeys.has(key) || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(key)) {
       conversion.addLoss(value, `the build argument ${key} has no value that can be converted`);
     } else args[key] = given;
   }

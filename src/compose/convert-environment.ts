@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { forbiddenKeys } from "../resources/plain-value.ts";
 import {
   type ComposeNode,
   getValue,
@@ -146,7 +147,8 @@ function setVariable(
   value: string,
   node: ComposeNode,
 ): void {
-  if (/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(name)) conversion.env.set(name, { name, value, node });
+  const isValid = /^[A-Za-z_][A-Za-z0-9_.-]*$/.test(name) && !forbiddenKeys.has(name);
+  if (isValid) conversion.env.set(name, { name, value, node });
   else conversion.addLoss(node, `"${name}" is not a valid name for a variable of an App`);
 }
 
@@ -159,7 +161,7 @@ const nonSecretNamePattern =
 /** Returns true if a variable probably holds a secret. A URL with a password counts as a secret under any name. */
 function looksLikeSecret(name: string, value: string): boolean {
   if (value === "") return false;
-  if (/^[a-z][a-z0-9+.-]*:\/\/[^/\s@]*:[^/\s@]+@/i.test(value)) return true;
+  if (/^[a-z][a-z0-9+.-]*:\/\/[^/\s@:]*:[^/\s@]+@/i.test(value)) return true;
   if (/^(true|false|yes|no|on|off|\d{1,5})$/i.test(value) && !/PASS|PWD/i.test(name)) return false;
   return secretNamePattern.test(name) && !nonSecretNamePattern.test(name);
 }

@@ -8,6 +8,9 @@ import type { ServiceConversion } from "./service-conversion.ts";
 /** The ports on which the ingress listens. */
 const ingressPorts: readonly number[] = [80, 443];
 
+/** More published or exposed ports of a service are not read. */
+const PORTS_MAX = 1000;
+
 interface PublishedMapping extends PortMapping {
   readonly node: ComposeNode;
 }
@@ -139,7 +142,11 @@ function readPublishedPorts(conversion: ServiceConversion): PublishedMapping[] {
     if (isNull(item)) continue;
     conversion.markHandled(item);
     const read =
-      item.kind === "scalar" ? parseShortPort(item.text) : readLongPort(conversion, item);
+      found.length > PORTS_MAX
+        ? `is after the first ${PORTS_MAX} ports`
+        : item.kind === "scalar"
+          ? parseShortPort(item.text)
+          : readLongPort(conversion, item);
     if (typeof read === "string") conversion.addLoss(item, `is omitted: it ${read}`);
     else found.push(...read.map((mapping) => ({ ...mapping, node: item })));
   }
@@ -168,12 +175,15 @@ function readLongPort(conversion: ServiceConversion, item: ComposeNode): PortMap
 }
 
 function readExposedPorts(scope: ServiceConversion): { container: number; node: ComposeNode }[] {
+  let count = 0;
   return scope.readTexts(scope.getNode("expose")).flatMap((node) => {
-    const read = parseShortPort(node.text);
+    const read =
+      count > PORTS_MAX ? `is after the first ${PORTS_MAX} ports` : parseShortPort(node.text);
     if (typeof read === "string") {
       scope.addLoss(node, `is omitted: it ${read}`);
       return [];
     }
+    count += read.length;
     scope.markHandled(node);
     return read.flatMap(({ container, protocol }) => {
       if (protocol === "tcp") return [{ container, node }];

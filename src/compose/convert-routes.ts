@@ -16,11 +16,12 @@ export function readRoutes(
   const traefik: Entry[] = [];
   for (const labels of [conversion.getNode("labels"), deployLabels]) {
     if (!labels || isNull(labels)) continue;
+    // `listEntries` makes copies of the items of a list, and the items themselves must be marked as handled.
+    for (const item of labels.kind === "list" ? labels.items : []) {
+      if (item.kind === "scalar") conversion.markHandled(item);
+    }
     for (const entry of listEntries(asMapping(labels))) {
-      // If the labels are a list, `listEntries` has made `entry` from a list item, and this item must be marked as
-      // handled.
-      const item = labels.kind === "list" ? findLabelItem(labels, entry) : entry.value;
-      conversion.markHandled(item);
+      conversion.markHandled(entry.value);
       if (entry.key.startsWith("traefik.")) traefik.push(entry);
       else if (/^caddy(_\d+)?(\.|$)/.test(entry.key)) convertCaddyLabel(conversion, entry, hints);
       else {
@@ -37,10 +38,6 @@ export function readRoutes(
   return hints;
 }
 
-function findLabelItem(labels: ComposeNode & { kind: "list" }, entry: Entry): ComposeNode {
-  return labels.items.find((item) => item.place === entry.place) ?? labels;
-}
-
 /**
  * Sets the spec's `domain` and `ingress`, which need its `port`. A service has a domain only if its labels route
  * requests to it, if its HTTP port is published on all addresses, or if the user makes it public. `published` is the
@@ -52,13 +49,14 @@ export function writeRoutes(
   published: ComposeNode | undefined,
 ): void {
   const { spec } = conversion;
-  const domains: string[] = [];
+  const known = new Set<string>();
   for (const { domain, node } of hints.domains) {
     const problem = findRouteDomainProblem(domain);
     if (problem !== undefined) {
       conversion.addLoss(node, `"${domain}" ${problem}, so it is no domain of the app`);
-    } else if (!domains.includes(domain)) domains.push(domain);
+    } else known.add(domain);
   }
+  const domains = [...known];
   const [prefix, ...otherPrefixes] = [...hints.prefixes];
   const first = hints.domains[0]?.node ?? prefix?.[1];
   if (spec.port === undefined) {

@@ -186,7 +186,9 @@ function createCopyHint(
       ? source
       : `${getComposeProjectName(conversion.project)}_${source}`);
   const filters = `--filter label=dev.berth.app=${conversion.app} --filter label=dev.berth.volume=${name}`;
-  return `to copy the data: \`berth stop ${conversion.app}\`, then docker run --rm -v ${old}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
+  // The name comes from the file, and the user copies the command to a shell.
+  const from = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(old) ? old : "VOLUME";
+  return `to copy the data: \`berth stop ${conversion.app}\`, then docker run --rm -v ${from}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
 }
 
 /** Returns the folder of a volume that is a bind mount of the driver "local"; undefined for any other volume. */

@@ -1,4 +1,5 @@
 import { posix, resolve } from "node:path";
+import type { ComposeFileReader } from "./load-project.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Matches the path of a container engine's control socket, in any folder. */
@@ -23,10 +24,16 @@ export function describeReach(
   if (engineSocket.test(hostPath) || engineSocket.test(target))
     return "a process with access to the engine's socket controls the machine, and all apps of Berth";
   if (readOnly && harmlessFiles.has(posix.normalize(hostPath))) return undefined;
-  const project = follow(resolve(conversion.project.folder));
-  const isInside = target === project || target.startsWith(`${project}/`);
-  if (isInside && project !== "/") return undefined;
+  if (isInProject(conversion.options.files, conversion.project.folder, hostPath)) return undefined;
   const shown = target === hostPath ? hostPath : `${hostPath}, which leads to ${target},`;
   const access = readOnly ? "reads" : "reads and writes";
   return `${shown} is outside of the project's folder: the app ${access} files of the machine that it was not given with the project`;
+}
+
+/** True for a path in the folder of the project, also after links are followed. */
+export function isInProject(files: ComposeFileReader, folder: string, path: string): boolean {
+  const follow = (name: string) => files.resolveLinks?.(name) ?? name;
+  const project = follow(resolve(folder));
+  const target = follow(path);
+  return project !== "/" && (target === project || target.startsWith(`${project}/`));
 }

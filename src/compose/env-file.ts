@@ -14,6 +14,9 @@ export interface EnvFile {
   readonly problems: readonly { readonly line: number; readonly message: string }[];
 }
 
+/** The maximum length of all values of a file after their variables are expanded. */
+const CHARACTERS_MAX = 8 * 1_048_576;
+
 const escapes: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 
 /**
@@ -26,8 +29,16 @@ export function parseEnvFile(text: string, outerVariables: Variables, isRaw = fa
   const problems: { line: number; message: string }[] = [];
   const known = new Map(outerVariables);
   const lines = text.replace(/^\uFEFF/, "").split(/\r?\n/);
+  let characters = 0;
   for (let index = 0; index < lines.length; index += 1) {
     const line = index + 1;
+    if (characters > CHARACTERS_MAX) {
+      problems.push({
+        line,
+        message: "the file is longer than 8 MiB after its variables are expanded",
+      });
+      break;
+    }
     const written = lines[index] ?? "";
     if (/^\s*(#|$)/.test(written)) continue;
     const match = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*(?:[=:]\s?(.*))?$/s.exec(written);
@@ -74,6 +85,7 @@ export function parseEnvFile(text: string, outerVariables: Variables, isRaw = fa
     const result = expanded.failure === undefined ? expanded.text : value;
     if (expanded.failure !== undefined)
       problems.push({ line, message: `${key}: ${expanded.failure}` });
+    characters += result.length;
     known.set(key, result);
     entries.push({ key, value: result, line, unsetVariables: expanded.unsetVariables });
   }

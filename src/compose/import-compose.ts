@@ -18,11 +18,17 @@ import {
 } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
 import { getProjectName } from "./project-name.ts";
+import { limitReading } from "./read-budget.ts";
 import { reportReferences } from "./report-references.ts";
 import { reportTopLevel } from "./report-top-level.ts";
 import { reportUnreadNames } from "./report-unread-names.ts";
 import { type PublicPlace, type SecretValue, ServiceConversion } from "./service-conversion.ts";
 import { getImageWebPort } from "./web-ports.ts";
+
+/** The maximum number of services of a project. Each service is compared with each other one. */
+const SERVICES_MAX = 500;
+
+const serviceName = /^[A-Za-z0-9._-]+$/;
 
 export interface ImportOptions extends LoadProjectOptions {
   /** The profiles whose services are included; `*` includes all. */
@@ -67,7 +73,8 @@ export interface ComposeImport {
  * Converts Compose files to Apps, with findings about the differences. Never throws for the content of a file:
  * errors are findings of the level `failed`.
  */
-export function importCompose(options: ImportOptions, files: ComposeFileReader): ComposeImport {
+export function importCompose(options: ImportOptions, reader: ComposeFileReader): ComposeImport {
+  const files = limitReading(reader);
   const project = loadProject(options, files);
   const findings = new FindingList();
   findings.addProblems(project.problems);
@@ -76,14 +83,23 @@ export function importCompose(options: ImportOptions, files: ComposeFileReader):
     selected.map(({ key }) => key),
     options.namePrefix ?? "",
   );
+  const copies = new Map(
+    selected.flatMap(({ key, value }) => {
+      const body = copyTree(value, value.path);
+      return body.kind === "map" ? [[key, body] as const] : [];
+    }),
+  );
   const conversions: ServiceConversion[] = [];
   for (const entry of selected) {
-    const { key, value } = entry;
+    const { key } = entry;
     const app = names.get(key);
-    const body = copyTree(value, value.path);
-    if (app === undefined || body.kind !== "map") {
-      const message =
-        app === undefined ? "no app name can be derived from it" : "must be a mapping";
+    const body = copies.get(key);
+    if (app === undefined || !body || !serviceName.test(key)) {
+      const message = !serviceName.test(key)
+        ? "the name of a service contains only letters, digits, dots, underscores and hyphens"
+        : app === undefined
+          ? "no app name can be derived from it"
+          : "must be a mapping";
       findings.add("failed", key, entry, message);
       continue;
     }
@@ -107,7 +123,7 @@ export function importCompose(options: ImportOptions, files: ComposeFileReader):
       }),
     );
   }
-  if (selected.length === 0 && project.problems.length === 0) {
+  if (selected.length === 0 && project.problems.length === 0 && findings.findings.length === 0) {
     findings.add("failed", undefined, project.services, "the project declares no service");
   }
 
@@ -199,7 +215,17 @@ function selectServices(
   profiles: readonly string[],
   findings: FindingList,
 ): Entry[] {
-  return listEntries(project.services).filter((entry) => {
+  const services = listEntries(project.services);
+  if (services.length > SERVICES_MAX) {
+    findings.add(
+      "failed",
+      undefined,
+      project.services,
+      `the project declares ${services.length} services, and at most ${SERVICES_MAX} can be imported at once`,
+    );
+    return [];
+  }
+  return services.filter((entry) => {
     const { key, value } = entry;
     const node = getValue(value, "profiles");
     if (!node || isNull(node) || profiles.includes("*")) return true;

@@ -132,8 +132,8 @@ export class FindingList {
     }
     const children = listChildren(node);
     const left = children.flatMap((child) => this.findUnhandled(child));
-    const isWhole = children.every((child) => left.includes(child));
-    return isWhole ? [node] : left;
+    const unhandled = new Set(left);
+    return children.every((child) => unhandled.has(child)) ? [node] : left;
   }
 }
 

@@ -15,6 +15,8 @@ export interface Interpolated {
 
 /** The deepest allowed nesting of variables in defaults (`${A:-${B:-c}}`), deeper than any real file needs. */
 const DEPTH_MAX = 20;
+/** The maximum length of a text with expanded variables, which a few lines of variables of variables could exceed. */
+export const EXPANDED_TEXT_MAX = 1_048_576;
 
 /**
  * Expands variables as Compose does: `$NAME`, `${NAME}`, the operators `:-`, `-`, `:?`, `?`, `:+` and `+`, whose
@@ -61,6 +63,8 @@ function interpolateText(
   let result = "";
   let at = 0;
   for (;;) {
+    if (result.length > EXPANDED_TEXT_MAX)
+      return { failure: "it is longer than 1 MiB after its variables are expanded" };
     const dollar = text.indexOf("$", at);
     if (dollar === -1) return result + text.slice(at);
     result += text.slice(at, dollar);

@@ -14,6 +14,7 @@ import {
   type Scalar,
   type SourceLocation,
 } from "./compose-tree.ts";
+import { isInProject, REACH_HINT } from "./describe-reach.ts";
 import { parseEnvFile } from "./env-file.ts";
 import { createFailedFinding, type ImportFinding } from "./import-findings.ts";
 import { interpolateScalar, type Variables } from "./interpolate-variables.ts";
@@ -78,20 +79,27 @@ type Section = (typeof sections)[number];
  */
 const FILES_MAX = 100;
 const DEPTH_MAX = 10;
+/** The maximum length of the values of a project after variables are expanded. */
+const CHARACTERS_MAX = 8 * 1_048_576;
 
 /** Loads a project with all files that it includes and extends. Never throws. */
 export function loadProject(options: LoadProjectOptions, files: ComposeFileReader): ComposeProject {
-  return new ProjectLoader(files).load(options, options.environment ?? new Map(), []);
+  const folder = dirname(options.files[0] ?? ".");
+  return new ProjectLoader(files, folder).load(options, options.environment ?? new Map(), []);
 }
 
 class ProjectLoader {
   readonly #files: ComposeFileReader;
+  /** The folder of the first file that the user names. Files outside of it are reported. */
+  readonly #folder: string;
   readonly #problems: ImportFinding[] = [];
   readonly #failed = new Set<string>();
   #openedCount = 0;
+  #expandedCharacters = 0;
 
-  constructor(files: ComposeFileReader) {
+  constructor(files: ComposeFileReader, folder: string) {
     this.#files = files;
+    this.#folder = folder;
   }
 
   load(
@@ -107,6 +115,7 @@ class ProjectLoader {
       folder,
       outerVariables,
       !options.envFiles,
+      includedFrom?.place,
     );
     const start = fileStart(this.#files, first, folder);
     const parts: Record<Section, Mapping> = {
@@ -121,7 +130,7 @@ class ProjectLoader {
     for (const path of options.files) {
       const root = this.#parseFile(path, folder, includedFrom);
       if (!root) continue;
-      const filled = interpolateMapping(root, variables);
+      const filled = this.#expand(root, variables);
       for (const included of this.#loadIncludes(getValue(filled, "include"), variables, [
         ...ancestors,
         ...options.files,
@@ -184,7 +193,7 @@ class ProjectLoader {
   #readServices(file: Scalar, variables: Variables): Mapping | undefined {
     const path = resolve(file.place.source.folder, file.text);
     const root = this.#parseFile(path, dirname(path), file);
-    const services = root ? getValue(interpolateMapping(root, variables), "services") : undefined;
+    const services = root ? getValue(this.#expand(root, variables), "services") : undefined;
     return services?.kind === "map" ? services : undefined;
   }
 
@@ -268,17 +277,22 @@ class ProjectLoader {
       this.#addProblem(place, `cannot read ${source.file}: ${content.problem}`);
       return undefined;
     }
+    if (from) this.#checkReach(path, from.place);
     const read = parseComposeText(content.text, source);
     this.#problems.push(...read.problems);
     return read.root;
   }
 
-  /** Reads the variables of the env files. A later file overrides earlier files, and `above` overrides all files. */
+  /**
+   * Reads the variables of the env files. A later file overrides earlier files, and `above` overrides all files.
+   * `includedFrom` is the location of the include that names the files.
+   */
   #readVariables(
     paths: readonly string[],
     folder: string,
     above: Variables,
     standard: boolean,
+    includedFrom: SourceLocation | undefined,
   ): Variables {
     const variables = new Map<string, string>();
     for (const path of standard ? [join(folder, ".env")] : paths) {
@@ -288,6 +302,7 @@ class ProjectLoader {
         if (!standard) this.#addProblem(start, `cannot read the file: ${content.problem}`);
         continue;
       }
+      if (standard || includedFrom) this.#checkReach(path, includedFrom ?? start);
       const file = parseEnvFile(content.text, new Map([...variables, ...above]));
       for (const { key, value } of file.entries) if (value !== undefined) variables.set(key, value);
       for (const { line, message } of file.problems) {
@@ -298,23 +313,42 @@ class ProjectLoader {
     return new Map([...variables, ...above]);
   }
 
+  /**
+   * Expands the variables in a mapping, except in extension fields. Aliases have already copied the used parts of those
+   * fields to other places.
+   */
+  #expand(root: Mapping, variables: Variables): Mapping {
+    const entries = [...root.entries].map(([key, entry]) => {
+      const value = key.startsWith("x-")
+        ? entry.value
+        : copyTree(entry.value, entry.value.path, (scalar) =>
+            this.#expandScalar(scalar, variables),
+          );
+      return [key, { ...entry, value }] as const;
+    });
+    return { ...root, entries: new Map(entries) };
+  }
+
+  #expandScalar(scalar: Scalar, variables: Variables): Scalar {
+    if (this.#expandedCharacters > CHARACTERS_MAX) {
+      const failure = "the project is longer than 8 MiB after its variables are expanded";
+      return { ...scalar, value: "", text: "", failure };
+    }
+    const expanded = interpolateScalar(scalar, variables);
+    if (expanded !== scalar) this.#expandedCharacters += expanded.text.length;
+    return expanded;
+  }
+
+  /** Reports a file that the user has not named and that is not part of the project, links followed. */
+  #checkReach(path: string, place: SourceLocation): void {
+    if (isInProject(this.#files, this.#folder, path)) return;
+    const message = `${this.#files.displayPath(path)} is outside of the project's folder, and its values become part of the apps`;
+    this.#problems.push({ ...createFailedFinding(place, message, REACH_HINT), level: "unsafe" });
+  }
+
   #addProblem(place: SourceLocation, message: string, hint?: string): void {
     this.#problems.push(createFailedFinding(place, message, hint));
   }
-}
-
-/**
- * Expands the variables in a mapping, except in extension fields. Aliases have already copied the used parts of those
- * fields to other places.
- */
-function interpolateMapping(root: Mapping, variables: Variables): Mapping {
-  const entries = [...root.entries].map(([key, entry]) => {
-    const value = key.startsWith("x-")
-      ? entry.value
-      : copyTree(entry.value, entry.value.path, (scalar) => interpolateScalar(scalar, variables));
-    return [key, { ...entry, value }] as const;
-  });
-  return { ...root, entries: new Map(entries) };
 }
 
 function listPaths(node: ComposeNode | undefined): Scalar[] {

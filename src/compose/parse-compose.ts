@@ -21,6 +21,16 @@ export interface ParsedComposeFile {
  * The maximum number of values in a file, far more than a project has. Nested aliases could exceed it with a few lines.
  */
 const NODES_MAX = 100_000;
+/** The maximum length of all texts of a file after its aliases are expanded. */
+const CHARACTERS_MAX = 8 * 1_048_576;
+/** More problems of one file are not listed. */
+const PROBLEMS_MAX = 100;
+/** The types of YAML that a Compose file can contain. */
+const standardTags: ReadonlySet<string> = new Set(
+  ["str", "int", "float", "bool", "null", "map", "seq", "merge"].map(
+    (type) => `tag:yaml.org,2002:${type}`,
+  ),
+);
 
 /** Parses a Compose file into a tree, with anchors, aliases and `<<` resolved. Never throws. */
 export function parseComposeText(text: string, source: ComposeSource): ParsedComposeFile {
@@ -32,7 +42,7 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
   };
   const problems: FailedFinding[] = [];
   const problem = (offset: number, message: string) => {
-    problems.push(createFailedFinding(at(offset), message));
+    if (problems.length < PROBLEMS_MAX) problems.push(createFailedFinding(at(offset), message));
   };
   if (yaml.stopped) {
     problem(yaml.stopped.offset, yaml.stopped.message);
@@ -49,23 +59,25 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
     return { root: undefined, problems };
   }
 
-  const anchors = new Map<string, { node: ComposeNode | undefined; size: number }>();
+  const anchors = new Map<string, Anchor>();
   let nodes = 0;
+  let characters = 0;
 
   const read = (node: Node | null, path: string, parent: number): ComposeNode => {
     nodes += 1;
     const offset = node?.range?.[0] ?? parent;
     const nothing: ComposeNode = { kind: "scalar", place: at(offset), path, value: null, text: "" };
-    if (node === null || nodes > NODES_MAX) return nothing;
+    if (node === null || nodes > NODES_MAX || characters > CHARACTERS_MAX) return nothing;
     if (isAlias(node)) {
       const anchor = anchors.get(node.source);
       if (!anchor) problem(offset, `there is no anchor &${node.source} before this alias`);
       else if (!anchor.node) problem(offset, `the alias *${node.source} contains itself`);
-      nodes += anchor?.size ?? 0;
+      nodes += anchor?.nodes ?? 0;
+      characters += anchor?.characters ?? 0;
       return anchor?.node ?? nothing;
     }
-    const before = nodes;
-    const anchor: { node: ComposeNode | undefined; size: number } = { node: undefined, size: 0 };
+    const before = { nodes, characters };
+    const anchor: Anchor = { node: undefined, nodes: 0, characters: 0 };
     if ("anchor" in node && node.anchor !== undefined) anchors.set(node.anchor, anchor);
     const tag = parseTag(node.tag);
     if (tag === "unknown") problem(offset, `the tag ${node.tag} is not one of Compose`);
@@ -83,9 +95,11 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
     } else if (isScalar(node)) {
       const value = getScalarValue(node);
       result = { ...common, kind: "scalar", value, text: getScalarText(node, value) };
+      characters += result.text.length;
     }
     anchor.node = result;
-    anchor.size = nodes - before;
+    anchor.nodes = nodes - before.nodes;
+    anchor.characters = characters - before.characters;
     return result;
   };
 
@@ -120,17 +134,25 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
   };
 
   const root = read(document.contents, "", 0);
-  if (nodes > NODES_MAX) problem(0, "the file is too large after its aliases are expanded");
+  if (nodes > NODES_MAX || characters > CHARACTERS_MAX)
+    problem(0, "the file is too large after its aliases are expanded");
   else if (root.kind !== "map")
     problem(0, "a Compose file must be a mapping with the key services");
   return { root: root.kind === "map" && problems.length === 0 ? root : undefined, problems };
+}
+
+/** A value that aliases can repeat; `node` is undefined while the value is being read. */
+interface Anchor {
+  node: ComposeNode | undefined;
+  nodes: number;
+  characters: number;
 }
 
 function parseTag(tag: string | undefined): Tag | "standard" | "unknown" | undefined {
   if (tag === undefined || tag === "!") return undefined;
   if (tag === "!reset") return "reset";
   if (tag === "!override") return "override";
-  return tag.startsWith("tag:yaml.org,2002:") ? "standard" : "unknown";
+  return standardTags.has(tag) ? "standard" : "unknown";
 }
 
 function getScalarValue(node: Scalar): string | number | boolean | null {

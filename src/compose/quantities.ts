@@ -21,14 +21,15 @@ export function convertDuration(
 ): string | undefined {
   const text = conversion.readText(node)?.trim();
   if (text === undefined) return undefined;
-  if (new RegExp(durationPattern).test(text)) return text;
+  if (new RegExp(durationPattern).test(text) && Number.isSafeInteger(parseDuration(text)))
+    return text;
   if (/^0+$/.test(text)) return "0s";
-  if (/^([0-9.]+(w|d|h|ms|us|µs|ns|m|s))+$/.test(text)) {
+  if (/^((?:[0-9]+\.?[0-9]*|\.[0-9]+)(w|d|h|ms|us|µs|ns|m|s))+$/.test(text)) {
     let totalMs = 0;
     for (const [, amount, unit] of text.matchAll(/([0-9.]+)(w|d|h|ms|us|µs|ns|m|s)/g)) {
       totalMs += Number(amount) * (unitDurationsMs[unit ?? ""] ?? 0);
     }
-    return `${Math.round(totalMs)}ms`;
+    if (Number.isSafeInteger(Math.round(totalMs))) return `${Math.round(totalMs)}ms`;
   }
   conversion.addLoss(node, `"${text}" is not a duration, such as 30s or 1m30s`);
   return undefined;

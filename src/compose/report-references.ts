@@ -69,8 +69,9 @@ function collectNamedTexts(conversion: ServiceConversion): NamedText[] {
 export function findHostReference(text: string, host: string): "address" | "word" | undefined {
   let found: "word" | undefined;
   for (let at = text.indexOf(host); at !== -1; at = text.indexOf(host, at + 1)) {
-    const before = text.slice(0, at);
-    const after = text.slice(at + host.length);
+    // Only the characters next to the name count; the whole rest would be searched once for each occurrence.
+    const before = text.slice(Math.max(0, at - 2), at);
+    const after = text.slice(at + host.length, at + host.length + 2);
     if (/[A-Za-z0-9_.-]$/.test(before) || /^([A-Za-z0-9_-]|\.[A-Za-z0-9])/.test(after)) continue;
     if (/(\/\/|@)$/.test(before) || /^:\d/.test(after)) return "address";
     found = "word";

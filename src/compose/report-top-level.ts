@@ -1,5 +1,6 @@
 import {
   type ComposeNode,
+  collectScalars,
   type Entry,
   getValue,
   isNull,
@@ -24,6 +25,7 @@ export function reportTopLevel(
   const lost = (target: ComposeNode | Entry, message: string, hint?: string) =>
     findings.add("lost", undefined, target, message, hint);
 
+  reportVariables(project, findings);
   if (project.name) {
     note(
       project.name,
@@ -68,6 +70,27 @@ export function reportTopLevel(
   for (const entry of project.others) {
     if (entry.key === "version" || entry.key.startsWith("x-")) continue;
     lost(entry, `"${entry.key}" has no equivalent in Berth`);
+  }
+}
+
+/** Reports variables outside of the services that are not set, or that cannot be expanded. */
+function reportVariables(project: ComposeProject, findings: FindingList): void {
+  const sections = [
+    project.name,
+    project.volumes,
+    project.networks,
+    project.secrets,
+    project.configs,
+    ...project.others.map(({ value }) => value),
+  ];
+  for (const scalar of sections.flatMap(collectScalars)) {
+    const { failure, unsetVariables = [] } = scalar;
+    const hint = "set it in the project's .env, or with --env-file";
+    if (failure !== undefined) findings.add("failed", undefined, scalar, failure, hint);
+    for (const name of unsetVariables) {
+      const message = `the variable ${name} is not set, and is replaced by nothing`;
+      findings.addWithoutHandling("lost", undefined, scalar, message, hint);
+    }
   }
 }
 

@@ -89,8 +89,9 @@ function reportFile(
 function isReference(text: string, service: string): boolean {
   if (findHostReference(text, service) === "address") return true;
   const name = service.replaceAll(/[^A-Za-z0-9_-]/g, ".");
-  return new RegExp(
-    `["'\`]${name}["'\`]|\\b(?:host|server|upstream|proxy_pass)\\b[^\\n]*\\b${name}\\b`,
-    "i",
-  ).test(text);
+  if (new RegExp(`["'\`]${name}["'\`]`, "i").test(text)) return true;
+  const directive = /\b(?:host|server|upstream|proxy_pass)\b/i.exec(text);
+  if (!directive) return false;
+  const rest = text.slice(directive.index + directive[0].length);
+  return new RegExp(`\\b${name}\\b`, "i").test(rest);
 }

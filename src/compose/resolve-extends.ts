@@ -1,4 +1,10 @@
-import { type ComposeNode, getValue, listEntries, type Mapping } from "./compose-tree.ts";
+import {
+  type ComposeNode,
+  getValue,
+  listChildren,
+  listEntries,
+  type Mapping,
+} from "./compose-tree.ts";
 import { createFailedFinding, type FailedFinding } from "./import-findings.ts";
 import { mergeServices } from "./merge-services.ts";
 
@@ -7,6 +13,8 @@ export type OpenServices = (file: ComposeNode & { kind: "scalar" }) => Mapping |
 
 /** The maximum length of a chain of services that extend each other. */
 const CHAIN_MAX = 20;
+/** The maximum number of values that all services of a file together take from the services that they extend. */
+const NODES_MAX = 100_000;
 
 export interface ExtendedServices {
   readonly services: Mapping;
@@ -22,6 +30,7 @@ export interface ExtendedServices {
 export function resolveExtends(services: Mapping, open: OpenServices): ExtendedServices {
   const problems: FailedFinding[] = [];
   const failed = new Set<string>();
+  let nodes = 0;
 
   const resolve = (
     name: string,
@@ -58,6 +67,8 @@ export function resolveExtends(services: Mapping, open: OpenServices): ExtendedS
     const base = getValue(candidates, target.text);
     if (base?.kind !== "map") return fail(`there is no service "${target.text}" to extend`);
     const resolved = resolve(target.text, base, candidates, [...chain, service], root);
+    nodes += countNodes(resolved, NODES_MAX - nodes);
+    if (nodes > NODES_MAX) return fail("the file is too large after its services are extended");
     return resolved.kind === "map" ? mergeServices(resolved, own) : own;
   };
 
@@ -66,6 +77,16 @@ export function resolveExtends(services: Mapping, open: OpenServices): ExtendedS
     return [entry.key, { ...entry, value }] as const;
   });
   return { services: { ...services, entries: new Map(entries) }, problems, failed };
+}
+
+/** Counts the values of a tree, until the count exceeds `limit`. */
+function countNodes(node: ComposeNode, limit: number): number {
+  let count = 1;
+  for (const child of listChildren(node)) {
+    if (count > limit) break;
+    count += countNodes(child, limit - count);
+  }
+  return count;
 }
 
 function removeKey(service: Mapping, key: string): Mapping {

@@ -96,7 +96,7 @@ function combineClauses(a: RuleClause, b: RuleClause): RuleClause {
 function tokenize(rule: string): Token[] | undefined {
   const tokens: Token[] = [];
   const pattern =
-    /\s*(?:(\|\||&&|[!()])|([A-Za-z]+)\s*\(\s*((?:(?:`[^`]*`|"[^"]*"|'[^']*')\s*,?\s*)*)\))/y;
+    /\s*(?:(\|\||&&|[!()])|([A-Za-z]+)\s*\(\s*((?:(?:`[^`]*`|"[^"]*"|'[^']*')\s*(?:,\s*)?)*)\))/y;
   const text = rule.trim();
   while (pattern.lastIndex < text.length) {
     const match = pattern.exec(text);

@@ -28,11 +28,12 @@ export function formatImportReport(
     for (const [first, ...others] of groupByMessage(result.findings, level)) {
       if (!first) continue;
       const key = first.key === "" ? "" : `${first.key}: `;
+      const message = toLine(`${key}${first.message}`);
       lines.push(
-        `${first.file}:${first.line}:${first.column}: ${paint[level](level)}: ${key}${first.message}`,
+        `${toLine(first.file)}:${first.line}:${first.column}: ${paint[level](level)}: ${message}`,
       );
       if (others.length > 0) lines.push(`    also ${others.map(formatLocation).join(", ")}`);
-      if (first.hint !== undefined) lines.push(`    ${colours.cyan("try:")} ${first.hint}`);
+      if (first.hint !== undefined) lines.push(`    ${colours.cyan("try:")} ${toLine(first.hint)}`);
     }
   }
   const secrets = formatSecretCommands(result);
@@ -85,8 +86,13 @@ export function formatSpecHeader(
     ...(lost.length === 0 ? [] : ["Not converted:"]),
     ...lost.map((finding) => `  ${formatLocation(finding)} ${finding.key}: ${finding.message}`),
   ]
-    .map((line) => `# ${line.replaceAll(/\p{Cc}+/gu, " ")}\n`)
+    .map((line) => `# ${toLine(line)}\n`)
     .join("");
+}
+
+/** Replaces line breaks and control characters, with which a Compose file could forge lines of a report or a spec. */
+function toLine(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
 }
 
 function groupByMessage(
@@ -105,7 +111,7 @@ function groupByMessage(
 }
 
 function formatLocation({ file, line }: ImportFinding): string {
-  return `${file}:${line}`;
+  return toLine(`${file}:${line}`);
 }
 
 function groupSecretKeys({ secretValues }: ComposeImport): Map<string, string[]> {
@@ -139,7 +145,7 @@ function formatPublicPlaces({ apps, likelyPublic }: ComposeImport): string[] {
     "Public:",
     ...rows.map(
       ({ app, url, port, why, place }) =>
-        `  ${app}: ${url ?? `port ${port} of the machine`}, because ${why} (${place.source.file}:${place.line})`,
+        `  ${app}: ${url ?? `port ${port} of the machine`}, because ${toLine(why)} (${toLine(place.source.file)}:${place.line})`,
     ),
   ];
 }
