@@ -1,7 +1,7 @@
-import { collectScalars, getValue } from "./compose-tree.ts";
 import type { HttpHints, WebPort } from "./http-hints.ts";
+import { findHealthCheckPort, listForeignPorts } from "./own-ports.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
-import { canBeWebPort, getImageWebPort, isImageWithoutWeb, isUsualWebPort } from "./web-ports.ts";
+import { canBeWebPort, getImageWebPort, isProgramWithoutWeb, isUsualWebPort } from "./web-ports.ts";
 
 /**
  * Chooses the HTTP port of a service by evidence, strongest first: labels of a reverse proxy, PORT and the URL of the
@@ -27,10 +27,11 @@ export function chooseWebPort(
   const { image } = conversion.spec;
   const isRouted =
     hints.domains.length > 0 || conversion.options.publicPorts.has(conversion.service);
-  if (isImageWithoutWeb(image) && !isRouted) return undefined;
+  if (isProgramWithoutWeb(image, conversion.service) && !isRouted) return undefined;
   const open = [...published, ...exposed];
   // A port that serves UDP too belongs to a protocol such as DNS, syslog or that of a game, so it is not a web port.
-  const canBeWeb = (port: number) => canBeWebPort(port) && !datagrams.includes(port);
+  const foreign = new Set([...datagrams, ...listForeignPorts(conversion.body)]);
+  const canBeWeb = (port: number) => canBeWebPort(port) && !foreign.has(port);
   const usual = published.filter((port) => isUsualWebPort(port) && canBeWeb(port));
   const own = listOwnPorts(conversion).filter(
     ({ port }) => canBeWeb(port) && (usual.length === 0 || open.includes(port)),
@@ -40,7 +41,7 @@ export function chooseWebPort(
   if (known !== undefined && (open.includes(known) || (isRouted && open.length === 0))) {
     return { port: known, evidence: `the usual port of ${image}` };
   }
-  const likely = [...usual, ...exposed.filter(isUsualWebPort)];
+  const likely = [...usual, ...exposed.filter((port) => isUsualWebPort(port) && canBeWeb(port))];
   const port = likely.find((candidate) => candidate === 80) ?? likely[0];
   if (port !== undefined) return { port, evidence: "its number, which is usual for HTTP" };
   return isRouted && open.length === 1 && open[0] !== undefined && canBeWebPort(open[0])
@@ -54,20 +55,7 @@ function listOwnPorts(conversion: ServiceConversion): WebPort[] {
   const found = /^\d{1,5}$/.test(variable)
     ? [{ port: Number(variable), evidence: "the variable PORT" }]
     : [];
-  const test = collectScalars(getValue(conversion.getNode("healthcheck"), "test"))
-    .map(({ text }) => text)
-    .join(" ");
-  const [, port] = urlPattern.exec(test) ?? curlPattern.exec(test) ?? [];
-  if (port !== undefined) {
-    found.push({
-      port: port === "" ? 80 : Number(port.slice(1)),
-      evidence: "the URL of the health check",
-    });
-  }
+  const checked = findHealthCheckPort(conversion.body);
+  if (checked !== undefined) found.push({ port: checked, evidence: "the URL of the health check" });
   return found;
 }
-
-const ownHost = "(?:localhost|127\\.0\\.0\\.1|0\\.0\\.0\\.0|\\[::1?\\])";
-const urlPattern = new RegExp(`\\bhttp://${ownHost}((?::\\d{1,5})?)(?![\\w.:-])`);
-/** Matches the address in a command of curl or wget, which also read an address without a scheme as a URL. */
-const curlPattern = new RegExp(`\\b(?:curl|wget)\\b.*?[\\s"']${ownHost}(:\\d{1,5})(?!\\d)`);

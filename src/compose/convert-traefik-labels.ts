@@ -1,5 +1,6 @@
 import type { Entry } from "./compose-tree.ts";
 import type { HttpHints } from "./http-hints.ts";
+import { readRouterPorts } from "./route-labels.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 import { parseTraefikRule } from "./traefik-rule.ts";
 
@@ -9,6 +10,8 @@ import { parseTraefikRule } from "./traefik-rule.ts";
  */
 const ignoredRouterOptions = /^(entrypoints|tls|tls\.certresolver|tls\.domains.*|service)$/i;
 
+const portLabel = /^traefik\.http\.services\.[^.]+\.loadbalancer\.server\.port$/;
+
 /** Converts the hosts, the path prefix and the port in Traefik's labels, and reports all other labels. */
 export function convertTraefikLabels(
   conversion: ServiceConversion,
@@ -16,7 +19,23 @@ export function convertTraefikLabels(
   hints: HttpHints,
 ): void {
   const stripped = new Set<string>();
-  for (const label of labels) convertTraefikLabel(conversion, label, hints, stripped);
+  const [first] = labels.flatMap(({ key, value }) =>
+    portLabel.test(key) && value.kind === "scalar" && /^\d{1,5}$/.test(value.text)
+      ? [Number(value.text)]
+      : [],
+  );
+  const ports = readRouterPorts(labels);
+  for (const label of labels) {
+    const router = /^traefik\.http\.routers\.([^.]+)\.rule$/.exec(label.key)?.[1];
+    const port = router === undefined ? undefined : ports.get(router);
+    if (port !== undefined && port !== first) {
+      conversion.addLoss(
+        label.value,
+        `the router ${router} leads to port ${port}, and the app has only the port ${first}: its hosts are omitted`,
+        "an app of its own, or a reverse proxy in an app, can serve a second port",
+      );
+    } else convertTraefikLabel(conversion, label, hints, stripped);
+  }
   reportForeignMiddlewares(conversion, labels);
   const [prefix] = hints.prefixes.keys();
   if (prefix !== undefined && stripped.has(prefix.replace(/\/+$/, ""))) hints.stripPrefix = true;
@@ -27,14 +46,16 @@ export function convertTraefikLabels(
  * may protect the service.
  */
 function reportForeignMiddlewares(scope: ServiceConversion, labels: readonly Entry[]): void {
-  const declared = labels.map(({ key }) => /^traefik\.http\.middlewares\.([^.]+)\./.exec(key)?.[1]);
+  const declared = new Set(
+    labels.map(({ key }) => /^traefik\.http\.middlewares\.([^.]+)\./.exec(key)?.[1]),
+  );
   for (const { key, value } of labels) {
     if (!/^traefik\.http\.routers\.[^.]+\.middlewares$/.test(key) || value.kind !== "scalar")
       continue;
     const foreign = value.text
       .split(",")
       .map((name) => name.trim())
-      .filter((name) => name !== "" && !declared.includes(name.replace(/@docker$/, "")));
+      .filter((name) => name !== "" && !declared.has(name.replace(/@docker$/, "")));
     if (foreign.length === 0) continue;
     const message = `${foreign.join(", ")}: no label of this service declares this middleware, and it is omitted`;
     if (foreign.some((name) => /auth|allow|white|ip|secure/i.test(name))) {

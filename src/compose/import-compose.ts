@@ -23,6 +23,7 @@ import { reportReferences } from "./report-references.ts";
 import { reportTopLevel } from "./report-top-level.ts";
 import { reportUnreadNames } from "./report-unread-names.ts";
 import { type PublicPlace, type SecretValue, ServiceConversion } from "./service-conversion.ts";
+import { separateSharedNetworks } from "./shared-networks.ts";
 import { getImageWebPort } from "./web-ports.ts";
 
 /** The maximum number of services of a project. Each service is compared with each other one. */
@@ -89,11 +90,12 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
       return body.kind === "map" ? [[key, body] as const] : [];
     }),
   );
+  const separated = separateSharedNetworks(copies, findings);
   const conversions: ServiceConversion[] = [];
   for (const entry of selected) {
     const { key } = entry;
     const app = names.get(key);
-    const body = copies.get(key);
+    const body = separated.get(key);
     if (app === undefined || !body || !serviceName.test(key)) {
       const message = !serviceName.test(key)
         ? "the name of a service contains only letters, digits, dots, underscores and hyphens"

@@ -1,9 +1,9 @@
 /** Ports on which programs usually serve HTTP. A published port counts as the HTTP port only if it is one of them. */
 const usualWebPorts: ReadonlySet<number> = new Set([
-  80, 81, 1337, 1880, 2368, 3000, 3001, 3002, 3003, 3010, 3030, 3333, 4000, 4200, 4321, 5000, 5001,
-  5055, 5080, 5173, 5555, 5601, 5678, 7860, 8000, 8001, 8002, 8008, 8010, 8025, 8055, 8065, 8069,
-  8080, 8081, 8082, 8083, 8084, 8085, 8086, 8087, 8088, 8089, 8090, 8091, 8096, 8123, 8180, 8181,
-  8200, 8282, 8384, 8501, 8787, 8888, 8889, 8989, 9090, 9091, 9998, 15_672, 32_400,
+  80, 81, 1337, 1880, 2368, 3000, 3001, 3002, 3003, 3010, 3030, 4000, 4200, 4321, 5000, 5001, 5055,
+  5080, 5173, 5555, 5601, 5678, 7860, 8000, 8001, 8002, 8008, 8010, 8025, 8055, 8065, 8069, 8080,
+  8081, 8082, 8083, 8084, 8085, 8086, 8087, 8088, 8089, 8090, 8091, 8096, 8123, 8180, 8181, 8200,
+  8282, 8384, 8501, 8787, 8888, 8889, 8989, 9090, 9091, 9998, 15_672, 32_400,
 ]);
 
 /** Ports of databases, queues, mail, shells, debuggers, games and voice: they never serve a web page. */
@@ -33,6 +33,7 @@ const imagePorts: Readonly<Record<string, number>> = {
   forgejo: 3000,
   freshrss: 80,
   ghost: 2368,
+  ghostfolio: 3333,
   gitea: 3000,
   gotenberg: 3000,
   grafana: 3000,
@@ -64,6 +65,7 @@ const imagePorts: Readonly<Record<string, number>> = {
   nocodb: 8080,
   "node-red": 1880,
   "open-webui": 8080,
+  openrefine: 3333,
   overseerr: 5055,
   "paperless-ngx": 8000,
   pgadmin4: 80,
@@ -118,7 +120,9 @@ const imagesWithoutWeb: ReadonlySet<string> = new Set([
   "elasticsearch",
   "emqx",
   "gluetun",
+  "go-ipfs",
   "influxdb",
+  "kubo",
   "logstash",
   "loki",
   "milvus",
@@ -138,9 +142,43 @@ const imagesWithoutWeb: ReadonlySet<string> = new Set([
   "zookeeper",
 ]);
 
-/** True for an image whose ports get a domain only if a label or the user asks for one. */
-export function isImageWithoutWeb(image: string | undefined): boolean {
-  return imagesWithoutWeb.has(parseImageName(image).last);
+/**
+ * Matches the names of services and images that run a mining pool, the node of a chain or a log for certificates. Their
+ * ports speak Stratum, JSON-RPC or gRPC, on numbers that are also usual for HTTP.
+ */
+const programsWithoutWeb =
+  /(?:^|[^a-z0-9])(?:ckpool|p2pool|stratum|bitcoind|litecoind|dogecoind|monerod|geth|lnd|trillian|log-server|log-signer)(?:[^a-z0-9]|$)/;
+/** Matches the names of programs that show the data of another program in web pages. */
+const webPrograms =
+  /(?:^|[^a-z0-9])(?:ui|gui|web|dashboard|frontend|explorer|stats)(?:[^a-z0-9]|$)/;
+
+/** True for a program whose ports get a domain only if a label or the user asks for one. */
+export function isProgramWithoutWeb(image: string | undefined, service: string): boolean {
+  if (imagesWithoutWeb.has(parseImageName(image).last)) return true;
+  const repository = (image ?? "").replace(/@.*$/, "").replace(/:[^/]*$/, "");
+  return [repository, service]
+    .map((name) => name.toLowerCase().replaceAll("_", "-"))
+    .some((name) => programsWithoutWeb.test(name) && !webPrograms.test(name));
+}
+
+/** Images that only give their network to other containers: VPNs, and the containers that hold a network open. */
+const networkImages: ReadonlySet<string> = new Set([
+  "gluetun",
+  "nordlynx",
+  "nordvpn",
+  "openvpn-client",
+  "openvpn-client-docker",
+  "pause",
+  "protonwire",
+  "tailscale",
+  "warp",
+  "warp-docker",
+  "wireguard",
+]);
+
+/** True for an image whose container serves no requests itself, and only gives its network to other containers. */
+export function isNetworkImage(image: string | undefined): boolean {
+  return networkImages.has(parseImageName(image).last);
 }
 
 export function isUsualWebPort(port: number): boolean {

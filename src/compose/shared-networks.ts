@@ -1,0 +1,222 @@
+import {
+  type ComposeNode,
+  type Entry,
+  emptyMapping,
+  getValue,
+  listEntries,
+  listItems,
+  type Mapping,
+} from "./compose-tree.ts";
+import type { FindingList } from "./import-findings.ts";
+import { asMapping } from "./merge-services.ts";
+import { findHealthCheckPort, listVariables } from "./own-ports.ts";
+import { parseShortPort } from "./published-port.ts";
+import { groupRouteLabels, type RouteGroup } from "./route-labels.ts";
+import { getImageWebPort, isNetworkImage } from "./web-ports.ts";
+
+/** A container whose network other containers share, and these containers. */
+interface SharedNetwork {
+  readonly owner: string;
+  readonly members: readonly string[];
+}
+
+/**
+ * Under Compose, containers with `network_mode: service:x` use the network of x, so the labels and the published ports
+ * of x may be those of any of them. Under Berth each app has an address of its own. Returns the services with each
+ * route and each published port at the service that serves it, and reports the routes whose service is unknown.
+ */
+export function separateSharedNetworks(
+  services: ReadonlyMap<string, Mapping>,
+  findings: FindingList,
+): ReadonlyMap<string, Mapping> {
+  const result = new Map(services);
+  for (const network of listSharedNetworks(services)) {
+    separateRoutes(result, network, findings);
+    separatePorts(result, network, findings);
+  }
+  return result;
+}
+
+function listSharedNetworks(services: ReadonlyMap<string, Mapping>): SharedNetwork[] {
+  const containers = new Map(
+    [...services].flatMap(([service, body]) => {
+      const name = readText(getValue(body, "container_name"));
+      return name === undefined ? [] : [[name, service] as const];
+    }),
+  );
+  const networks = new Map<string, string[]>();
+  for (const [service, body] of services) {
+    const mode = readText(getValue(body, "network_mode")) ?? "";
+    const [, kind, name = ""] = /^(service|container):(.+)$/.exec(mode) ?? [];
+    const owner = kind === "container" ? containers.get(name) : name;
+    if (owner === undefined || owner === service || !services.has(owner)) continue;
+    networks.set(owner, [...(networks.get(owner) ?? []), service]);
+  }
+  return [...networks].map(([owner, members]) => ({ owner, members }));
+}
+
+function separateRoutes(
+  services: Map<string, Mapping>,
+  network: SharedNetwork,
+  findings: FindingList,
+): void {
+  const { owner, members } = network;
+  const labels = listLabels(services.get(owner));
+  const groups = groupRouteLabels(labels);
+  const gone = new Set<string>();
+  const kept = new Set<string>();
+  for (const group of groups) {
+    const server = findServer(services, network, group);
+    const [first] = group.labels;
+    if (server === owner || !first) {
+      for (const { key } of group.labels) kept.add(key);
+    } else if (server !== undefined) {
+      for (const { key } of group.labels) gone.add(key);
+      addLabels(services, server, group.labels);
+      findings.addWithoutHandling(
+        "changed",
+        server,
+        first.value,
+        `the labels of ${owner}, whose network ${server} shares, route to ${server}: the route is that of its app`,
+      );
+    } else if (isNetworkImage(getImage(services.get(owner)))) {
+      for (const { key } of group.labels) gone.add(key);
+      findings.add(
+        "lost",
+        owner,
+        first.value,
+        `the route${describePort(group)} is omitted: one of the services that share the network of ${owner} serves it, and the file does not name it: ${members.join(", ")}`,
+        `--public ${members[0]}:PORT gives a service a domain; set domain in its spec`,
+      );
+    } else {
+      for (const { key } of group.labels) kept.add(key);
+      findings.addWithoutHandling(
+        "changed",
+        owner,
+        first.value,
+        `the route${describePort(group)} leads to ${owner}, and no longer to a service that shared its network: ${members.join(", ")}`,
+      );
+    }
+  }
+  if (gone.size === 0) return;
+  // A router that stays needs the middlewares that it shares with one that moved.
+  replaceKey(services, owner, "labels", (node) => {
+    const entries = [...asMapping(node).entries].filter(([key]) => kept.has(key) || !gone.has(key));
+    return { ...asMapping(node), entries: new Map(entries) };
+  });
+}
+
+function separatePorts(
+  services: Map<string, Mapping>,
+  network: SharedNetwork,
+  findings: FindingList,
+): void {
+  const { owner, members } = network;
+  const node = getValue(services.get(owner), "ports");
+  if (node?.kind !== "list") return;
+  const moved = new Map<string, ComposeNode[]>();
+  const left = listItems(node).filter((item) => {
+    const [port, ...more] = readContainerPorts(item);
+    if (port === undefined || more.length > 0) return true;
+    const server = findServer(services, network, { port, names: [], labels: [] });
+    if (server !== undefined && server !== owner) {
+      moved.set(server, [...(moved.get(server) ?? []), item]);
+      return false;
+    }
+    if (server === undefined && isNetworkImage(getImage(services.get(owner)))) {
+      findings.addWithoutHandling(
+        "lost",
+        owner,
+        item,
+        `port ${port} leads to ${owner}, and not to a service that shared its network: ${members.join(", ")}`,
+        "move it to ports of the app that serves it",
+      );
+    }
+    return true;
+  });
+  for (const [server, items] of moved) {
+    replaceKey(services, server, "ports", (own) => ({
+      ...node,
+      items: [...listItems(own.kind === "list" ? own : undefined), ...items],
+    }));
+  }
+  if (moved.size > 0) replaceKey(services, owner, "ports", () => ({ ...node, items: left }));
+}
+
+/** Returns the service of a shared network that serves a port, by evidence; undefined without evidence. */
+function findServer(
+  services: ReadonlyMap<string, Mapping>,
+  { owner, members }: SharedNetwork,
+  { port, names }: RouteGroup,
+): string | undefined {
+  const serving = [owner, ...members].filter(
+    (service) => port !== undefined && isServing(services.get(service), port),
+  );
+  if (serving.includes(owner) || serving.length === 1) return serving[0];
+  const named = members.filter((member) =>
+    names.some((name) => name === member || name.startsWith(`${member}-`)),
+  );
+  if (named.length === 1) return named[0];
+  const isForwarding = isNetworkImage(getImage(services.get(owner)));
+  return isForwarding && names.length > 0 && members.length === 1 ? members[0] : undefined;
+}
+
+/** True if the image, a variable such as `WEBUI_PORT` or the health check of the service names the port. */
+function isServing(service: Mapping | undefined, port: number): boolean {
+  if (!service) return false;
+  return (
+    getImageWebPort(getImage(service)) === port ||
+    findHealthCheckPort(service) === port ||
+    listVariables(service).some(
+      ({ key, value }) => /(^|_)PORT$/.test(key) && readText(value) === String(port),
+    )
+  );
+}
+
+function listLabels(service: ComposeNode | undefined): readonly Entry[] {
+  const labels = getValue(service, "labels");
+  return labels === undefined ? [] : listEntries(asMapping(labels));
+}
+
+/** Adds labels to a service. Its own labels take precedence. */
+function addLabels(services: Map<string, Mapping>, name: string, added: readonly Entry[]): void {
+  replaceKey(services, name, "labels", (node) => {
+    const own = asMapping(node);
+    const entries = new Map([...added.map((entry) => [entry.key, entry] as const), ...own.entries]);
+    return { ...own, entries };
+  });
+}
+
+function replaceKey(
+  services: Map<string, Mapping>,
+  name: string,
+  key: string,
+  change: (node: ComposeNode) => ComposeNode,
+): void {
+  const service = services.get(name);
+  if (!service) return;
+  const value = change(getValue(service, key) ?? emptyMapping(service.place, service.path));
+  const entry = { place: service.place, ...service.entries.get(key), key, value };
+  services.set(name, { ...service, entries: new Map(service.entries).set(key, entry) });
+}
+
+function readContainerPorts(item: ComposeNode): number[] {
+  if (item.kind === "map") {
+    const target = readText(getValue(item, "target")) ?? "";
+    return /^\d{1,5}$/.test(target) ? [Number(target)] : [];
+  }
+  const read = item.kind === "scalar" ? parseShortPort(item.text) : "";
+  return typeof read === "string" ? [] : read.map(({ container }) => container);
+}
+
+function describePort({ port }: RouteGroup): string {
+  return port === undefined ? "" : ` to port ${port}`;
+}
+
+function getImage(service: ComposeNode | undefined): string | undefined {
+  return readText(getValue(service, "image"));
+}
+
+function readText(node: ComposeNode | undefined): string | undefined {
+  return node?.kind === "scalar" && node.value !== null ? node.text : undefined;
+}
