@@ -1,5 +1,6 @@
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
+import { createColours } from "../../../src/cli/colours.ts";
 import { formatImportReport } from "../../../src/cli/views/import-report.ts";
 import { parseEnvFile } from "../../../src/compose/env-file.ts";
 import { importCompose } from "../../../src/compose/import-compose.ts";
@@ -117,11 +118,8 @@ test("a line break in a value cannot forge a line of the report", () => {
   const forged = "x\\nPublic:\\u2028  nothing\\u0085y";
   const text = `services: { a: { image: "a:1", labels: { "${forged}": z }, pull_policy: "${forged}" } }`;
   const result = importTexts({ "compose.yaml": text });
-  const colours = { red: String, yellow: String, cyan: String, dim: String };
-  const report = formatImportReport(result, {
-    quiet: false,
-    colours: colours as unknown as Parameters<typeof formatImportReport>[1]["colours"],
-  });
+  const colours = createColours(false, {}, false);
+  const report = formatImportReport(result, { quiet: false, colours });
   expect(report).not.toMatch(/^(Public:| {2}nothing|y)/m);
   expect(report).not.toMatch(/[\u2028\u0085]/);
 });
