@@ -2,8 +2,9 @@ import { posix, relative, resolve } from "node:path";
 import { isInsidePath } from "../resources/field-checks.ts";
 import { forbiddenKeys } from "../resources/plain-value.ts";
 import { type ComposeNode, getValue, isNull, listEntries, type Scalar } from "./compose-tree.ts";
-import { describeReach, REACH_HINT } from "./describe-reach.ts";
+import { describeReach } from "./describe-reach.ts";
 import { asMapping } from "./merge-services.ts";
+import { REACH_HINT } from "./project-folder.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Keys that are ignored, because they concern only caching and names and do not change the content of the image. */

@@ -8,9 +8,10 @@ import {
   listItems,
   type Scalar,
 } from "./compose-tree.ts";
-import { describeReach, REACH_HINT } from "./describe-reach.ts";
+import { describeReach } from "./describe-reach.ts";
 import { parseEnvFile } from "./env-file.ts";
 import { asMapping } from "./merge-services.ts";
+import { REACH_HINT } from "./project-folder.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Reads the variables of `env_file`, then those of `environment`, which override them. */

@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
 import { type ComposeNode, collectScalars, getValue, isNull } from "./compose-tree.ts";
 import { getSecretName } from "./convert-environment.ts";
-import { describeReach, REACH_HINT } from "./describe-reach.ts";
+import { describeReach } from "./describe-reach.ts";
+import { REACH_HINT } from "./project-folder.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Converts `secrets` and `configs`: those that are files of the machine become mounts, and all others are reported. */

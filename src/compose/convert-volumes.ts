@@ -2,8 +2,9 @@ import { posix } from "node:path";
 import type { Volume } from "../resources/app-spec.ts";
 import { toDnsLabel } from "./assign-app-names.ts";
 import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compose-tree.ts";
-import { describeReach, REACH_HINT } from "./describe-reach.ts";
+import { describeReach } from "./describe-reach.ts";
 import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
+import { REACH_HINT } from "./project-folder.ts";
 import { getComposeProjectName } from "./project-name.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 

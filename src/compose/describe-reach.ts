@@ -1,14 +1,11 @@
-import { posix, resolve } from "node:path";
-import type { ComposeFileReader } from "./load-project.ts";
+import { posix } from "node:path";
+import { isInProject } from "./project-folder.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Matches the path of a container engine's control socket, in any folder. */
 const engineSocket = /(^|\/)(docker|podman|containerd|crio)\.sock$/;
 /** Files without secrets. Many services mount these files to use the time zone of the machine. */
 const harmlessFiles: ReadonlySet<string> = new Set(["/etc/localtime", "/etc/timezone"]);
-
-export const REACH_HINT =
-  "if you trust the service with it: --accept unsafe; Berth creates no such path";
 
 /**
  * Returns the reason why a mount, a build or a file of variables gives an app access to more than the files of its
@@ -28,12 +25,4 @@ export function describeReach(
   const shown = target === hostPath ? hostPath : `${hostPath}, which leads to ${target},`;
   const access = readOnly ? "reads" : "reads and writes";
   return `${shown} is outside of the project's folder: the app ${access} files of the machine that it was not given with the project`;
-}
-
-/** True for a path in the folder of the project, also after links are followed. */
-export function isInProject(files: ComposeFileReader, folder: string, path: string): boolean {
-  const follow = (name: string) => files.resolveLinks?.(name) ?? name;
-  const project = follow(resolve(folder));
-  const target = follow(path);
-  return project !== "/" && (target === project || target.startsWith(`${project}/`));
 }

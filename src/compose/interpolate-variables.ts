@@ -137,7 +137,6 @@ function expandVariable(
     return isThere ? interpolateText(argument, variables, unset, depth + 1) : "";
   if (isThere) return value;
   if (operator.endsWith("-")) return interpolateText(argument, variables, unset, depth + 1);
-  const why = interpolateText(argument, variables, new Set(), depth + 1);
-  const detail = typeof why === "string" && why.trim() !== "" ? `: ${why}` : "";
+  const detail = argument.trim() === "" ? "" : `: ${argument}`;
   return { failure: `the variable ${name} must be set${detail}` };
 }

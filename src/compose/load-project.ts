@@ -14,12 +14,12 @@ import {
   type Scalar,
   type SourceLocation,
 } from "./compose-tree.ts";
-import { isInProject, REACH_HINT } from "./describe-reach.ts";
 import { parseEnvFile } from "./env-file.ts";
 import { createFailedFinding, type ImportFinding } from "./import-findings.ts";
 import { interpolateScalar, type Variables } from "./interpolate-variables.ts";
 import { mergeMappings, mergeServices } from "./merge-services.ts";
 import { parseComposeText } from "./parse-compose.ts";
+import { isInProject, REACH_HINT } from "./project-folder.ts";
 import { resolveExtends } from "./resolve-extends.ts";
 
 export type FileText = { readonly text: string } | { readonly problem: string };

@@ -141,6 +141,13 @@ test.each([
   expect(failuresOf(text)).toEqual([`${place}: the variable NAME must be set: why`]);
 });
 
+test("the reason of a required variable does not show the values of other variables", () => {
+  const text = 'services: { a: { image: "a:1", command: "${A:?not $PASSWORD}" } }';
+  expect(failuresOf(text, { ".env": "PASSWORD=s3cret" })).toEqual([
+    "1 services.a.command: the variable A must be set: not $PASSWORD",
+  ]);
+});
+
 test("a service with very many ports is read up to a limit", () => {
   const ports = Array.from({ length: 2000 }, (_, at) => `"${at * 7 + 1}-${at * 7 + 100}"`);
   for (const key of ["ports", "expose"]) {
