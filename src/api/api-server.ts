@@ -43,8 +43,17 @@ import { webhookRoutes } from "./routes/webhooks.ts";
 import { compileValidator, type HttpPart } from "./schema-validation.ts";
 
 const JSON_BYTES_MAX = 1024 * 1024;
-/** Time limit for receiving a request. It is enough for an archive of 512 MiB at about 2 MB/s. */
-const REQUEST_MS_MAX = 300_000;
+/**
+ * The slowest rate of a body: 4 KiB/s over half a minute. Archives may arrive over slow lines, so a whole request has no
+ * time limit. At this rate a body of 1 MiB, the largest of most routes, takes four minutes.
+ */
+const BODY_RATE = { windowMs: 30_000, bytesMin: 120 * 1024 } as const;
+/** The time limits of Node. `requestTimeout: 0` switches the limit of a whole request off. */
+const HTTP_LIMITS = {
+  requestTimeout: 0,
+  headersTimeout: 30_000,
+  connectionsCheckingInterval: 5_000,
+} as const;
 
 /**
  * The time in which running requests may finish. It is part of the five seconds that the whole server has to exit.
@@ -70,11 +79,12 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     toMalformedResponse,
     jsonContentType: /^application\/(?:[\w.-]+\+)?json(?:;|$)/i,
     parseJson: parseRequestJson,
+    bodyRate: BODY_RATE,
     fastify: {
       ...(options.certificate ? serveTls(options.certificate) : {}),
       bodyLimit: JSON_BYTES_MAX,
       trustProxy: createProxyCheck(options.config.trustedProxies),
-      requestTimeout: REQUEST_MS_MAX,
+      http: HTTP_LIMITS,
       routerOptions: { ignoreTrailingSlash: true },
       frameworkErrors: (error, request, reply) => errorHandlers.answer(error, request, reply),
     },
@@ -145,11 +155,11 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
 }
 
 /**
- * Creates the server for HTTPS. Its time limit for requests is set here, because Fastify applies its own setting only
- * to servers that it creates itself.
+ * Creates the server for HTTPS. Its time limits are set here, because Fastify applies its own settings only to servers
+ * that it creates itself.
  */
 function serveTls(certificate: Certificate): Pick<FastifyHttpOptions<Server>, "serverFactory"> {
-  const options = { requestTimeout: REQUEST_MS_MAX, mayBePlain };
+  const options = { ...HTTP_LIMITS, mayBePlain };
   return {
     serverFactory: (handler) => new TlsServerWithLocalHttp(options, handler, certificate),
   };

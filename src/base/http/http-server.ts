@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Server } from "node:http";
+import type { Socket } from "node:net";
 import { SerializerSelector } from "@fastify/fast-json-stringify-compiler";
 import Fastify, {
   type FastifyHttpOptions,
@@ -8,7 +9,12 @@ import Fastify, {
 } from "fastify";
 import type { Clock } from "../clock.ts";
 import { HttpConnections } from "./http-connections.ts";
-import { answerMalformedRequest, type MalformedRequestResponse } from "./malformed-request.ts";
+import {
+  answerMalformedRequest,
+  type MalformedRequestResponse,
+  SLOW_BODY,
+} from "./malformed-request.ts";
+import { type BodyRate, detectSlowBodies } from "./slow-body.ts";
 import { drainUnreadBodies } from "./unread-body.ts";
 
 /**
@@ -32,6 +38,8 @@ export interface HttpServerOptions {
   readonly jsonContentType: RegExp;
   /** Parses a body. Throws the error that the server responds with if the body is not valid. */
   readonly parseJson: (body: Buffer, request: FastifyRequest) => unknown;
+  /** The slowest rate at which the server accepts a body; by default, no rate is too slow. */
+  readonly bodyRate?: BodyRate;
   /** Additional options of Fastify itself. */
   readonly fastify: FastifyHttpOptions<Server>;
 }
@@ -46,14 +54,15 @@ export function createHttpServer(options: HttpServerOptions): {
   readonly connections: HttpConnections;
 } {
   const { clock, fastify } = options;
+  const refuse = (error: Error, socket: Socket) =>
+    answerMalformedRequest(error, socket, clock, options.toMalformedResponse);
   const server: FastifyInstance = Fastify({
     ...fastify,
     logger: false,
     genReqId: (request) => chooseRequestId(request.headers["x-request-id"]),
     requestIdHeader: false,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX, ...fastify.routerOptions },
-    clientErrorHandler: (error, socket) =>
-      answerMalformedRequest(error, socket, clock, options.toMalformedResponse),
+    clientErrorHandler: refuse,
     // Node's own check of the Host header is off, because the servers respond to a missing Host header in their own
     // formats.
     http: { requireHostHeader: false, ...fastify.http },
@@ -69,6 +78,10 @@ export function createHttpServer(options: HttpServerOptions): {
     return (data) => (serialize ??= compileSerializer({ ...route, httpStatus }))(data);
   });
   drainUnreadBodies(server.server, clock);
+  if (options.bodyRate)
+    detectSlowBodies(server.server, clock, options.bodyRate, (socket) =>
+      refuse(Object.assign(new Error("slow body"), { code: SLOW_BODY }), socket),
+    );
   const connections = new HttpConnections(server.server);
   server.removeAllContentTypeParsers();
   server.addContentTypeParser(

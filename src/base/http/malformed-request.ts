@@ -8,9 +8,13 @@ export interface MalformedRequestResponse {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** The code of the error for a body that arrives too slowly. */
+export const SLOW_BODY = "ERR_SLOW_BODY";
+
 const responsesByCode: Readonly<Record<string, readonly [status: number, message: string]>> = {
   HPE_HEADER_OVERFLOW: [431, "the request headers are too large"],
   ERR_HTTP_REQUEST_TIMEOUT: [408, "the request took too long to arrive"],
+  [SLOW_BODY]: [408, "the body of the request arrived too slowly"],
 };
 
 /**
