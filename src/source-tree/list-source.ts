@@ -1,11 +1,12 @@
 import type { Dirent, Stats } from "node:fs";
-import { lstat, readdir, readlink } from "node:fs/promises";
+import { lstat, readdir, readlink, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { BerthError } from "../base/errors.ts";
 import { formatBytes } from "../base/units.ts";
 import { dockerfileNames } from "./dockerfile-names.ts";
 import { IgnoreRules, type RuleMatches } from "./ignore-rules.ts";
 import { leadsOutside } from "./link-target.ts";
+import { getFolderPath, openInside } from "./open-inside.ts";
 import { isMissing, readInside } from "./read-inside.ts";
 
 export interface SourceEntry {
@@ -22,6 +23,7 @@ export interface SourceEntry {
 
 /** The files of a folder that are sent to a builder. Ignored files are not included. */
 export interface SourceTree {
+  /** The real path of the folder, without links. */
   readonly dir: string;
   /** Folders precede their contents; names are sorted by code units. */
   readonly entries: readonly SourceEntry[];
@@ -44,6 +46,11 @@ export interface ListSourceOptions {
    * archives with such links. Default: `keep`.
    */
   readonly outsideLinks?: "keep" | "refuse";
+  /**
+   * Called with the real path of the folder before anything in it is read. Throws if the folder must not be read. Only
+   * this folder is read afterwards, whatever replaces it.
+   */
+  readonly checkDir?: (dir: string) => void;
 }
 
 /** Largest size of a file with ignore rules, far above any reasonable one. */
@@ -63,30 +70,33 @@ export async function listSource(
   options: ListSourceOptions,
   signal: AbortSignal,
 ): Promise<SourceTree> {
-  await assertFolder(dir);
-  const { dockerfile } = options;
-  const { rules, ignoreFile } = await readRules(dir, dockerfile ?? "Dockerfile");
+  const real = await resolveFolder(dir);
+  const { dockerfile, checkDir } = options;
+  checkDir?.(real);
+  const { rules, ignoreFile } = await readRules(real, dockerfile ?? "Dockerfile");
   const kept = dockerfile === undefined ? dockerfileNames : [dockerfile];
   const walker = new SourceWalker(
-    dir,
+    real,
     rules.withExceptions([".dockerignore", ...kept]),
     options,
     signal,
   );
   await walker.walkFolder("", undefined);
-  return { dir, ignoreFile, entries: walker.entries, bytes: walker.bytes, skipped: walker.skipped };
+  const { entries, bytes, skipped } = walker;
+  return { dir: real, ignoreFile, entries, bytes, skipped };
 }
 
-async function assertFolder(dir: string): Promise<void> {
-  // The slash at the end of the path makes lstat follow a symbolic link to a folder.
-  const state = await lstat(join(dir, "/")).catch((error: unknown) => {
-    if (isMissing(error)) return undefined;
-    throw new BerthError("invalid_request", "the source folder cannot be read", { cause: error });
+async function resolveFolder(dir: string): Promise<string> {
+  try {
+    const real = await realpath(dir);
+    if ((await lstat(real)).isDirectory()) return real;
+  } catch (error) {
+    if (!isMissing(error))
+      throw new BerthError("invalid_request", "the source folder cannot be read", { cause: error });
+  }
+  throw new BerthError("not_found", "there is no such source folder", {
+    hint: "check the path of the folder; for an archive, unpack it or upload it",
   });
-  if (state?.isDirectory() !== true)
-    throw new BerthError("not_found", "there is no such source folder", {
-      hint: "check the path of the folder; for an archive, unpack it or upload it",
-    });
 }
 
 async function readRules(
@@ -98,6 +108,16 @@ async function readRules(
     if (text !== undefined) return { rules: IgnoreRules.parse(text, file), ignoreFile: file };
   }
   return { rules: IgnoreRules.createDefault(), ignoreFile: undefined };
+}
+
+/** An entry of a folder that the walker has read. */
+interface Child {
+  readonly path: string;
+  readonly state: Stats;
+  /** The target of a symlink. */
+  readonly target: string | undefined;
+  readonly isIgnored: boolean;
+  readonly matches: RuleMatches;
 }
 
 class SourceWalker {
@@ -122,27 +142,38 @@ class SourceWalker {
   }
 
   async walkFolder(path: string, matches: RuleMatches | undefined): Promise<void> {
-    const names = (await this.#listNames(path)).filter((name) => name !== GIT_FOLDER);
-    for (let at = 0; at < names.length; at += STATS_AT_ONCE) {
-      this.#signal.throwIfAborted();
-      const seen = names.slice(at, at + STATS_AT_ONCE).map((name) => {
-        const full = path === "" ? name : `${path}/${name}`;
-        return { path: full, ...this.#rules.check(full, matches) };
-      });
-      const states = await Promise.all(seen.map((it) => this.#readStats(it.path)));
-      for (const [index, it] of seen.entries()) {
-        const state = states[index];
-        if (state === undefined) continue;
-        if (state.isDirectory()) await this.#walkSubfolder(it, state);
-        else if (!it.isIgnored) await this.#addLeaf(it.path, state);
-      }
+    // The folder is closed before its subfolders are opened, because a tree may be deeper than the number of files that
+    // a process may open.
+    for (const child of await this.#readFolder(path, matches)) {
+      if (child.state.isDirectory()) await this.#walkSubfolder(child);
+      else this.#addLeaf(child);
     }
   }
 
-  async #walkSubfolder(
-    { path, isIgnored, matches }: { path: string; isIgnored: boolean; matches: RuleMatches },
-    state: Stats,
-  ): Promise<void> {
+  async #readFolder(path: string, matches: RuleMatches | undefined): Promise<Child[]> {
+    await using folder = await this.#orUnreadable(path, openInside(this.#dir, path));
+    const at = getFolderPath(folder, this.#dir, path);
+    const names = (await this.#listNames(path, at)).filter((name) => name !== GIT_FOLDER);
+    const found: Child[] = [];
+    for (let start = 0; start < names.length; start += STATS_AT_ONCE) {
+      this.#signal.throwIfAborted();
+      const read = names.slice(start, start + STATS_AT_ONCE).map(async (name) => {
+        const full = path === "" ? name : `${path}/${name}`;
+        const file = join(at, name);
+        const state = await this.#orUnreadable(full, lstatIfExists(file));
+        if (state === undefined) return undefined;
+        const target = state.isSymbolicLink()
+          ? await this.#orUnreadable(full, readlink(file))
+          : undefined;
+        return { path: full, state, target, ...this.#rules.check(full, matches) };
+      });
+      for (const child of await Promise.all(read))
+        if (child && (child.state.isDirectory() || !child.isIgnored)) found.push(child);
+    }
+    return found;
+  }
+
+  async #walkSubfolder({ path, state, isIgnored, matches }: Child): Promise<void> {
     const entry: SourceEntry = { path, type: "dir", mode: state.mode & 0o777, size: 0 };
     if (!isIgnored) {
       this.#add(entry);
@@ -154,10 +185,9 @@ class SourceWalker {
     }
   }
 
-  async #addLeaf(path: string, state: Stats): Promise<void> {
+  #addLeaf({ path, state, target }: Child): void {
     const mode = state.mode & 0o777;
-    if (state.isSymbolicLink()) {
-      const target = await this.#orUnreadable(path, readlink(join(this.#dir, path)));
+    if (target !== undefined) {
       if (this.#options.outsideLinks === "refuse" && leadsOutside(path, target))
         throw new BerthError(
           "invalid_request",
@@ -191,27 +221,27 @@ class SourceWalker {
       );
   }
 
-  async #listNames(path: string): Promise<string[]> {
+  async #listNames(path: string, at: string): Promise<string[]> {
     const listed = await this.#orUnreadable(
       path,
-      readdir(join(this.#dir, path), { withFileTypes: true, encoding: "buffer" }),
+      readdir(at, { withFileTypes: true, encoding: "buffer" }),
     );
     return listed.map((entry) => decodeName(path, entry)).toSorted();
   }
 
-  /** Returns the entry's stats; undefined if it was deleted after its folder was listed. */
-  async #readStats(path: string): Promise<Stats | undefined> {
-    return lstat(join(this.#dir, path)).catch((error: unknown) => {
-      if (isMissing(error)) return undefined;
-      throw unreadableError(path, error);
-    });
-  }
-
   async #orUnreadable<T>(path: string, work: Promise<T>): Promise<T> {
     return work.catch((error: unknown) => {
-      throw unreadableError(path, error);
+      throw error instanceof BerthError ? error : unreadableError(path, error);
     });
   }
+}
+
+/** Returns the stats of an entry; undefined if it was deleted after its folder was listed. */
+async function lstatIfExists(file: string): Promise<Stats | undefined> {
+  return lstat(file).catch((error: unknown) => {
+    if (isMissing(error)) return undefined;
+    throw error;
+  });
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

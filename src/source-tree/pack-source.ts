@@ -1,11 +1,10 @@
-import { constants } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
-import { join } from "node:path";
+import type { FileHandle } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { Header, Pax } from "tar";
 import { BerthError } from "../base/errors.ts";
 import { type SourceEntry, type SourceTree, unreadableError } from "./list-source.ts";
+import { changedError, openInside } from "./open-inside.ts";
 
 export interface PackOptions {
   /** Compresses the archive, for transfers over the network. Default: false. */
@@ -109,15 +108,16 @@ function* createHeaders(entry: SourceEntry, common: CommonHeader): Generator<Buf
   yield block;
 }
 
-/** Yields the bytes of one file. If a link has replaced the file since it was listed, the link is not followed. */
+/**
+ * Yields the bytes of one file. Throws if a link has replaced the file, or a folder around it, since it was listed.
+ */
 export async function* readContent(
   dir: string,
   entry: SourceEntry,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-  const file = await open(join(dir, entry.path), flags).catch((error: unknown) => {
-    throw unreadableError(entry.path, error);
+  const file = await openInside(dir, entry.path).catch((error: unknown) => {
+    throw error instanceof BerthError ? error : unreadableError(entry.path, error);
   });
   try {
     let left = entry.size;
@@ -141,12 +141,6 @@ async function read(file: FileHandle, path: string, length: number): Promise<Buf
       throw unreadableError(path, error);
     });
   return buffer.subarray(0, bytesRead);
-}
-
-function changedError(path: string): BerthError {
-  return new BerthError("conflict", `${path} changed while it was read`, {
-    hint: "try again when no process writes to the folder",
-  });
 }
 
 function createPadding(size: number): Buffer {

@@ -1,11 +1,12 @@
-import { readFile, realpath, stat } from "node:fs/promises";
-import { join, sep } from "node:path";
+import { realpath } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
 import { BerthError, getErrorCode } from "../base/errors.ts";
+import { openInside } from "./open-inside.ts";
 
 /**
- * Reads a text file of a source folder; undefined if it does not exist. A file whose real path is outside the folder
- * counts as missing, because a link could otherwise reveal any file of the machine in messages or in the built image.
- * Throws `invalid_request` if the file is larger than `bytesMax`.
+ * Reads a text file of a source folder, whose path has no links; undefined if the file does not exist. A file whose real
+ * path is outside the folder counts as missing, because a link could otherwise reveal any file of the machine in messages
+ * or in the built image. Throws `invalid_request` if the file is larger than `bytesMax`, and the errors of `openInside`.
  */
 export async function readInside(
   dir: string,
@@ -13,14 +14,14 @@ export async function readInside(
   bytesMax: number,
 ): Promise<string | undefined> {
   try {
-    const root = await realpath(dir);
-    const file = await realpath(join(root, path));
-    if (!file.startsWith(root === sep ? root : root + sep)) return undefined;
-    const state = await stat(file);
+    const file = await realpath(join(dir, path));
+    if (!file.startsWith(dir === sep ? dir : dir + sep)) return undefined;
+    await using handle = await openInside(dir, relative(dir, file));
+    const state = await handle.stat();
     if (!state.isFile()) return undefined;
     if (state.size > bytesMax)
       throw new BerthError("invalid_request", `${path} is larger than ${bytesMax} bytes`);
-    return await readFile(file, "utf8");
+    return await handle.readFile("utf8");
   } catch (error) {
     if (error instanceof BerthError) throw error;
     if (isMissing(error)) return undefined;

@@ -40,13 +40,7 @@ export async function resolveAppSource(
     return source.archive;
   }
   if ("local" in source) {
-    // The path is resolved again, because a link may lead to another folder than when the spec was written.
-    const problem = store.findSourceProblem(source.local);
-    if (problem === undefined)
-      return digestFolder(source.local, resource.spec, sourceLimits, signal);
-    throw new BerthError("forbidden", `the folder ${source.local} ${problem}`, {
-      hint: "name another folder in source.local",
-    });
+    return digestFolder(store, source.local, resource.spec, sourceLimits, signal);
   }
   const remote = resolveGitRemote(store, source.git);
   using bound = createTimeLimit(signal, RESOLVE_LIMIT_MS);
@@ -73,15 +67,36 @@ export function missingArchiveError(digest: string): BerthError {
 }
 
 /**
+ * Returns a function that throws `forbidden` if a folder of the machine must not be built now. The function gets the
+ * folder's real path. Each reading of the folder calls it, because a link may lead to another folder than when the spec
+ * was written, or when the source was resolved.
+ */
+export function createFolderCheck(
+  store: Pick<Store, "findSourceProblem">,
+  folder: string,
+): (real: string) => void {
+  return (real) => {
+    const problem = store.findSourceProblem(real);
+    if (problem === undefined) return;
+    throw new BerthError("forbidden", `the folder ${folder} ${problem}`, {
+      hint: "name another folder in source.local",
+    });
+  };
+}
+
+/**
  * Returns a digest of those files of a source folder that would be sent to the engine. A change of an ignored file
- * therefore makes no new revision.
+ * therefore makes no new revision. Throws the errors of `createFolderCheck`.
  */
 export async function digestFolder(
+  store: Pick<Store, "findSourceProblem">,
   folder: string,
   spec: AppSpec,
   limits: SourceLimits,
   signal: AbortSignal,
 ): Promise<string> {
-  const options = { ...limits, dockerfile: spec.build?.dockerfile };
+  const checkDir = createFolderCheck(store, folder);
+  checkDir(folder);
+  const options = { ...limits, dockerfile: spec.build?.dockerfile, checkDir };
   return digestSource(await listSource(folder, options, signal), signal);
 }

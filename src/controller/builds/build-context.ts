@@ -23,6 +23,8 @@ export interface BuildContextOptions {
   /** The path of the Dockerfile from the spec; if undefined, an existing or generated Dockerfile is used. */
   readonly dockerfile: string | undefined;
   readonly limits: SourceLimits;
+  /** Throws if the folder, whose real path it gets, must not be built. */
+  readonly checkDir?: (dir: string) => void;
   /** The current time, which becomes the modification time of the files in the image. */
   readonly nowMs: number;
   readonly log: (text: string) => void;
@@ -37,8 +39,12 @@ export async function prepareBuildContext(
   options: BuildContextOptions,
   signal: AbortSignal,
 ): Promise<BuildContext> {
-  const { build, dockerfile, limits, nowMs, log } = options;
-  const tree = await listSource(root, { ...limits, dockerfile }, signal);
+  const { build, dockerfile, limits, checkDir, nowMs, log } = options;
+  const tree = await listSource(
+    root,
+    { ...limits, dockerfile, ...(checkDir ? { checkDir } : {}) },
+    signal,
+  );
   const chosen = await chooseDockerfile(new TreeReader(tree), {
     ...build,
     ...(dockerfile === undefined ? {} : { dockerfile }),

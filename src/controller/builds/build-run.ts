@@ -9,7 +9,7 @@ import { redactUrl } from "../git/git-url.ts";
 import type { GitClient, SourceLimits } from "../git/port.ts";
 import type { BuildOutput, ImageRuntime } from "../runtime/port.ts";
 import { listRegistryAuths } from "../secrets/registry-auth.ts";
-import { digestFolder, missingArchiveError } from "./app-source-resolver.ts";
+import { createFolderCheck, digestFolder, missingArchiveError } from "./app-source-resolver.ts";
 import type { ArchiveStore } from "./archive-store.ts";
 import { prepareBuildContext } from "./build-context.ts";
 import type { BuildJob } from "./build-job.ts";
@@ -69,6 +69,9 @@ export async function runBuild(
         build: { ...build },
         dockerfile: getGitDockerfile(source) ?? build?.dockerfile,
         limits: options.sourceLimits,
+        ...(source && "local" in source
+          ? { checkDir: createFolderCheck(options.store, source.local) }
+          : {}),
         nowMs: options.clock.now(),
         log: (text) => log.write(text),
       },
@@ -125,6 +128,7 @@ async function fetchSource(
   if (!source) throw new BerthError("invalid_spec", "the spec has no source");
   if ("local" in source) {
     const digest = await digestFolder(
+      options.store,
       source.local,
       job.resource.spec,
       options.sourceLimits,

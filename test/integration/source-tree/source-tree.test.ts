@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { renameSync, symlinkSync } from "node:fs";
 import { chmod, mkdir, readFile, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
@@ -292,4 +293,66 @@ test("a source reader reads only listed files inside the source folder", async (
   expect(await reader.read("outside")).toBeUndefined();
   expect(await reader.read("hidden/x")).toBeUndefined();
   expect(await reader.read("src")).toBeUndefined();
+});
+
+describe("a folder that was replaced by a link to a protected one", () => {
+  const files = { "sub/deep/key": "private", Dockerfile: "FROM scratch" };
+  let secret = "";
+  beforeEach(async () => {
+    secret = temporaryFolder("protected");
+    dir = join(temporaryFolder("source"), "around", "app");
+    await write(files, secret);
+    await write(files, join(secret, "app"));
+    await write({ ...files, "sub/deep/key": "visible" });
+  });
+
+  function replace(folder: string, target: string): void {
+    const path = join(dir, folder);
+    renameSync(path, `${path}.old`);
+    symlinkSync(join(secret, target), path);
+  }
+
+  /** Each folder that is replaced, relative to the source folder, and the path of the protected one. */
+  const replaced = [
+    ["the source folder", ".", "."],
+    ["the folder around it", "..", "."],
+    ["a folder in it", "sub", "sub"],
+    ["a folder further below", "sub/deep", "sub/deep"],
+  ] as const;
+
+  test.each(replaced)("is not packed, hashed or read if it is %s", async (_, folder, target) => {
+    const tree = await list();
+    replace(folder, target);
+    const file = "sub/deep/key";
+    expect(await readFile(join(dir, file), "utf8")).toBe("private");
+    await expect(buffer(packSource(tree, {}, signal))).rejects.toHaveProperty("code");
+    await expect(digestSource(tree, signal)).rejects.toHaveProperty("code");
+    expect(await new TreeReader(tree).read(file)).toBeUndefined();
+  });
+
+  test.each(replaced)(
+    "is not listed if it is %s, and was replaced after the check",
+    async (_, folder, target) => {
+      const checked: string[] = [];
+      const checkDir = (real: string) => {
+        checked.push(real);
+        replace(folder, target);
+      };
+      const found = await paths({ checkDir }).catch((error: unknown) => error);
+      expect(checked).toEqual([dir]);
+      // A link in the source folder is listed as a link; every other replaced folder is an error.
+      if (folder.startsWith("sub")) {
+        expect(found).toContain(folder);
+        expect(found).not.toContain("sub/deep/key");
+      } else expect(found).toHaveProperty("code");
+    },
+  );
+
+  test("is not read if the check refuses its real path", async () => {
+    replace(".", ".");
+    const checkDir = (real: string) => {
+      if (real === secret) throw new Error("forbidden");
+    };
+    await expect(list({ checkDir })).rejects.toThrow("forbidden");
+  });
 });

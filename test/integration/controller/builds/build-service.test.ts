@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -117,6 +117,27 @@ describe("a build", () => {
     expect(after.revision).not.toBe(before.revision);
     expect(await bench.waitUntilEnded(app, after)).toMatchObject({ type: "succeeded" });
   });
+
+  test.each(["folder", "folder/inner"])(
+    "of a folder fails if a link to the data directory has replaced %s since its digest was computed",
+    async (replaced) => {
+      const files = { Dockerfile: "FROM scratch\n", "a.txt": "one" };
+      const local = join(bench.sourceDir, "folder/inner");
+      // The content is equal, so that only the place of the folder shows that it is another one.
+      const own = join(bench.dataDir, "own");
+      for (const folder of [local, own, join(own, "inner")]) writeFiles(folder, files);
+      const app = bench.apply("web", { source: { local } });
+      const source = await bench.waitUntilResolved(app);
+      rmSync(join(bench.sourceDir, replaced), { recursive: true });
+      symlinkSync(own, join(bench.sourceDir, replaced));
+      expect(await bench.waitUntilEnded(app, source)).toMatchObject({
+        type: "failed",
+        reason: "SourceInvalid",
+        message: expect.stringContaining("is in the data directory of Berth"),
+      });
+      expect(bench.builder.runs).toEqual([]);
+    },
+  );
 
   test("writes to its log that submodules are not fetched", async () => {
     bench.git.submodules = ["vendor/lib"];
