@@ -74,8 +74,7 @@ export function extractFiles(db: Database.Database, folder: string): string[] {
     .pluck();
   for (const { path, sha256 } of files) {
     if (!pathPattern.test(path)) throw damagedError();
-    mkdirSync(dirname(join(folder, path)), { recursive: true, mode: 0o700 });
-    const handle = openSync(join(folder, path), "w", 0o600);
+    const handle = createFile(join(folder, path));
     try {
       const hash = createHash("sha256");
       for (const data of selectChunks.iterate(path)) {
@@ -90,6 +89,19 @@ export function extractFiles(db: Database.Database, folder: string): string[] {
   }
   db.exec(`DROP TABLE ${CHUNKS_TABLE}; DROP TABLE ${FILES_TABLE};`);
   return files.map(({ path }) => path);
+}
+
+/** The errors of the system for a path that is too long, or that goes through a file or ends at a folder. */
+const impossiblePathCodes = ["ENAMETOOLONG", "ENOTDIR", "EEXIST", "EISDIR"];
+
+/** Creates a file and the folders around it. Throws `store_corrupt` for a path that no backup of a real folder has. */
+function createFile(file: string): number {
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    return openSync(file, "wx", 0o600);
+  } catch (error) {
+    throw impossiblePathCodes.includes(String(getErrorCode(error))) ? damagedError() : error;
+  }
 }
 
 function damagedError(): BerthError {

@@ -1,9 +1,12 @@
 import { existsSync } from "node:fs";
 import Database from "better-sqlite3";
 import { BerthError, NotFoundError } from "../base/errors.ts";
-import type { BackupManifest } from "../resources/wire/backup.ts";
+import { LazyValidator } from "../base/json-validator.ts";
+import { BackupManifest } from "../resources/wire/backup.ts";
 
 export const BACKUP_MANIFEST_TABLE = "backup_manifest";
+
+const manifestValidator = new LazyValidator<BackupManifest>(BackupManifest);
 
 /**
  * Returns the manifest of a backup file; null if an older Berth without manifests made the backup. Throws NotFoundError
@@ -15,16 +18,13 @@ export function readBackupManifest(file: string): BackupManifest | null {
   try {
     return selectManifest(db);
   } catch {
-    throw new BerthError(
-      "store_corrupt",
-      "the backup file is damaged, or is not a backup of Berth",
-    );
+    throw unreadableError();
   } finally {
     db.close();
   }
 }
 
-/** Reads the manifest; returns null if the backup has none. */
+/** Reads the manifest; returns null if the backup has none. Throws `store_corrupt` for a manifest that is not valid. */
 export function selectManifest(db: Database.Database): BackupManifest | null {
   const isThere = db
     .prepare<[string], number>("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?")
@@ -32,5 +32,20 @@ export function selectManifest(db: Database.Database): BackupManifest | null {
     .get(BACKUP_MANIFEST_TABLE);
   if (isThere === undefined) return null;
   const text = db.prepare<[], string>(`SELECT json FROM ${BACKUP_MANIFEST_TABLE}`).pluck().get();
-  return text === undefined ? null : JSON.parse(text);
+  if (text === undefined) return null;
+  const manifest = parseJson(text);
+  if (manifestValidator.isValid(manifest)) return manifest;
+  throw unreadableError();
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function unreadableError(): BerthError {
+  return new BerthError("store_corrupt", "the backup file is damaged, or is not a backup of Berth");
 }

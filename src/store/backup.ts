@@ -6,6 +6,7 @@ import { fsyncDirectorySync } from "../base/atomic-file.ts";
 import { BerthError } from "../base/errors.ts";
 import { mapSqliteError, type SqliteDatabase } from "../base/sqlite.ts";
 import type { BackupContent } from "./backup-content.ts";
+import { addDigest } from "./backup-digest.ts";
 import { addFiles } from "./backup-files.ts";
 import { BACKUP_MANIFEST_TABLE } from "./backup-manifest.ts";
 
@@ -72,6 +73,7 @@ async function addContent(
     copy
       .prepare<[string]>(`INSERT INTO ${BACKUP_MANIFEST_TABLE} (json) VALUES (?)`)
       .run(JSON.stringify(manifest));
+    addDigest(copy);
     await addFiles(copy, dataDir, files);
     copy.exec(`CREATE TABLE ${BACKUP_KEY_TABLE} (key BLOB NOT NULL) STRICT`);
     copy.prepare<[Buffer]>(`INSERT INTO ${BACKUP_KEY_TABLE} (key) VALUES (?)`).run(key);

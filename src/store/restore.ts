@@ -7,6 +7,7 @@ import {
   mkdirSync,
   openSync,
   readSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -21,8 +22,10 @@ import { mapSqliteError, readSchemaVersion } from "../base/sqlite.ts";
 import type { BackupManifest } from "../resources/wire/backup.ts";
 import { BACKUP_APPLICATION_ID, BACKUP_KEY_TABLE } from "./backup.ts";
 import { ARCHIVES_FOLDER, CERTIFICATES_FOLDER } from "./backup-content.ts";
+import { takeDigest } from "./backup-digest.ts";
 import { extractFiles } from "./backup-files.ts";
 import { BACKUP_MANIFEST_TABLE, selectManifest } from "./backup-manifest.ts";
+import { hasStoreSchema } from "./backup-schema.ts";
 import { migrations } from "./migrations.ts";
 import { getSecretKeyFile, writeSecretKey } from "./secret-key.ts";
 import { acquireStoreLock } from "./store-lock.ts";
@@ -64,6 +67,7 @@ export function restoreStore(options: {
   if (!existsSync(options.file)) throw new NotFoundError("there is no such backup file");
   assertBackupFile(options.file);
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  assertNotStaged(options.file, dataDir);
   const lock = acquireStoreLock(dataDir, clock);
   try {
     const store = join(dataDir, "berth.db");
@@ -97,6 +101,15 @@ export function restoreStore(options: {
   } finally {
     lock.release();
   }
+}
+
+/** Throws for the temporary file of an interrupted restore, which the next restore removes before it copies its file. */
+function assertNotStaged(file: string, dataDir: string): void {
+  const staged = getStagedFile(dataDir);
+  if (!existsSync(staged) || realpathSync(file) !== realpathSync(staged)) return;
+  throw new BerthError("invalid_request", "the file is what an interrupted restore has left", {
+    hint: "name the backup itself; if it is lost, move this file to another folder first",
+  });
 }
 
 /** Throws if an interrupted restore has moved the old store away. Berth would otherwise create an empty store. */
@@ -148,22 +161,22 @@ function stageBackup(
   files: string,
   newInstance: boolean,
 ): StagedBackup {
-  for (const left of [staged, `${staged}-journal`]) rmSync(left, { force: true });
+  for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(staged + suffix, { force: true });
   let db: Database.Database | undefined;
   try {
     copyFileSync(file, staged);
     chmodSync(staged, 0o600);
     db = new Database(staged);
     db.pragma("synchronous = FULL");
+    db.pragma("trusted_schema = OFF");
     const key = validateBackup(db);
     db.pragma("secure_delete = ON");
+    if (!takeDigest(db))
+      throw invalidBackupError("the backup file is damaged: a value has changed");
     const manifest = selectManifest(db);
     const paths = extractFiles(db, files);
     if (newInstance) giveNewIdentity(db);
-    const instanceId = db
-      .prepare<[], string>("SELECT value FROM meta WHERE key = 'instanceId'")
-      .pluck()
-      .get();
+    const instanceId = readInstanceId(db);
     db.exec(`
       BEGIN;
       DROP TABLE ${BACKUP_KEY_TABLE};
@@ -175,13 +188,20 @@ function stageBackup(
     // VACUUM frees the space of the files that were extracted from the backup.
     if (paths.length > 0) db.exec("VACUUM");
     db.close();
-    return { key, paths, manifest, instanceId: instanceId ?? "" };
+    return { key, paths, manifest, instanceId };
   } catch (error) {
     db?.close();
     rmSync(staged, { force: true });
     rmSync(files, { recursive: true, force: true });
     throw mapSqliteError(error);
   }
+}
+
+/** The id is a part of the names of containers and images, so a backup with any other text is refused. */
+function readInstanceId(db: Database.Database): string {
+  const id: unknown = db.prepare("SELECT value FROM meta WHERE key = 'instanceId'").pluck().get();
+  if (typeof id === "string" && /^[0-9a-f]{8}$/.test(id)) return id;
+  throw invalidBackupError("the backup file is damaged: it has no id of an instance");
 }
 
 /**
@@ -243,6 +263,8 @@ function validateBackup(db: Database.Database): Buffer {
       { hint: "restore the backup with the version of Berth that made it" },
     );
   }
+  if (!hasStoreSchema(db, version))
+    throw invalidBackupError("the backup file is damaged: its tables are not those of Berth");
   const key = db.prepare<[], Buffer>(`SELECT key FROM ${BACKUP_KEY_TABLE}`).pluck().get();
   if (!Buffer.isBuffer(key) || key.length !== SECRET_BYTES) {
     throw invalidBackupError("the backup file lacks the key of its secrets");
