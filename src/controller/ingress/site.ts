@@ -136,6 +136,11 @@ export function isInternalName(domain: string): boolean {
 export const internalPattern =
   "^(?:[a-z0-9-]+\\.)*(?:localhost|local|internal|test|invalid|example|onion|home\\.arpa)$|^[a-z0-9-]+$";
 
+/** Such passwords are not valid in HTTP (RFC 7617), and bcrypt cannot tell an empty one from one zero byte. */
+function hasControlCharacter(password: string): boolean {
+  return /\p{Cc}/u.test(password);
+}
+
 /** The longest password. bcrypt ignores all further bytes. */
 const PASSWORD_BYTES_MAX = 72;
 
@@ -164,6 +169,12 @@ async function resolveUsers(
     return {
       reason: "SecretInvalid",
       message: `the password of the user ${long[0]} in the Secret ${secret} is longer than ${PASSWORD_BYTES_MAX} bytes, and bcrypt would ignore the rest: choose a shorter one`,
+    };
+  const control = entries.find(([, password]) => hasControlCharacter(password));
+  if (control)
+    return {
+      reason: "SecretInvalid",
+      message: `the password of the user ${control[0]} in the Secret ${secret} contains a control character, such as a line break at its end, which no browser sends: remove it`,
     };
   const users: SiteUser[] = [];
   for (const [name, password] of entries)
