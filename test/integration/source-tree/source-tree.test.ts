@@ -350,9 +350,12 @@ describe("a folder that was replaced by a link to a protected one", () => {
 
   test("is not read if the check refuses its real path", async () => {
     replace(".", ".");
+    const checked: string[] = [];
     const checkDir = (real: string) => {
-      if (real === secret) throw new Error("forbidden");
+      checked.push(real);
+      throw new Error("forbidden");
     };
     await expect(list({ checkDir })).rejects.toThrow("forbidden");
+    expect(checked).toEqual([secret]);
   });
 });
