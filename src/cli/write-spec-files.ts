@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { BerthError, getErrorMessage } from "../base/errors.ts";
+import { BerthError, getErrorCode, getErrorMessage } from "../base/errors.ts";
 import type { ImportedApp } from "../compose/import-compose.ts";
 import { parseManifests } from "../resources/parse-manifests.ts";
 import { ORIGIN_ANNOTATION } from "../resources/resource.ts";
@@ -43,7 +43,11 @@ export async function writeSpecFiles(
       const path = getSpecFilePath(folder, app);
       const temporary = `${path}.new`;
       written.push({ temporary, path });
-      await writeFile(temporary, text, { flag: "wx" });
+      await writeFile(temporary, text, { flag: "wx" }).catch((error: unknown) => {
+        // The file belongs to another program or person, so it is not removed below.
+        if (getErrorCode(error) === "EEXIST") written.pop();
+        throw error;
+      });
     }
     for (const { temporary, path } of written) await rename(temporary, path);
   } catch (error) {

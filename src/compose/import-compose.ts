@@ -29,6 +29,7 @@ import { getImageWebPort } from "./web-ports.ts";
 /** The maximum number of services of a project. Each service is compared with each other one. */
 const SERVICES_MAX = 500;
 
+const profileName = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
 const serviceName = /^[A-Za-z0-9._-]+$/;
 
 export interface ImportOptions extends LoadProjectOptions {
@@ -238,7 +239,7 @@ function selectServices(
       key,
       { key, place: entry.place, value: { ...node, path: value.path } },
       `is omitted: it belongs to the ${own.length === 1 ? "profile" : "profiles"} ${own.join(", ")}`,
-      `include it with --profile ${own[0]}`,
+      profileName.test(own[0] ?? "") ? `include it with --profile ${own[0]}` : undefined,
     );
     return false;
   });

@@ -69,6 +69,16 @@ it("berth import writes one file for each service, and replaces existing files o
   expect(readdirSync(join(folder, "specs/media"))).toEqual(["jellyfin.yaml"]);
 });
 
+it("berth import does not delete a file whose name it would use for a temporary file", async () => {
+  mkdirSync(join(folder, "specs"));
+  writeFileSync(join(folder, "specs/db.yaml.new"), "mine");
+  const { code, errors } = await run("wordpress.yaml -o specs");
+  expect(code).toBe(1);
+  expect(errors).toContain("cannot write the files");
+  expect(readdirSync(join(folder, "specs"))).toEqual(["db.yaml.new"]);
+  expect(readFileSync(join(folder, "specs/db.yaml.new"), "utf8")).toBe("mine");
+});
+
 it("berth import writes nothing in a dry run", async () => {
   const { code, output, errors } = await run("jellyfin.yaml --accept unsafe -o specs --dry-run -q");
   expect({ code, errors }).toEqual({ code: 0, errors: "" });

@@ -33,6 +33,26 @@ test.each([
   expect(Object.keys(collectSpecs(importTexts({ "compose.yaml": text })))).toContain("a");
 });
 
+test("a mounted file with one long line does not take quadratic time", () => {
+  const text = `services:
+  proxy: { image: "nginx:1", volumes: ["./long.conf:/etc/long.conf:ro"] }
+  web: { image: "web:1" }
+`;
+  const line = `${"host ".repeat(50_000)}we`;
+  const lost = (file: string) =>
+    importTexts({ "compose.yaml": text, "long.conf": file }, { namePrefix: "x-" }).findings.filter(
+      ({ message }) => message.startsWith("long.conf:1"),
+    );
+  expect(lost(line)).toEqual([]);
+  expect(lost(`${line} web`)).toHaveLength(1);
+});
+
+test("a hint to copy does not contain the text of a profile that a shell would run", () => {
+  const text = 'services: { a: { image: "a:1", profiles: ["x; rm -rf /"] }, b: { image: "b:1" } }';
+  const { findings } = importTexts({ "compose.yaml": text });
+  expect(findings.find(({ service }) => service === "a")).not.toHaveProperty("hint");
+});
+
 test("more services than a project can have are refused", () => {
   const services = Array.from({ length: 10_000 }, (_, at) => `  s_${at}: { image: "a:1" }`);
   expect(failuresOf(`services:\n${services.join("\n")}\n`)).toEqual([
