@@ -18,6 +18,10 @@ import { getImageWebPort, isNetworkImage } from "./web-ports.ts";
 interface SharedNetwork {
   readonly owner: string;
   readonly members: readonly string[];
+  /** True if the owner only gives its network to the members, as a VPN does. */
+  readonly isForwarding: boolean;
+  /** The services of the network that are known to serve a port, by port. */
+  readonly servers: ReadonlyMap<number, readonly string[]>;
 }
 
 /**
@@ -52,7 +56,16 @@ function listSharedNetworks(services: ReadonlyMap<string, Mapping>): SharedNetwo
     if (owner === undefined || owner === service || !services.has(owner)) continue;
     networks.set(owner, [...(networks.get(owner) ?? []), service]);
   }
-  return [...networks].map(([owner, members]) => ({ owner, members }));
+  return [...networks].map(([owner, members]) => {
+    const servers = new Map<number, string[]>();
+    for (const service of [owner, ...members]) {
+      for (const port of listServedPorts(services.get(service))) {
+        servers.set(port, [...(servers.get(port) ?? []), service]);
+      }
+    }
+    const isForwarding = isNetworkImage(getImage(services.get(owner)));
+    return { owner, members, isForwarding, servers };
+  });
 }
 
 function separateRoutes(
@@ -60,26 +73,28 @@ function separateRoutes(
   network: SharedNetwork,
   findings: FindingList,
 ): void {
-  const { owner, members } = network;
+  const { owner, members, isForwarding } = network;
   const labels = listLabels(services.get(owner));
   const groups = groupRouteLabels(labels);
+  const moved = new Map<string, Entry[]>();
   const gone = new Set<string>();
   const kept = new Set<string>();
   for (const group of groups) {
-    const server = findServer(services, network, group);
+    const server = findServer(network, group);
     const [first] = group.labels;
     if (server === owner || !first) {
       for (const { key } of group.labels) kept.add(key);
     } else if (server !== undefined) {
       for (const { key } of group.labels) gone.add(key);
-      addLabels(services, server, group.labels);
+      moved.set(server, moved.get(server) ?? []);
+      moved.get(server)?.push(...group.labels);
       findings.addWithoutHandling(
         "changed",
         server,
         first.value,
         `the labels of ${owner}, whose network ${server} shares, route to ${server}: the route is that of its app`,
       );
-    } else if (isNetworkImage(getImage(services.get(owner)))) {
+    } else if (isForwarding) {
       for (const { key } of group.labels) gone.add(key);
       findings.add(
         "lost",
@@ -98,6 +113,7 @@ function separateRoutes(
       );
     }
   }
+  for (const [server, added] of moved) addLabels(services, server, added);
   if (gone.size === 0) return;
   // A router that stays needs the middlewares that it shares with one that moved.
   replaceKey(services, owner, "labels", (node) => {
@@ -111,19 +127,19 @@ function separatePorts(
   network: SharedNetwork,
   findings: FindingList,
 ): void {
-  const { owner, members } = network;
+  const { owner, members, isForwarding } = network;
   const node = getValue(services.get(owner), "ports");
   if (node?.kind !== "list") return;
   const moved = new Map<string, ComposeNode[]>();
   const left = listItems(node).filter((item) => {
     const [port, ...more] = readContainerPorts(item);
     if (port === undefined || more.length > 0) return true;
-    const server = findServer(services, network, { port, names: [], labels: [] });
+    const server = findServer(network, { port, names: [], labels: [] });
     if (server !== undefined && server !== owner) {
       moved.set(server, [...(moved.get(server) ?? []), item]);
       return false;
     }
-    if (server === undefined && isNetworkImage(getImage(services.get(owner)))) {
+    if (server === undefined && isForwarding) {
       findings.addWithoutHandling(
         "lost",
         owner,
@@ -145,32 +161,27 @@ function separatePorts(
 
 /** Returns the service of a shared network that serves a port, by evidence; undefined without evidence. */
 function findServer(
-  services: ReadonlyMap<string, Mapping>,
-  { owner, members }: SharedNetwork,
+  { owner, members, isForwarding, servers }: SharedNetwork,
   { port, names }: RouteGroup,
 ): string | undefined {
-  const serving = [owner, ...members].filter(
-    (service) => port !== undefined && isServing(services.get(service), port),
-  );
+  const serving = (port === undefined ? undefined : servers.get(port)) ?? [];
   if (serving.includes(owner) || serving.length === 1) return serving[0];
   const named = members.filter((member) =>
     names.some((name) => name === member || name.startsWith(`${member}-`)),
   );
   if (named.length === 1) return named[0];
-  const isForwarding = isNetworkImage(getImage(services.get(owner)));
   return isForwarding && names.length > 0 && members.length === 1 ? members[0] : undefined;
 }
 
-/** True if the image, a variable such as `WEBUI_PORT` or the health check of the service names the port. */
-function isServing(service: Mapping | undefined, port: number): boolean {
-  if (!service) return false;
-  return (
-    getImageWebPort(getImage(service)) === port ||
-    findHealthCheckPort(service) === port ||
-    listVariables(service).some(
-      ({ key, value }) => /(^|_)PORT$/.test(key) && readText(value) === String(port),
-    )
-  );
+/** Lists the ports that the image, variables such as `WEBUI_PORT` and the health check of a service name. */
+function listServedPorts(service: Mapping | undefined): ReadonlySet<number> {
+  if (!service) return new Set();
+  const variables = listVariables(service).flatMap(({ key, value }) => {
+    const text = readText(value) ?? "";
+    return /(^|_)PORT$/.test(key) && /^\d{1,5}$/.test(text) ? [Number(text)] : [];
+  });
+  const known = [getImageWebPort(getImage(service)), findHealthCheckPort(service)];
+  return new Set([...variables, ...known].filter((port) => port !== undefined));
 }
 
 function listLabels(service: ComposeNode | undefined): readonly Entry[] {

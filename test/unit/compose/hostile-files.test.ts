@@ -53,6 +53,23 @@ test("a hint to copy does not contain the text of a profile that a shell would r
   expect(findings.find(({ service }) => service === "a")).not.toHaveProperty("hint");
 });
 
+test("many routes of a network that many services share do not take quadratic time", () => {
+  const labels = Array.from(
+    { length: 8000 },
+    (_, at) => `      - traefik.http.routers.r${at}.rule=Host(\`h${at}.example.org\`)\n`,
+  );
+  const members = Array.from(
+    { length: 300 },
+    (_, at) =>
+      `  m${at}: { image: "m:1", network_mode: "service:vpn", healthcheck: { test: "${"curl ".repeat(200)}" } }\n`,
+  );
+  const text = `services:\n  vpn:\n    image: gluetun:1\n    labels:\n${labels.join("")}${members.join("")}`;
+  const { findings } = importTexts({ "compose.yaml": text });
+  expect(findings.filter(({ message }) => message.includes("the route is omitted"))).toHaveLength(
+    8000,
+  );
+});
+
 test("more services than a project can have are refused", () => {
   const services = Array.from({ length: 10_000 }, (_, at) => `  s_${at}: { image: "a:1" }`);
   expect(failuresOf(`services:\n${services.join("\n")}\n`)).toEqual([
