@@ -36,6 +36,14 @@ import { acquireStoreLock } from "./store-lock.ts";
  */
 const SEQUENCE_JUMP = 1_000_000_000;
 
+interface RestoreOptions {
+  readonly dataDir: string;
+  readonly file: string;
+  readonly force?: boolean;
+  readonly newInstance?: boolean;
+  readonly clock?: Clock;
+}
+
 export interface RestoreResult {
   /** The manifest of the backup; null if an older Berth made the backup, which then contains only the store. */
   readonly manifest: BackupManifest | null;
@@ -55,13 +63,15 @@ export interface RestoreResult {
  * With `newInstance`, the restored store gets a new identity, and does not manage the containers, networks, volumes and
  * images of the instance in the backup.
  */
-export function restoreStore(options: {
-  readonly dataDir: string;
-  readonly file: string;
-  readonly force?: boolean;
-  readonly newInstance?: boolean;
-  readonly clock?: Clock;
-}): RestoreResult {
+export function restoreStore(options: RestoreOptions): RestoreResult {
+  try {
+    return restore(options);
+  } catch (error) {
+    throw mapSqliteError(error);
+  }
+}
+
+function restore(options: RestoreOptions): RestoreResult {
   const { dataDir } = options;
   const clock = options.clock ?? systemClock;
   if (!existsSync(options.file)) throw new NotFoundError("there is no such backup file");

@@ -159,6 +159,17 @@ describe("a backup in an unusual place", () => {
     expect(readdirSync(outside)).toEqual(["victim"]);
   });
 
+  it("gets an error with a hint, and without a path, if the data directory cannot be used", () => {
+    const dataDir = join(temporaryFolder("restored"), "file");
+    writeFileSync(dataDir, "");
+    expect(() => restoreStore({ dataDir, file: good })).toThrow(
+      expect.objectContaining({
+        message: "a file of the store cannot be used (EEXIST)",
+        hint: expect.stringContaining("may write to it"),
+      }),
+    );
+  });
+
   it("of an older Berth restores the store only", () => {
     const file = change(
       `${noDigest}; DROP TABLE backup_manifest; DROP TABLE backup_files; DROP TABLE backup_chunks`,
