@@ -19,6 +19,11 @@ export interface CallerApp {
    * not decide about access.
    */
   readonly kind: "flatpak" | "snap" | "unit";
+  /**
+   * True if the system confirms that the sandbox of the app may use the network; false or absent if it may not, or if
+   * that is unknown, as for every snap. Use `mayUseNetwork` for decisions.
+   */
+  readonly hasNetwork?: boolean;
 }
 
 /**
@@ -27,4 +32,21 @@ export interface CallerApp {
  */
 export function sandboxedApp(caller: Caller): string | undefined {
   return caller.app && caller.app.kind !== "unit" ? caller.app.id : undefined;
+}
+
+/**
+ * Returns true if the caller can send data to the network without the companion: every caller outside a sandbox, and a
+ * sandboxed app whose sandbox is known to have the network.
+ */
+export function mayUseNetwork(caller: Caller): boolean {
+  return sandboxedApp(caller) === undefined || caller.app?.hasNetwork === true;
+}
+
+/**
+ * Returns the key by which limits per caller count. All connections of a sandboxed app have one key, because the app
+ * can open as many connections as it likes; outside a sandbox each connection has its own.
+ */
+export function ownerKey(caller: Caller): string {
+  const app = sandboxedApp(caller);
+  return app === undefined ? caller.connection : `app:${app}`;
 }

@@ -70,7 +70,7 @@ test("a sandboxed app is identified by its sandbox", async () => {
   await using harness = await startBusWith(callers, { processFiles: new ProcessFiles(root) });
   await using raw = await RawBusClient.connect(harness.bus);
   await raw.call(ping);
-  expect(callers[0]?.app).toEqual({ id: "org.a.B", kind: "flatpak" });
+  expect(callers[0]?.app).toEqual({ id: "org.a.B", kind: "flatpak", hasNetwork: false });
 });
 
 test("a process that can no longer be identified is denied, not trusted", async () => {

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../base/clock.ts";
-import { type Caller, sandboxedApp } from "../../caller.ts";
+import { type Caller, ownerKey, sandboxedApp } from "../../caller.ts";
 import { type CallRefusal, deniedRefusal } from "./planned-call.ts";
 
 /** Limits per caller. Programs outside a sandbox have limits that only a runaway program reaches. */
@@ -135,8 +135,7 @@ export class CallerQuotas {
   }
 
   #getUsage(caller: Caller, burst: number): CallerUsage {
-    const app = sandboxedApp(caller);
-    const key = app === undefined ? caller.connection : `app:${app}`;
+    const key = ownerKey(caller);
     const known = this.#usages.get(key);
     if (known) return known;
     if (this.#usages.size >= CALLERS_MAX) this.#dropIdle();

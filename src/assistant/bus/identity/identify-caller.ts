@@ -113,7 +113,7 @@ export async function identifyProcessApp(
 ): Promise<CallerApp | undefined> {
   const cgroup = await files.cgroup(pid);
   const flatpak = await files.flatpakInfo(pid);
-  if (flatpak.kind === "flatpak") return { id: parseFlatpakName(flatpak.text), kind: "flatpak" };
+  if (flatpak.kind === "flatpak") return parseFlatpakInfo(flatpak.text);
   if (flatpak.kind === "odd")
     return { id: parseCgroupFlatpak(cgroup) ?? UNNAMED_FLATPAK, kind: "flatpak" };
   if (flatpak.kind === "hidden") {
@@ -126,12 +126,16 @@ export async function identifyProcessApp(
   return snap === undefined ? parseCgroupApp(cgroup) : { id: snap, kind: "snap" };
 }
 
-/**
- * Returns the key `name` of the group `[Application]`, or UNNAMED_FLATPAK if it is missing: a sandbox without a name is
- * still a sandbox.
- */
-function parseFlatpakName(text: string): string {
-  const section = /^\[Application\]$([\s\S]*?)(?=^\[|(?![\s\S]))/m.exec(text)?.[1] ?? "";
-  const name = /^name=(.+)$/m.exec(section)?.[1]?.trim();
-  return name === undefined || name === "" ? UNNAMED_FLATPAK : name;
+/** Returns the app that flatpak's file names: a sandbox without a name is still a sandbox. */
+function parseFlatpakInfo(text: string): CallerApp {
+  const id = getKey(text, "Application", "name") || UNNAMED_FLATPAK;
+  const shared = getKey(text, "Context", "shared").split(";");
+  return { id, kind: "flatpak", hasNetwork: shared.includes("network") };
+}
+
+/** Returns the value of a key in a group of a key file, such as `[Context]`; "" if it is missing. */
+function getKey(text: string, group: string, key: string): string {
+  const section =
+    new RegExp(`^\\[${group}\\]$([\\s\\S]*?)(?=^\\[|(?![\\s\\S]))`, "m").exec(text)?.[1] ?? "";
+  return new RegExp(`^${key}=(.+)$`, "m").exec(section)?.[1]?.trim() ?? "";
 }

@@ -63,13 +63,28 @@ describe("the identity of a process", () => {
   test("of a flatpak is that of its sandbox, even if a systemd unit has started the flatpak", async () => {
     const info = "[Application]\nname=org.mozilla.firefox\nruntime=x\n\n[Instance]\nname=other\n";
     await writeFile(path.join(dir(), "root", ".flatpak-info"), info);
-    const app = { id: "org.mozilla.firefox", kind: "flatpak" };
+    const app = { id: "org.mozilla.firefox", kind: "flatpak", hasNetwork: false };
     expect(await identifyProcessApp(files, 42, "snap.a.b (enforce)")).toEqual(app);
   });
 
   test("has the kind flatpak even if the file .flatpak-info contains no app name", async () => {
     await writeFile(path.join(dir(), "root", ".flatpak-info"), "[Runtime]\nname=org.x.Platform\n");
     expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
+  });
+
+  test.each([
+    ["[Context]\nshared=network;ipc;\nsockets=x11;\n", true],
+    ["[Context]\nshared=ipc;\n[Other]\nshared=network;\n", false],
+    ["[Context]\nsockets=network;\n", false],
+    ["", false],
+  ])("says if the sandbox of a flatpak has the network: %j", async (context, hasNetwork) => {
+    const info = `[Application]\nname=org.x.Y\n\n${context}`;
+    await writeFile(path.join(dir(), "root", ".flatpak-info"), info);
+    expect(await identifyProcessApp(files, 42, "")).toEqual({
+      id: "org.x.Y",
+      kind: "flatpak",
+      hasNetwork,
+    });
   });
 
   test("has the kind flatpak even if .flatpak-info is a symbolic link, which is not followed", async () => {
