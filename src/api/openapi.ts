@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import swagger from "@fastify/swagger";
-import swaggerUi from "@fastify/swagger-ui";
 import { Type } from "typebox";
 import type { Api, ApiContext } from "./api-context.ts";
 import { withComponents } from "./openapi-components.ts";
 import { NoQuery, responses, unserialized } from "./route-schemas.ts";
+import { docsPageRoutes } from "./routes/docs-page-routes.ts";
 
 /**
  * Generates the OpenAPI document from the schemas that validate requests and serialize responses, so that the document
@@ -54,14 +54,6 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
     transformObject: (input) =>
       "openapiObject" in input ? withComponents({ ...input.openapiObject }) : input.swaggerObject,
   });
-  await api.register(swaggerUi, {
-    routePrefix: "/api/docs",
-    // The policy of the page /api/docs omits `upgrade-insecure-requests`, because the page must also work over plain
-    // HTTP. The page loads nothing from other hosts.
-    staticCSP:
-      "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; frame-ancestors 'none'; base-uri 'self'",
-    uiConfig: { persistAuthorization: false, displayRequestDuration: true },
-  });
 }
 
 /**
@@ -92,4 +84,5 @@ export function openApiRoutes(api: Api): void {
     },
     async (_request, reply) => reply.type("application/json; charset=utf-8").send(getDocument()),
   );
+  docsPageRoutes(api, getDocument);
 }
