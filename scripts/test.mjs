@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // npm test: installs, builds, starts a container engine for the tests and runs all of them but those of the project
-// `peers`. Arguments are passed to vitest: npm test -- --project unit. `--sample N` runs N test files that
-// BERTH_SEED chooses: npm run test:peers -- --sample 2. The last line reads `N passed, N failed`.
+// `peers`, in two concurrent runs of vitest. Arguments are passed to vitest, in one run: npm test -- --project unit.
+// `--sample N` runs N test files that BERTH_SEED chooses: npm run test:peers -- --sample 2. The last line reads
+// `N passed, N failed`.
 //
 // BERTH_TEST_DOCKER_HOST: an engine to use in place of a private one. BERTH_SEED: repeats the random choices of the
 // run that printed this seed. Plain Node without dependencies: it runs before anything is installed.
@@ -19,30 +20,44 @@ const { aptInstall, privateEngineInUse, startPrivateEngine, stopPrivateEngine, w
   await import("./engine.mjs");
 const { ensureBuilt, ensureInstalled, root } = await import("./install.mjs");
 
+/**
+ * The runs of vitest that together are the whole suite. They are concurrent, because tests with an engine mostly wait
+ * for it, which left a core partly idle when they ran alone, and the other tests mostly keep a core busy.
+ */
+const WHOLE_SUITE = [
+  { args: ["--project=e2e", "--project=docker"], workers: 4 },
+  {
+    args: ["--project=!peers", "--project=!e2e", "--project=!docker"],
+    workers: os.availableParallelism() + 1,
+  },
+];
+
 const scratch = mkdtempSync(path.join(os.tmpdir(), "berth-tests-"));
-const tallyFile = path.join(scratch, "tally.json");
 let ownEngine = false;
-let child;
+const children = new Set();
 let stopped = false;
 for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"])
   process.on(signal, () => {
     stopped = true;
-    child?.kill(signal === "SIGINT" ? "SIGINT" : "SIGTERM");
+    for (const child of children) child.kill(signal === "SIGINT" ? "SIGINT" : "SIGTERM");
   });
 
 let code = 1;
+const tallies = [];
 try {
   await ensureSystemPackages();
   ensureInstalled();
   ensureBuilt();
   const host = process.env.BERTH_TEST_DOCKER_HOST ?? (await ownHost());
-  if (!stopped) code = await vitest(host);
+  if (!stopped) code = await runTests(host);
 } catch (error) {
   console.error(`error: ${error.message}`);
 } finally {
   if (ownEngine && !privateEngineInUse()) await stopPrivateEngine();
 }
-const { passed, failed } = tally();
+const counts = tallies.map(readTally);
+const passed = counts.reduce((sum, count) => sum + count.passed, 0);
+const failed = counts.length === 0 ? 1 : counts.reduce((sum, count) => sum + count.failed, 0);
 if (failed > 0 || passed === 0) code ||= 1;
 rmSync(scratch, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed`);
@@ -129,9 +144,13 @@ function vitestArguments(given, seed) {
   return [...args, ...shuffled.slice(0, count)];
 }
 
-function vitest(host) {
+/**
+ * Runs the tests that the arguments select, or the whole suite if there are none. Returns the exit code of the first
+ * run of vitest that failed, or 0.
+ */
+async function runTests(host) {
   // Variables that configure the user's own Berth must not affect the tests; variables of the tests are kept.
-  const env = Object.fromEntries(
+  const kept = Object.fromEntries(
     Object.entries(process.env).filter(
       ([name]) =>
         !/^(BERTH_|DOCKER_)/.test(name) ||
@@ -140,41 +159,59 @@ function vitest(host) {
         ),
     ),
   );
-  const seed = env.BERTH_SEED ?? String(Date.now() % 1_000_000);
+  const seed = kept.BERTH_SEED ?? String(Date.now() % 1_000_000);
   console.log(`BERTH_SEED=${seed}`);
+  const env = {
+    ...kept,
+    BERTH_SEED: seed,
+    BERTH_TEST_DOCKER_HOST: host,
+    // The compile cache saves time, because tests start hundreds of worker threads and processes from the same
+    // modules.
+    NODE_COMPILE_CACHE: path.join(scratch, "compiled"),
+  };
+  const given = process.argv.slice(2);
+  if (given.length > 0) return vitest(vitestArguments(given, seed), env, "inherit");
+  // Vitest redraws lines of a terminal, which two runs would do to the lines of each other.
+  const colours = process.stdout.isTTY ? { FORCE_COLOR: "1" } : {};
+  const codes = await Promise.all(
+    WHOLE_SUITE.map(({ args, workers }) =>
+      vitest(args, { ...env, ...colours, VITEST_MAX_WORKERS: String(workers) }, "pipe"),
+    ),
+  );
+  return codes.find((exitCode) => exitCode !== 0) ?? 0;
+}
+
+/** Runs vitest once, and adds the file in which it counts its tests to `tallies`. Returns its exit code. */
+function vitest(args, env, output) {
   const program = path.join(root, "node_modules", "vitest", "vitest.mjs");
   const reporter = path.join(root, "scripts", "tally-reporter.mjs");
   const reporters = ["--reporter=default", `--reporter=${reporter}`];
-  const args = vitestArguments(process.argv.slice(2), seed);
-  child = spawn(process.execPath, [program, "run", ...reporters, ...args], {
+  const tallyFile = path.join(scratch, `tally-${tallies.length}.json`);
+  tallies.push(tallyFile);
+  const child = spawn(process.execPath, [program, "run", ...reporters, ...args], {
     cwd: root,
-    env: {
-      ...env,
-      BERTH_SEED: seed,
-      BERTH_TEST_DOCKER_HOST: host,
-      BERTH_TEST_TALLY: tallyFile,
-      // The compile cache saves time, because tests start hundreds of worker threads and processes from the same
-      // modules.
-      NODE_COMPILE_CACHE: path.join(scratch, "compiled"),
-    },
-    stdio: "inherit",
+    env: { ...env, BERTH_TEST_TALLY: tallyFile },
+    stdio: ["inherit", output, output],
   });
+  children.add(child);
+  child.stdout?.pipe(process.stdout, { end: false });
+  child.stderr?.pipe(process.stderr, { end: false });
   return new Promise((resolve) => {
     child.once("error", (error) => {
       console.error(`error: ${error.message}`);
       resolve(1);
     });
-    child.once("exit", (exitCode) => resolve(exitCode ?? 1));
+    child.once("close", (exitCode) => resolve(exitCode ?? 1));
   });
 }
 
 /**
- * Returns the numbers of passed and failed tests that the reporter wrote. If it wrote none, no test was run, which
- * counts as a failure.
+ * Returns the numbers of passed and failed tests that the reporter wrote to a file. If it wrote none, no test was run,
+ * which counts as a failure.
  */
-function tally() {
+function readTally(file) {
   try {
-    return JSON.parse(readFileSync(tallyFile, "utf8"));
+    return JSON.parse(readFileSync(file, "utf8"));
   } catch {
     return { passed: 0, failed: 1 };
   }
