@@ -31,7 +31,7 @@ test("a folder is built and served; an update and a rollback fail no request", a
   expect(first.stderr).toContain("#1 succeeded");
   expect((await visit(at)).body).toBe("one");
 
-  await using load = new TrafficLoad(at, { visitors: 4, restMs: 5 });
+  await using load = new TrafficLoad(at, { visitors: 4, restMs: 20 });
   await berth.write("../shop/Dockerfile", dockerfile("two"));
   expect((await berth.cli(["deploy", "shop", "-q"])).code).toBe(0);
   expect((await visit(at)).body).toBe("two");

@@ -37,7 +37,7 @@ test("a kill of Berth after it has written the route table, but not removed the 
   );
   const marker = join(direct, await berth.until("there is a direct route", findMarker));
   const at = { port: berth.ingressPort, host: HOST };
-  await using load = new TrafficLoad(at, { visitors: 2, restMs: 5 });
+  await using load = new TrafficLoad(at, { visitors: 2, restMs: 20 });
 
   const entries = listEntries();
   const kill = "inject=unlink,unlinkat:error=EIO:signal=SIGKILL";

@@ -46,7 +46,7 @@ test("an app is served directly after each of many rollouts and a kill of Berth,
   const [generation, place] = first.split("/");
   expect(place).toBe("a");
   const at = { port: berth.ingressPort, host: HOST };
-  const visitors = { visitors: 3, restMs: 5 };
+  const visitors = { visitors: 3, restMs: 20 };
   await using load = new TrafficLoad(at, visitors);
   // Caddy repeats a GET that it has sent on a connection that was closed meanwhile, but no POST.
   await using posts = new TrafficLoad({ ...at, method: "POST" }, visitors);

@@ -33,7 +33,7 @@ test.concurrent.for(releases)(
     const { client, ingressPort: port } = berth;
     await client.apps.create({ name: "a", ...web, env: { BODY: "good" } }, { wait: true });
     const [before] = await berth.containers("a");
-    await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: VISITORS });
+    await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: VISITORS, restMs: 10 });
     const failed = await client.apps.patch("a", patch, { wait: true }).catch((error) => error);
     expect(failed).toMatchObject({ status: 409 });
     expect(String(failed)).toContain(`exit code ${code}`);
@@ -63,7 +63,7 @@ test("a release of an app with a domain gets no visitors' requests if it never a
   const { client, ingressPort: port } = berth;
   const spec = { ...web, domain: "shop.localhost", restart: { attempts: 1, backoff: "100ms" } };
   await client.apps.create({ name: "a", ...spec, env: { BODY: "good" } }, { wait: true });
-  await using load = new TrafficLoad({ port, host: "shop.localhost" }, { visitors: 2, restMs: 5 });
+  await using load = new TrafficLoad({ port, host: "shop.localhost" }, { visitors: 2, restMs: 20 });
   const patch = { command: ["/bin/node", "-e", neverAnswers] };
   const failed = await client.apps.patch("a", patch, { wait: true }).catch((error) => error);
   expect(failed).toMatchObject({ status: 409 });

@@ -57,7 +57,7 @@ test.for(moments)(
     await berth.write("web.yaml", await prepare(berth, "version 0"));
     await berth.waitForAppReady("web");
     const at = { port: berth.ingressPort, host: "web.localhost" };
-    await using load = new TrafficLoad(at, { visitors: 2, restMs: 5 });
+    await using load = new TrafficLoad(at, { visitors: 2, restMs: 20 });
     const points = requests.map((_, index) => index + 1);
     // The last round has no kill, and checks that `requests` is complete.
     const rounds = [...sampleOf(`rollout: ${moment}`, points, 1), points.length + 1];

@@ -7,7 +7,7 @@ import { OpenSocket, TrafficLoad, visit } from "../support/traffic.ts";
 const isLarge = process.env["BERTH_DEPLOY_RUNS"] !== undefined;
 /** The number of deploys that must succeed. After every second one, the test starts a deploy that never gets ready. */
 const DEPLOYS = Number(process.env["BERTH_DEPLOY_RUNS"] ?? 7);
-const REQUESTS = (isLarge ? 5_000 : 1_000) * DEPLOYS;
+const REQUESTS = (isLarge ? 5_000 : 500) * DEPLOYS;
 
 /** The spec of apps that are deployed, fail and recover while a real Caddy sends real requests to real containers. */
 const web = {
@@ -38,7 +38,7 @@ test(
       client.apps.create({ name: "b", ...web, env: { BODY: "b" } }, { wait: true }),
     ]);
     const socket = await OpenSocket.connect(at("b", "/socket"));
-    await using load = new TrafficLoad(at("a"), { visitors: 6, restMs: isLarge ? 0 : 5 });
+    await using load = new TrafficLoad(at("a"), { visitors: 6, restMs: isLarge ? 0 : 20 });
     let slow: Promise<{ body: string }> | undefined;
     let generation = 1;
     for (let version = 1; version <= DEPLOYS; version += 1) {
@@ -95,7 +95,7 @@ test.concurrent.for([
     const restart = { attempts: 1, interval: "1m", backoff: "100ms" };
     await client.apps.create({ name: "a", ...web, restart, env: { BODY: "good" } }, { wait: true });
     const [before] = await berth.containers("a");
-    await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: 2, restMs: 5 });
+    await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: 2, restMs: 20 });
     await client.apps.patch("a", patch);
     const app = await berth.waitForApp("a", "it gave the version up", (it) =>
       ["Reverted", "PullFailed", "WillRetry"].includes(conditionOf(it, "Ready")?.reason ?? ""),
@@ -113,7 +113,7 @@ test("of five new versions during one rollout, only the last one gets requests",
   await using berth = await open();
   const { client, ingressPort: port } = berth;
   await client.apps.create({ name: "a", ...web, env: { BODY: "first" } }, { wait: true });
-  await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: 2, restMs: 2 });
+  await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: 2, restMs: 20 });
   for (let change = 1; change <= 5; change += 1)
     await client.apps.patch("a", { env: { BODY: `change ${change}` } });
   await berth.waitForAppReady("a");
