@@ -5,18 +5,17 @@ import { BROKEN, EXITS, SHELL, WEB, WEB_2 } from "../support/images.ts";
 import { REGISTRY_USER, startRegistry } from "../support/registry.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
+/** For versions that fail. A good version may need longer on a busy machine. */
 const impatient = {
   restart: { attempts: 2, interval: "10m", backoff: "50ms" },
   rollout: { progressDeadline: "2s", observe: "0s" },
 } as const;
+const patient = { ...impatient, rollout: { progressDeadline: "5m", observe: "0s" } } as const;
 
 test("a container that exits immediately is in CrashLoop with its exit code and last lines", async () => {
   await using berth = await BerthProcess.open();
   const failed = await berth.client.apps
-    .create(
-      { name: "exits", image: EXITS, ...impatient, rollout: { progressDeadline: "60s" } },
-      { wait: true },
-    )
+    .create({ name: "exits", image: EXITS, ...patient }, { wait: true })
     .catch((error) => error);
   expect(failed).toMatchObject({ status: 409 });
   const app = await berth.app("exits");
@@ -104,7 +103,7 @@ test("an image that cannot be pulled is reported as unknown, or as denied until 
 
 test("a version that fails is replaced by the previous one, and is not retried automatically", async () => {
   await using berth = await BerthProcess.open({
-    specs: { "app.yaml": appFile("app", { ...web, ...impatient, env: { BODY: "good" } }) },
+    specs: { "app.yaml": appFile("app", { ...web, ...patient, env: { BODY: "good" } }) },
   });
   await berth.waitForApp(
     "app",
@@ -142,7 +141,7 @@ test("a version that fails is replaced by the previous one, and is not retried a
   );
   expect((await berth.container("app")).id).toBe(serving);
 
-  await berth.write("app.yaml", appFile("app", { ...web, ...impatient, image: WEB_2 }));
+  await berth.write("app.yaml", appFile("app", { ...web, ...patient, image: WEB_2 }));
   const next = await berth.waitForAppReady("app");
   expect(await fetchText(next.url)).toBe("web:2\n");
 });
@@ -159,7 +158,7 @@ test("the message about a wrong port names the expected port and the port on whi
   expect(stalled?.reason).toBe("ProgressDeadlineExceeded");
   expect(stalled?.message).toMatch(/port 80 was expected, but the app listens on 8080.*spec\.port/);
   expect(stalled?.message).toContain("listening on 8080");
-  await berth.client.apps.patch("wrong", { port: 8080 }, { wait: true });
+  await berth.client.apps.patch("wrong", { port: 8080, rollout: patient.rollout }, { wait: true });
 });
 
 test("a missing Secret, a missing dependency and a taken host port are reported, and the app starts when each is resolved", async () => {

@@ -33,7 +33,10 @@ test.concurrent.for(releases)(
     const { client, ingressPort: port } = berth;
     await client.apps.create({ name: "a", ...web, env: { BODY: "good" } }, { wait: true });
     const [before] = await berth.containers("a");
-    await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: VISITORS, restMs: 10 });
+    await using load = new TrafficLoad(
+      { port, host: "a.localhost" },
+      { visitors: VISITORS, restMs: 10 },
+    );
     const failed = await client.apps.patch("a", patch, { wait: true }).catch((error) => error);
     expect(failed).toMatchObject({ status: 409 });
     expect(String(failed)).toContain(`exit code ${code}`);
