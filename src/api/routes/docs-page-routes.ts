@@ -1,5 +1,5 @@
 import swagger from "@fastify/swagger";
-import { fastify, type FastifyInstance } from "fastify";
+import { type FastifyInstance, fastify } from "fastify";
 import type { Api } from "../api-context.ts";
 
 const PREFIX = "/api/docs";
@@ -12,13 +12,17 @@ const PREFIX = "/api/docs";
 export function docsPageRoutes(api: Api, getDocument: () => string): void {
   let page: Promise<FastifyInstance> | undefined;
   for (const url of [PREFIX, `${PREFIX}/*`])
-    api.get(url, { config: { access: "public" }, schema: { hide: true } }, async (request, reply) => {
-      page ??= openDocsPage(getDocument());
-      const { statusCode, headers, rawPayload } = await (await page).inject({ url: request.url });
-      if (statusCode === 404) return reply.callNotFound();
-      const { connection: _connection, ...ownHeaders } = headers;
-      return reply.code(statusCode).headers(ownHeaders).send(rawPayload);
-    });
+    api.get(
+      url,
+      { config: { access: "public" }, schema: { hide: true } },
+      async (request, reply) => {
+        page ??= openDocsPage(getDocument());
+        const { statusCode, headers, rawPayload } = await (await page).inject({ url: request.url });
+        if (statusCode === 404) return reply.callNotFound();
+        const { connection: _connection, ...ownHeaders } = headers;
+        return reply.code(statusCode).headers(ownHeaders).send(rawPayload);
+      },
+    );
   api.addHook("onClose", async () => (await page)?.close());
 }
 
