@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
@@ -8,6 +11,7 @@ import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
 import type { ContainerSpec, LogLine, RuntimeEvent } from "../../src/controller/runtime/port.ts";
 import { dockerClient, dockerHost } from "../support/engine.ts";
 import { startEngineProxy } from "../support/engine-proxy.ts";
+import { EngineRelay } from "../support/engine-relay.ts";
 import { sweep } from "../support/engine-runs.ts";
 import { SHELL, WEB } from "../support/images.ts";
 import { randomInstance } from "../support/random-instance.ts";
@@ -117,6 +121,41 @@ describe("a network on Docker", () => {
     await later.ensureNetwork(name, labels, signal);
     expect(await readRange()).toBe(divideSubnet(subnet)?.reserved);
   });
+
+  // The engine creates the network, Berth removes it, and creates it again with the same subnet.
+  it.each([1, 2, 3])(
+    "is one network with reserved addresses and containers after a kill of Berth at engine request %i of its creation",
+    async (at) => {
+      const folder = await mkdtemp(join(tmpdir(), "berth-network-"));
+      const host = `unix://${join(folder, "relay.sock")}`;
+      await using relay = await EngineRelay.open(host, dockerHost());
+      for (const moment of ["before", "unanswered"] as const) {
+        await using killed = new DockerRuntime({ host, clock: systemClock });
+        const dying = new AbortController();
+        relay.setTrap({ at, moment, act: () => dying.abort(new Error("killed")) });
+        await expect(killed.ensureNetwork(name, labels, dying.signal)).rejects.toThrow("killed");
+        expect(relay.seen.map((request) => request.replace(/[0-9a-f]{64}/, "ID"))).toEqual(
+          ["POST /networks/create", "DELETE /networks/ID", "POST /networks/create"].slice(0, at),
+        );
+        relay.setTrap(undefined);
+        await using next = new DockerRuntime({ host, clock: systemClock });
+        await next.ensureNetwork(name, labels, signal);
+        const found = await docker.listNetworks({ filters: { name: [name] } });
+        expect(found).toHaveLength(1);
+        const [subnet = ""] = await next.networkSubnets(name, signal);
+        expect(await readRange()).toBe(divideSubnet(subnet)?.reserved);
+        const spec = { name: `${name}-${moment}`, image: SHELL, network: name, labels };
+        const own = await next.createContainer(
+          { ...spec, ...plainSpec, reservedAddress: 0 },
+          signal,
+        );
+        await next.startContainer(own, signal);
+        await next.removeContainer(own, signal);
+        await next.removeNetwork(name, signal);
+      }
+      await rm(folder, { recursive: true });
+    },
+  );
 });
 
 describe("a container on Docker", () => {
