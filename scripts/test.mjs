@@ -25,10 +25,10 @@ const { ensureBuilt, ensureInstalled, root } = await import("./install.mjs");
  * for it, which left a core partly idle when they ran alone, and the other tests mostly keep a core busy.
  */
 const WHOLE_SUITE = [
-  { args: ["--project=e2e", "--project=docker"], workers: 4 },
+  { args: ["--project=e2e", "--project=docker"], workers: 3 },
   {
     args: ["--project=!peers", "--project=!e2e", "--project=!docker"],
-    workers: os.availableParallelism() + 1,
+    workers: os.availableParallelism() + 2,
   },
 ];
 
