@@ -18,7 +18,10 @@ type Row = [seq: number, body: string, leaf: Buffer, salt: Buffer | null, plain:
  */
 export class EntryScan {
   readonly problems: LedgerProblem[] = [];
-  /** Problems that may be consequences of a bad entry, for example if the bad entry recorded the erasure of a text. */
+  /**
+   * Problems of texts, stored hashes and open dispatches. A problem that may be the consequence of a bad entry, such as
+   * one that recorded the erasure of a text, is omitted.
+   */
   readonly secondaryProblems: LedgerProblem[] = [];
   /** The tree's root at each requested size, up to the number of entries. */
   readonly roots = new Map<number, Buffer>();
@@ -35,10 +38,15 @@ export class EntryScan {
   /** Entries whose sealed text is stored. */
   readonly #presentSealed = new Set<number>();
   readonly #openDispatches = new Set<number>();
+  readonly #signedSize: number;
+  /** The last entry that is missing, changed or misplaced; -1 if all entries are as they were written. */
+  #lastBad = -1;
 
-  constructor(db: SqliteDatabase, sizes: readonly number[]) {
+  /** `sizes` are the sizes at which the root is needed; `signedSize` is what the newest valid checkpoint covers. */
+  constructor(db: SqliteDatabase, sizes: readonly number[], signedSize: number) {
     this.#db = db;
     this.#checkpointSizes = new Set(sizes);
+    this.#signedSize = signedSize;
     if (this.#checkpointSizes.has(0)) this.roots.set(0, emptyRoot);
     const nodes = db.prepare<[], [number, number, Buffer]>("SELECT level, ix, hash FROM node");
     this.#nodes = new Map(
@@ -72,13 +80,13 @@ export class EntryScan {
       const leaf = hashLeaf(text);
       const hex = leaf.toString("hex");
       const body = parseBody(text);
-      if (seq > expected) this.#addProblem(expected, `entry ${expected} is missing`);
+      if (seq > expected) this.#addMissing(expected, seq - 1);
       const isIntact = leaf.equals(stored);
-      if (!isIntact) this.#addProblem(seq, `the text of entry ${seq} does not match its hash`);
-      else if (body === undefined) this.#addProblem(seq, `entry ${seq} is not a valid entry`);
+      if (!isIntact) this.#addBadEntry(seq, `the text of entry ${seq} does not match its hash`);
+      else if (body === undefined) this.#addBadEntry(seq, `entry ${seq} is not a valid entry`);
       else if (body.seq !== seq) this.#addDisplacedProblem(seq, body);
       else if (seq === expected && body.prev !== prev && body.prev !== storedPrev)
-        this.#addProblem(
+        this.#addBadEntry(
           Math.max(0, seq - 1),
           seq === 0
             ? "entry 0 is not the first entry of the ledger"
@@ -88,7 +96,19 @@ export class EntryScan {
       this.#addLeaf(leaf);
       [prev, storedPrev, expected] = [hex, isIntact ? hex : stored.toString("hex"), seq + 1];
     }
+    if (expected < this.#signedSize) this.#addMissing(expected, this.#signedSize - 1);
     this.#finish();
+  }
+
+  #addMissing(from: number, to: number): void {
+    const what = from === to ? `entry ${from} is missing` : `entries ${from} to ${to} are missing`;
+    this.#addBadEntry(from, what);
+    this.#lastBad = Math.max(this.#lastBad, to);
+  }
+
+  #addBadEntry(seq: number, message: string): void {
+    this.#lastBad = Math.max(this.#lastBad, seq);
+    this.#addProblem(seq, message);
   }
 
   #addProblem(seq: number, message: string): void {
@@ -101,7 +121,8 @@ export class EntryScan {
    */
   #addDisplacedProblem(seq: number, body: EntryBody): void {
     const first = body.seq >= 0 ? Math.min(seq, body.seq) : seq;
-    this.#addProblem(first, `entry ${seq} was written as entry ${body.seq}`);
+    this.#addBadEntry(first, `entry ${seq} was written as entry ${body.seq}`);
+    this.#lastBad = Math.max(this.#lastBad, seq);
   }
 
   #trackEntry(seq: number, body: EntryBody, salt: Buffer | null, plain: string | null): void {
@@ -148,8 +169,11 @@ export class EntryScan {
   }
 
   #finish(): void {
-    const suspect = (seq: number, message: string) =>
-      this.secondaryProblems.push({ seq: Math.max(0, seq), message });
+    // A wrong row about an entry up to the last bad one may be its consequence: the row belongs to an entry that is
+    // missing, or the bad entry recorded the erasure or the result.
+    const suspect = (seq: number, message: string) => {
+      if (seq > this.#lastBad) this.secondaryProblems.push({ seq: Math.max(0, seq), message });
+    };
     for (const seq of this.#missingSealed)
       suspect(seq, `the sealed text of entry ${seq} is missing, and no entry records its erasure`);
     for (const seq of this.#findOrphanRows("sealed"))
@@ -160,7 +184,7 @@ export class EntryScan {
     // Problems of stored hashes are reported only if all entries are good, because a bad entry changes every hash above
     // it in the Merkle tree.
     if (this.problems.length > 0) return;
-    this.secondaryProblems.push(...this.#nodeProblems);
+    for (const problem of this.#nodeProblems) this.secondaryProblems.push(problem);
     for (const key of this.#nodes.keys())
       suspect(0, `the stored hash ${key} covers entries that are missing`);
   }

@@ -7,7 +7,7 @@ import { type Checkpoint, faultDescriptions, openCheckpoint } from "./checkpoint
 import { type EntryBody, parseBody } from "./ledger-entry.ts";
 import { LedgerFailure, toLedgerFailure } from "./ledger-failure.ts";
 import { type LedgerPaths, resolveLedgerPaths } from "./ledger-paths.ts";
-import { ledgerMigrations, storedHashes } from "./ledger-schema.ts";
+import { ledgerMigrations, storedHashes, storedSize } from "./ledger-schema.ts";
 import { proveConsistency, proveInclusion, verifyInclusion } from "./merkle-proof.ts";
 import { hashLeaf } from "./merkle-tree.ts";
 import { readFileIfExists } from "./read-file-if-exists.ts";
@@ -89,12 +89,20 @@ export class OfflineLedger implements Disposable {
     return this.#readInSnapshot(() => this.#readNewestCheckpoint());
   }
 
-  /** Proves that an entry is in the ledger. Returns undefined if there is no such entry. */
+  /**
+   * Proves that an entry is in the ledger. Returns undefined if the ledger never had such an entry. An entry that the
+   * checkpoint covers and that is gone is an error with the kind `tampered`.
+   */
   proveInclusion(seq: number): InclusionProof | undefined {
     return this.#readInSnapshot(() => {
-      const head = this.#readNewestCheckpoint();
+      const isEmpty = storedSize(this.#db) === 0 && this.#readNewestNote() === undefined;
+      const head = isEmpty ? undefined : this.#readNewestCheckpoint();
       const body = this.#readBodies(seq, seq + 1)[0];
-      if (body === undefined || seq >= head.size) return undefined;
+      if (head === undefined || body === undefined || seq >= head.size) {
+        if (seq < Math.max(head?.size ?? 0, this.#readSavedSize()))
+          throw tamperedFailure(`entry ${seq} is missing`);
+        return undefined;
+      }
       const [path, leaf] = [
         this.#computeProof((hashes) => proveInclusion(hashes, seq, head.size)),
         hashLeaf(body),
@@ -183,11 +191,22 @@ export class OfflineLedger implements Disposable {
     this.#db.close();
   }
 
-  #readNewestCheckpoint(): { readonly note: string } & Checkpoint {
-    const note = this.#db
+  /** Returns how many entries the checkpoint file covers; 0 without a valid checkpoint file. */
+  #readSavedSize(): number {
+    if (this.#savedCheckpoint === undefined) return 0;
+    const opened = openCheckpoint(this.#savedCheckpoint, this.verifier);
+    return opened.fault === undefined ? opened.size : 0;
+  }
+
+  #readNewestNote(): string | undefined {
+    return this.#db
       .prepare<[], string>("SELECT note FROM checkpoint ORDER BY size DESC LIMIT 1")
       .pluck()
       .get();
+  }
+
+  #readNewestCheckpoint(): { readonly note: string } & Checkpoint {
+    const note = this.#readNewestNote();
     if (note === undefined) throw new LedgerFailure("io", "the ledger has no entries yet");
     const opened = openCheckpoint(note, this.verifier);
     if (opened.fault === undefined) return { ...opened, note };

@@ -50,8 +50,7 @@ function verifySnapshot({
   savedCheckpoint: saved,
   trustedCheckpoints: against = [],
 }: VerifyLedgerOptions): LedgerVerdict {
-  const problems: LedgerProblem[] = [];
-  const stored = readStoredCheckpoints(db, verifier, problems);
+  const stored = readStoredCheckpoints(db, verifier);
   const externalCheckpoints = [
     { what: "the checkpoint file", note: saved, isBeside: true },
     ...against.map((note) => ({ what: "the given checkpoint", note, isBeside: false })),
@@ -61,14 +60,17 @@ function verifySnapshot({
     opened: note === undefined ? undefined : openCheckpoint(note, verifier),
   }));
 
-  const scan = new EntryScan(db, [
-    ...stored.valid.map(({ size }) => size),
-    ...externalCheckpoints.flatMap(({ opened }) =>
-      opened === undefined || opened.fault !== undefined ? [] : [opened.size],
-    ),
-  ]);
+  const scan = new EntryScan(
+    db,
+    [
+      ...stored.valid.map(({ size }) => size),
+      ...externalCheckpoints.flatMap(({ opened }) =>
+        opened === undefined || opened.fault !== undefined ? [] : [opened.size],
+      ),
+    ],
+    stored.valid.at(-1)?.size ?? 0,
+  );
   scan.run();
-  problems.push(...scan.problems);
   // If only some checkpoints are signed with another key, the ledger was tampered with. If all are, the caller has
   // given the wrong key. A young ledger stores only one checkpoint, so an external checkpoint that matches the stored
   // entries also proves that the key is right.
@@ -81,10 +83,9 @@ function verifySnapshot({
         scan.roots.get(opened.size)?.equals(opened.root) === true,
     );
   const foreign = isOwn ? [] : stored.foreign.map(({ message }) => message);
-  if (isOwn) problems.push(...stored.foreign);
-  problems.push(
-    ...findCheckpointProblems(scan, stored.valid, problems.length + foreign.length > 0),
-  );
+  const primary = stored.problems.concat(scan.problems, isOwn ? stored.foreign : []);
+  const problems =
+    primary.length + foreign.length > 0 ? primary : findCheckpointProblems(scan, stored.valid);
 
   const rollbacks: string[] = [];
   for (const { what, opened, isBeside } of externalCheckpoints) {
@@ -149,16 +150,14 @@ function determineReason(
 
 interface StoredCheckpoints {
   readonly valid: readonly Checkpoint[];
+  readonly problems: readonly LedgerProblem[];
   /** The problems of checkpoints that are signed with other keys. */
   readonly foreign: readonly LedgerProblem[];
 }
 
-function readStoredCheckpoints(
-  db: SqliteDatabase,
-  verifier: NoteVerifier,
-  problems: LedgerProblem[],
-): StoredCheckpoints {
+function readStoredCheckpoints(db: SqliteDatabase, verifier: NoteVerifier): StoredCheckpoints {
   const valid: Checkpoint[] = [];
+  const problems: LedgerProblem[] = [];
   const foreign: LedgerProblem[] = [];
   const rows = db.prepare<[], [number, string]>("SELECT size, note FROM checkpoint ORDER BY size");
   for (const [size, note] of rows.raw().iterate()) {
@@ -174,24 +173,14 @@ function readStoredCheckpoints(
         message: `${name} is signed for ${opened.size} entries`,
       });
   }
-  return { valid, foreign };
+  return { valid, problems, foreign };
 }
 
 const lastSeqOf = (size: number): number => Math.max(0, size - 1);
 
-/**
- * Compares the entries with the signed checkpoints. If entries are damaged, the roots over them cannot match those of
- * the checkpoints, so the roots are not compared.
- */
-function findCheckpointProblems(
-  scan: EntryScan,
-  valid: readonly Checkpoint[],
-  hasProblems: boolean,
-): LedgerProblem[] {
+/** Compares the entries, which have no other problem, with the signed checkpoints. */
+function findCheckpointProblems(scan: EntryScan, valid: readonly Checkpoint[]): LedgerProblem[] {
   const newest = valid.at(-1)?.size ?? 0;
-  if (scan.size < newest)
-    return [{ seq: scan.size, message: `the entries ${scan.size} to ${newest - 1} are missing` }];
-  if (hasProblems) return [];
   if (scan.size > newest)
     return [{ seq: newest, message: `no signed checkpoint covers entry ${newest}` }];
   let whole = 0;

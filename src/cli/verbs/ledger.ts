@@ -18,6 +18,7 @@ interface CommonFlags {
 type Verdict = ReturnType<OfflineLedger["verify"]>;
 
 const SEQ_MAX = 2 ** 40;
+const NOT_FOUND_EXIT_CODE = 5;
 
 /** Adds the verb `ledger`. The verb reads the ledger's files, with or without a running daemon. */
 export function addLedger(program: Command, cli: Cli): void {
@@ -27,7 +28,7 @@ export function addLedger(program: Command, cli: Cli): void {
       .helpCommand(false)
       .summary("read and verify the assistant's record of its actions")
       .description(
-        "Reads and verifies the ledger of the assistant of the server on this machine, with or without a running daemon; with --user that of your companion. --data-dir is the data directory of the assistant, of its server, or of the companion (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong.",
+        "Reads and verifies the ledger of the assistant of the server on this machine, with or without a running daemon; with --user that of your companion. --data-dir is the data directory of the assistant, of its server, or of the companion (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong, 5 no such entry.",
       ),
     [
       ["berth ledger verify", "verify every entry, hash, signature and sealed text"],
@@ -86,7 +87,7 @@ function formatVerdict(verdict: Verdict, dir: string): string {
   const { status, size, sealed, erased, checkpoints, root, origin, problems } = verdict;
   if (status === "whole")
     return [
-      `whole: ${size} entries, ${sealed} sealed texts, ${erased} erased, ${checkpoints} checkpoints`,
+      `whole: ${countOf(size, "entry", "entries")}, ${countOf(sealed, "sealed text")}, ${erased} erased, ${countOf(checkpoints, "checkpoint")}`,
       `root   ${root}`,
       `origin ${origin}`,
       `ledger ${dir}`,
@@ -111,7 +112,7 @@ function addProve(ledger: Command, cli: Cli): void {
   ).action(async (seq: number, flags: CommonFlags) => {
     await withLedger(cli, flags, async (opened) => {
       const proof = opened.proveInclusion(seq);
-      if (!proof) throw new BerthError("not_found", `the ledger has no entry ${seq}`);
+      if (!proof) return reportNotFound(cli, flags, `the ledger has no entry ${seq}`);
       const path = proof.path.map((hash) => hash.toString("base64"));
       const { body, leaf, size, checkpoint } = proof;
       await cli.print(
@@ -190,7 +191,7 @@ function addExport(ledger: Command, cli: Cli): void {
       await cli.print(
         flags.json === true
           ? JSON.stringify({ v: 1, size, files })
-          : `${dir}: ${size} entries in ${files} files`,
+          : `${dir}: ${countOf(size, "entry", "entries")} in ${files} files`,
       );
     });
   });
@@ -217,17 +218,29 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
         return;
       }
       const proof = opened.proveConsistency(flags.from);
-      if (!proof)
-        throw new BerthError(
-          "not_found",
-          `the ledger has only ${size} entries, fewer than ${flags.from}`,
-        );
+      if (!proof) {
+        const message = `the ledger has only ${countOf(size, "entry", "entries")}, fewer than ${flags.from}`;
+        return reportNotFound(cli, flags, message);
+      }
       const path = proof.path.map((hash) => hash.toString("base64"));
       const { checkpoint } = proof;
       const document = { v: 1, from: flags.from, size: proof.size, path, checkpoint };
       await cli.print(JSON.stringify(document, null, 2));
     });
   });
+}
+
+function countOf(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** Reports that the ledger does not contain what the user asked for. This says nothing against the ledger. */
+async function reportNotFound(cli: Cli, flags: CommonFlags, message: string): Promise<void> {
+  cli.exitCode = NOT_FOUND_EXIT_CODE;
+  if (flags.json === true)
+    await cli.print(JSON.stringify({ v: 1, status: "not_found", reason: message }, null, 2));
+  const shown = new BerthError("not_found", message);
+  cli.io.writeError(formatError(shown, cli.errorColours, cli.globals.verbose === true));
 }
 
 function addCommonOptions(command: Command): Command {

@@ -25,7 +25,7 @@ describe("berth ledger verify", () => {
     const dir = await ledgerOf(5);
     expect(await run(dir, "verify")).toMatchObject({
       code: 0,
-      output: expect.stringMatching(/^whole: 6 entries, 4 sealed texts, 0 erased, 1 checkpoints\n/),
+      output: expect.stringMatching(/^whole: 6 entries, 4 sealed texts, 0 erased, 1 checkpoint\n/),
     });
     await using ledger = await openTestLedger(dir);
     await ledger.append(createEntry(7));
@@ -118,12 +118,46 @@ describe("berth ledger", () => {
     );
     const json = JSON.parse((await run(dir, "prove", "3", "--json")).output);
     expect(JSON.parse(json.body)).toMatchObject({ seq: 3 });
-    expect((await run(dir, "prove", "7")).code).toBe(1);
     const from = JSON.parse((await run(dir, "checkpoint", "--from", "4")).output);
     expect(from).toMatchObject({ from: 4, size: 7, path: [expect.any(String)] });
-    expect((await run(dir, "checkpoint", "--from", "8")).code).toBe(1);
     editDatabase(dir, (db) => db.exec("UPDATE entry SET leaf = zeroblob(32) WHERE seq = 2"));
     expect(await run(dir, "prove", "3")).toMatchObject({ code: 1, output: "" });
+  });
+
+  it("exits with 5 for an entry that it never had, and with 1 for one that was deleted", async () => {
+    const dir = await ledgerOf(6);
+    expect(await run(dir, "prove", "7")).toMatchObject({
+      code: 5,
+      output: "",
+      errors: "error: the ledger has no entry 7\n",
+    });
+    const json = await run(dir, "prove", "7", "--json");
+    expect([json.code, JSON.parse(json.output)]).toEqual([
+      5,
+      { v: 1, status: "not_found", reason: "the ledger has no entry 7" },
+    ]);
+    expect(await run(dir, "checkpoint", "--from", "8")).toMatchObject({
+      code: 5,
+      errors: "error: the ledger has only 7 entries, fewer than 8\n",
+    });
+    editDatabase(dir, (db) => db.exec("DELETE FROM entry WHERE seq = 5"));
+    expect(await run(dir, "prove", "5")).toMatchObject({
+      code: 1,
+      errors: expect.stringContaining("entry 5 is missing"),
+    });
+    editDatabase(dir, (db) => db.exec("DELETE FROM entry; DELETE FROM checkpoint"));
+    expect((await run(dir, "prove", "0")).code).toBe(1);
+    rmSync(join(dir, "ledger/checkpoint"));
+    expect((await run(dir, "prove", "0")).code).toBe(5);
+  });
+
+  it("uses the singular for one entry", async () => {
+    const dir = createStateDirectory();
+    await (await openTestLedger(dir))[Symbol.asyncDispose]();
+    expect((await run(dir, "verify")).output).toMatch(
+      /^whole: 1 entry, 0 sealed texts, 0 erased, 1 checkpoint\n/,
+    );
+    expect((await run(dir, "export", "out")).output).toBe("out: 1 entry in 4 files\n");
   });
 
   it("tail prints the last entries, and their sealed texts with --sealed", async () => {

@@ -235,6 +235,35 @@ describe("the verification of a ledger fails", () => {
     );
   });
 
+  it("and names the deleted entry only, whatever the entry recorded", () => {
+    // 21 and 22: a dispatch without a result, and the entry that records that; `erased` + 1 records an erasure.
+    for (const seq of [5, 6, 21, 23, erased, erased + 1, size - 1]) {
+      const verdict = verifyAfter((db) => db.prepare("DELETE FROM entry WHERE seq = ?").run(seq));
+      expect([seq, verdict.problems]).toEqual([seq, [{ seq, message: `entry ${seq} is missing` }]]);
+    }
+  });
+
+  it("and names each run of deleted entries once", () => {
+    const verdict = verifyAfter((db) =>
+      db.exec(`DELETE FROM entry WHERE seq IN (7, 8, 9, 300) OR seq >= ${size - 4}`),
+    );
+    expect(verdict.problems.map(({ message }) => message)).toEqual([
+      "entries 7 to 9 are missing",
+      "entry 300 is missing",
+      `entries ${size - 4} to ${size - 1} are missing`,
+    ]);
+  });
+
+  it("if more entries are bad than a call can have arguments", () => {
+    const count = 130_000;
+    const verdict = verifyAfter((db) =>
+      db.exec(`WITH RECURSIVE row (seq) AS (SELECT ${size} UNION ALL SELECT seq + 1 FROM row LIMIT ${count})
+               INSERT INTO entry SELECT seq, 'x', x'00' FROM row`),
+    );
+    expect(verdict).toMatchObject({ status: "tampered", firstBad: size });
+    expect(verdict.problems).toHaveLength(20);
+  });
+
   it("if entries are inserted", () => {
     fc.assert(
       fc.property(anywhere, (seq) => {
