@@ -5,7 +5,7 @@ import { buildImage } from "./docker-build.ts";
 import * as ownImages from "./docker-built-images.ts";
 import { DockerConnection } from "./docker-connection.ts";
 import * as containers from "./docker-containers.ts";
-import { freeBytes } from "./docker-disk.ts";
+import { EngineDisk } from "./docker-disk.ts";
 import { connectNetwork } from "./docker-endpoints.ts";
 import { watchEvents } from "./docker-events.ts";
 import { execute } from "./docker-exec.ts";
@@ -63,6 +63,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   readonly #prober: Prober;
   readonly #settings: SettingsReader;
   readonly #networks: NetworkSetup;
+  readonly #disk: EngineDisk;
   readonly #apps = new Map<string, string>();
 
   /** Throws `invalid_request` for a malformed address. The connection is opened at the first call. */
@@ -75,6 +76,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     this.#prober = new Prober(this.#connection);
     this.#settings = new SettingsReader(this.#connection);
     this.#networks = new NetworkSetup(this.#connection);
+    this.#disk = new EngineDisk(this.#connection);
   }
 
   get location(): EngineLocation {
@@ -234,7 +236,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   }
 
   freeBytes(signal: AbortSignal): Promise<number | undefined> {
-    return freeBytes(this.#connection, signal);
+    return this.#disk.readFreeBytes(signal);
   }
 
   removeImage(reference: string, signal: AbortSignal): Promise<boolean> {

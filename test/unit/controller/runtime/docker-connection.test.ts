@@ -97,6 +97,29 @@ describe("the negotiation of an API version", () => {
   });
 });
 
+describe("the free space of the engine's disk", () => {
+  it("is read without another call for the folder, until the engine was lost", async () => {
+    let folder = os.tmpdir();
+    let isCut = false;
+    await using engine = await startEngine((request, response) => {
+      if (isCut) request.socket.destroy();
+      else if (request.url === "/version") json(response, version("1.41"));
+      else json(response, { Name: os.hostname(), DockerRootDir: folder });
+    });
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    expect(await runtime.freeBytes(signal)).toBeGreaterThan(0);
+    expect(await runtime.freeBytes(signal)).toBeGreaterThan(0);
+    const ask = "/v1.41/info";
+    expect(engine.seen.map(({ url }) => url)).toEqual(["/version", ask]);
+    isCut = true;
+    await expect(runtime.info(signal)).rejects.toMatchObject({ code: "engine_unreachable" });
+    isCut = false;
+    folder = path.join(os.tmpdir(), "not-there");
+    expect(await runtime.freeBytes(signal)).toBeUndefined();
+    expect(engine.seen.slice(2).map(({ url }) => url)).toEqual([ask, "/version", ask]);
+  });
+});
+
 describe("a ping of the engine", () => {
   it("uses a new connection, because open connections still work on a stopping engine", async () => {
     await using engine = await startEngine((_, response) => json(response, version("1.41")));
