@@ -4,15 +4,15 @@ import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
  * The shortest and first interval between probes of a starting container. After the container has opened its port, its
  * first request is delayed by at most the current interval.
  */
-const STARTUP_MIN_MS = 50;
+const STARTUP_MIN_MS = 20;
+/** The shortest interval of a probe that runs a command. */
+const COMMAND_MIN_MS = 50;
 const STARTUP_MAX_MS = 1_000;
 /**
- * A start that takes longer than this counts as slow. A longer interval between probes then adds only a small fraction
- * to the time of the start.
+ * The interval between probes is this fraction of the time since the first probe, so that the interval adds only a
+ * small fraction to the time of a slow start.
  */
-const STEADY_FOR_MS = 5_000;
-/** The interval between probes of a slow start is this fraction of the time since the first probe. */
-const SLOW_FRACTION = 1 / 20;
+const SLOW_FRACTION = 1 / 80;
 /**
  * For a probe that runs a command, the interval is this fraction of the time since the first probe. A command needs a
  * process in the container and two calls of the engine, so it runs less often than other probes.
@@ -39,10 +39,11 @@ export function getStartupInterval(
   { watchedMs, starting }: { readonly watchedMs: number; readonly starting: number },
 ): number {
   const isCommand = probe.type === "command";
-  const isSteady = !isCommand && watchedMs < STEADY_FOR_MS;
-  const lateMs = isSteady ? 0 : watchedMs * (isCommand ? COMMAND_FRACTION : SLOW_FRACTION);
+  const [minMs, fraction] = isCommand
+    ? [COMMAND_MIN_MS, COMMAND_FRACTION]
+    : [STARTUP_MIN_MS, SLOW_FRACTION];
   return Math.min(
-    Math.max(STARTUP_MIN_MS, lateMs, starting * SHARE_MS),
+    Math.max(minMs, watchedMs * fraction, starting * SHARE_MS),
     STARTUP_MAX_MS,
     intervalMs,
   );

@@ -4,11 +4,11 @@ import { resolveAppDefaults } from "../../../../src/resources/app-defaults.ts";
 
 const { healthCheck } = resolveAppDefaults({ image: "web:1", port: 80 });
 
-test("the delay between probes is 50 ms at first, and then a twentieth of the time since the container started", () => {
-  const delays = [0, 4_999, 6_000, 12_000, 60_000].map((watchedMs) =>
+test("the delay between probes is 20 ms at first, and then an eightieth of the time since the first probe", () => {
+  const delays = [0, 1_600, 4_000, 24_000, 90_000].map((watchedMs) =>
     getStartupInterval(healthCheck, { watchedMs, starting: 1 }),
   );
-  expect(delays).toEqual([50, 50, 300, 600, 1_000]);
+  expect(delays).toEqual([20, 20, 50, 300, 1_000]);
 });
 
 test("a health check that runs a command is repeated less often, because each run starts a process", () => {
