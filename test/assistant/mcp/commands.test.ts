@@ -6,7 +6,7 @@ import {
   CommandStarter,
 } from "../../../src/assistant/agent/mcp/activation/command-starter.ts";
 import { StarterChain } from "../../../src/assistant/agent/mcp/activation/starter-chain.ts";
-import { systemClock } from "../../../src/base/clock.ts";
+import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import { type Logger, silentLogger } from "../../../src/base/logger.ts";
 import { examplePath } from "../../support/example-app.ts";
 import { getToolAppError, McpHarness } from "../../support/mcp-harness.ts";
@@ -18,17 +18,20 @@ let harness: McpHarness;
 let starter: CommandStarter;
 let pids: number[];
 let endings: unknown[];
+/** If true, no time passes for the starter, so that it never sends SIGKILL. */
+let isFrozen: boolean;
 
 beforeEach(async () => {
   pids = [];
   endings = [];
+  isFrozen = false;
   harness = await McpHarness.open({
     limits: { activationTimeoutMs: 5_000 },
     activator: (socketsDir) => {
       const dir = join(socketsDir, "../..");
       starter = new CommandStarter({
         commands: new Map(Object.entries(commands(dir))),
-        clock: systemClock,
+        clock,
         logger,
       });
       return new StarterChain([starter]);
@@ -40,6 +43,11 @@ afterEach(async () => {
   await harness[Symbol.asyncDispose]();
   await starter[Symbol.asyncDispose]();
 });
+
+const clock: Clock = {
+  ...systemClock,
+  setTimer: (ms, callback) => (isFrozen ? () => {} : systemClock.setTimer(ms, callback)),
+};
 
 const logger: Logger = {
   ...silentLogger,
@@ -54,7 +62,9 @@ function commands(dir: string): Record<string, AppCommand> {
     [APP]: { argv: [process.execPath, examplePath("notes-app/notes.mjs")], environment },
     "org.example.Broken": sh("echo 'it is broken' >&2; exit 3"),
     "org.example.Missing": { argv: ["/nonexistent/program"], environment },
-    "org.example.Idle": sh(`trap '' TERM; cat > /dev/null; echo over > ${join(dir, "over")}`),
+    "org.example.Idle": sh(
+      `trap '' TERM; touch ${join(dir, "trapped")}; cat > /dev/null; echo over > ${join(dir, "over")}`,
+    ),
     "org.example.Stubborn": sh("trap '' TERM; while :; do sleep 0.2; done"),
   };
 }
@@ -106,6 +116,8 @@ it("an app that cannot be started is reported as app_unavailable, without the pr
 it("an app can exit by itself, because its standard input is closed before it gets a signal", async () => {
   const waiting = getToolAppError(harness.call("org.example.Idle", "x", {}, true));
   await expect.poll(() => pids.length).toBe(1);
+  await expect.poll(() => access(join(harness.dir, "trapped"))).toBeUndefined();
+  isFrozen = true;
   const over = join(harness.dir, "over");
   await starter[Symbol.asyncDispose]();
   expect((await waiting).code).toBe("app_unavailable");
