@@ -11,7 +11,8 @@ import {
   parseExecStart,
 } from "../../src/cli/companion/install/unit-and-service-files.ts";
 import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
-import { endProcessOf } from "../support/bus-processes.ts";
+import { ownerOf } from "../support/bus-processes.ts";
+import { isProcessAlive } from "../support/processes.ts";
 import { type CliResult, runCommandLine } from "../support/run-cli.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 import { WAIT_OPTIONS } from "../support/wait-limits.ts";
@@ -213,7 +214,7 @@ describe("the texts of unit and service files", () => {
 });
 
 describe("an installed companion", () => {
-  test("is started by a call to any of its names, and is found by doctor", {
+  test("is started by a call to any of its names, is found by doctor, and is ended by uninstall", {
     timeout: 60_000,
   }, async () => {
     const runtime = join(home, "runtime");
@@ -267,6 +268,31 @@ describe("an installed companion", () => {
       state: "ok",
       message: expect.stringContaining("up, on"),
     });
-    await endProcessOf(bus, "dev.assistant.Overlay1");
+
+    const uninstall = (own: string) =>
+      runCommandLine(["assistant", "uninstall"], {
+        workingDirectory: home,
+        environment: {
+          ...environment,
+          HOME: own,
+          PATH: "/nonexistent", // There is no systemctl.
+          DBUS_SESSION_BUS_ADDRESS: bus.address,
+        },
+        openSessionBus: (address, signal) =>
+          connectSessionBus({ address, signal, negotiateFds: false }),
+      });
+    // Another installation does not end this companion, because its command line is another one.
+    const other = join(home, "other");
+    await run(["install", "--no-start", "--engine", "stub"], { HOME: other });
+    expect((await uninstall(other)).output).toContain("removed 6 files");
+    const pid = (await ownerOf(bus, "dev.assistant.Agent1")) ?? 0;
+    expect(isProcessAlive(pid)).toBe(true);
+    const { code, output } = await uninstall(home);
+    expect({ code, output }).toEqual({
+      code: 0,
+      output: expect.stringMatching(/stopped the companion[\s\S]*removed 6 files/),
+    });
+    expect(isProcessAlive(pid)).toBe(false);
+    expect(await ownerOf(bus, "dev.assistant.Agent1")).toBeUndefined();
   });
 });
