@@ -17,6 +17,8 @@ import { type CliResult, runCommandLine } from "../support/run-cli.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
+const START_LIMIT_MS = 120_000;
+
 let home: string;
 beforeEach(async () => {
   home = await mkdtemp(join(tmpdir(), "berth-install-"));
@@ -91,11 +93,11 @@ describe("berth assistant install", () => {
 
   test("a bus that does not watch its folders is reloaded at each install", async () => {
     await using bus = await TestSessionBus.start();
-    const reloads: string[] = [];
+    let reloads = 0;
     const openSessionBus = async (address: string, signal: AbortSignal) => {
       const real = await connectSessionBus({ address, signal, negotiateFds: false });
       const call: typeof real.call = (method, limits) => {
-        reloads.push(method.member);
+        if (method.member === "ReloadConfig") reloads += 1;
         return real.call(method, limits);
       };
       return { ...real, call };
@@ -103,9 +105,9 @@ describe("berth assistant install", () => {
     const environment = { HOME: home, ...bus.environment };
     const options = { workingDirectory: home, environment, openSessionBus };
     expect((await runCommandLine(["assistant", "install", "--no-start"], options)).code).toBe(0);
-    expect(reloads).toEqual(["ReloadConfig"]);
+    expect(reloads).toBe(1);
     expect((await runCommandLine(["assistant", "uninstall"], options)).code).toBe(0);
-    expect(reloads).toEqual(["ReloadConfig", "ReloadConfig"]);
+    expect(reloads).toBe(2);
   });
 
   test("relative paths in flags are stored as absolute paths", async () => {
@@ -214,9 +216,7 @@ describe("the texts of unit and service files", () => {
 });
 
 describe("an installed companion", () => {
-  test("is started by a call to any of its names, is found by doctor, and is ended by uninstall", {
-    timeout: 60_000,
-  }, async () => {
+  test("is started by a call to any of its names, is found by doctor, and is ended by uninstall", async () => {
     const runtime = join(home, "runtime");
     await mkdir(runtime, { mode: 0o700 });
     await run(["install", "--no-start", "--engine", "stub", "--port", "0"], {
@@ -232,7 +232,9 @@ describe("an installed companion", () => {
       ),
     );
     const environment = { HOME: home, XDG_RUNTIME_DIR: runtime };
-    await using bus = await TestSessionBus.start({ services, environment });
+    // On a busy machine the start of the companion may take longer than the limits of the bus and of busctl.
+    const limits = { service_start_timeout: START_LIMIT_MS };
+    await using bus = await TestSessionBus.start({ services, environment, limits });
     const doctor = async () => {
       const { output } = await runCommandLine(["doctor", "-o", "json"], {
         workingDirectory: home,
@@ -248,13 +250,15 @@ describe("an installed companion", () => {
       state: "ok",
       message: expect.stringContaining("installed"),
     });
-    const [answer] = await bus.busctlCall(
+    const timeout = `--timeout=${START_LIMIT_MS / 1_000}`;
+    const ping = [
       "dev.assistant.Remoted",
       "/dev/assistant/Remote1",
       "dev.assistant.Remote1",
       "Ping",
-    );
-    expect(String(answer)).toMatch(/^berth \d/);
+    ];
+    const answer = await bus.run("busctl", ["--user", timeout, "call", ...ping]);
+    expect(answer).toMatchObject({ code: 0, stdout: expect.stringMatching(/^s "berth \d/) });
     for (const name of companionBusNames)
       expect(
         await bus.gdbusCall(
