@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import os from "node:os";
@@ -52,17 +52,18 @@ export class TestSessionBus implements AsyncDisposable {
     const config = path.join(dir, "bus.conf");
     await writeFile(config, buildConfig(dir, services, options));
     if (options.user !== undefined) await chown(dir, options.user, options.user);
-    const [program = "", ...args] = [
-      ...(options.isBlindToProcesses ? ["unshare", "--pid", "--fork", "--kill-child"] : []),
-      ...["dbus-daemon", `--config-file=${config}`, "--nofork", "--nopidfile", "--print-address=1"],
-    ];
-    const daemon = spawn(program, args, {
+    const args = [`--config-file=${config}`, "--nofork", "--nopidfile", "--print-address=1"];
+    const spawnOptions: SpawnOptions = {
       stdio: ["ignore", "pipe", "pipe"],
       env: { PATH: process.env["PATH"], LC_ALL: "C", ...options.environment },
       ...(options.user === undefined ? {} : { uid: options.user, gid: options.user }),
-    });
+    };
+    const wrapper = ["--pid", "--fork", "--kill-child", "dbus-daemon"];
+    const daemon = options.isBlindToProcesses
+      ? spawn("unshare", [...wrapper, ...args], spawnOptions)
+      : spawn("dbus-daemon", args, spawnOptions);
     let complaint = "";
-    daemon.stderr.setEncoding("utf8").on("data", (text: string) => {
+    daemon.stderr?.setEncoding("utf8").on("data", (text: string) => {
       complaint += text;
     });
     const line = await Promise.race([

@@ -131,8 +131,10 @@ describe("D-Bus values", () => {
     const read = (body: unknown) => {
       const [frame] = readFrames([writeMessage({ ...head, signature, body: [body] })[0]]);
       return readValues(frame?.body ?? Buffer.alloc(0), {
-        ...{ signature, endian: frame?.endian ?? 0 },
-        ...{ fds: [], valuesMax: 10 },
+        signature,
+        endian: frame?.endian ?? 0,
+        fds: [],
+        valuesMax: 10,
       });
     };
     expect(read(pairs.slice(1))).toHaveLength(1);
