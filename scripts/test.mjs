@@ -84,9 +84,16 @@ async function ensureSystemPackages() {
     ["python3", "python3"],
   ];
   // The tests of the project `peers` need Go to build a newer Caddy, and `ip` to create the network namespaces in which
-  // two Caddys run.
+  // two Caddys run. They generate and compile clients of the session bus in C.
   if (process.argv.includes("peers"))
-    needed.push(["go", "golang-go"], ["curl", "curl"], ["ip", "iproute2"]);
+    needed.push(
+      ["go", "golang-go"],
+      ["curl", "curl"],
+      ["ip", "iproute2"],
+      ["cc", "gcc"],
+      ["pkg-config", "pkg-config"],
+      ["gdbus-codegen", "libglib2.0-dev"],
+    );
   if (!process.env.BERTH_TEST_DOCKER_HOST)
     needed.push(["dockerd", "docker.io"], ["ip", "iproute2"], ["iptables", "iptables"]);
   const missing = needed.filter(([program]) => !which(program)).map(([, name]) => name);

@@ -5,7 +5,36 @@ import dbus from "dbus-next";
 const OVERLAY = "dev.assistant.Overlay1";
 const UI = "dev.assistant.Overlay1.UI";
 const BUS = "org.freedesktop.DBus";
+const INTROSPECTABLE = "org.freedesktop.DBus.Introspectable";
 const pathOf = (name) => `/${name.replaceAll(".", "/")}`;
+
+/** The description of the frontend's object, from dbus/interfaces/dev.assistant.Overlay1.UI.xml of Berth. */
+const uiNode = `<node>
+  <interface name="${UI}">
+    <method name="Summon">
+      <arg name="prompt" type="s" direction="in"/>
+      <arg name="options" type="a{sv}" direction="in"/>
+    </method>
+    <method name="Hide"/>
+    <method name="GetVisible">
+      <arg name="visible" type="b" direction="out"/>
+    </method>
+  </interface>
+  <interface name="${INTROSPECTABLE}">
+    <method name="Introspect">
+      <arg name="xml_data" type="s" direction="out"/>
+    </method>
+  </interface>
+</node>`;
+
+/** Describes the frontend's object, and the nodes that lead to it; undefined for any other path. */
+function describeNode(path) {
+  if (path === pathOf(UI)) return uiNode;
+  const parent = path === "/" ? path : `${path}/`;
+  if (!pathOf(UI).startsWith(parent)) return undefined;
+  const [child] = pathOf(UI).slice(parent.length).split("/");
+  return `<node><node name="${child}"/></node>`;
+}
 
 export const variant = (signature, value) => new dbus.Variant(signature, value);
 
@@ -89,6 +118,12 @@ export class Companion {
       GetVisible: () => isVisible,
     };
     this.#bus.addMethodHandler((message) => {
+      if (message.interface === INTROSPECTABLE && message.member === "Introspect") {
+        const xml = describeNode(message.path);
+        if (xml === undefined) return false;
+        this.#bus.send(dbus.Message.newMethodReturn(message, "s", [xml]));
+        return true;
+      }
       if (message.path !== pathOf(UI) || message.interface !== UI) return false;
       // Any program may call Summon: the frontend only shows the prompt, and only the user can send the prompt.
       const method = methods[message.member];

@@ -5,8 +5,8 @@
 export interface Caller {
   /** The unique bus name of the caller's connection, such as `:1.42`. It is never reused. */
   readonly connection: string;
-  /** The id of the calling process; undefined if the process has exited or its id is not visible to the companion. */
-  readonly pid: number | undefined;
+  /** The id of the calling process. A caller whose process is unknown is refused. */
+  readonly pid: number;
   /** The caller's app; undefined if the system confirms no app for the process. */
   readonly app: CallerApp | undefined;
 }

@@ -10,11 +10,16 @@ export class TooManyValuesError extends Error {}
  * Thrown if the body of a message refers to a descriptor that was not sent with it, or that its method does not accept.
  */
 export class NoSuchDescriptorError extends Error {}
+/**
+ * Thrown if a dictionary in the body of a message has the same key twice. The D-Bus specification forbids that, but a
+ * bus forwards it. Programs that read such a message in different ways would see different values.
+ */
+export class DuplicateKeyError extends Error {}
 
 /**
  * Reads the arguments in the body of a message. Throws TooManyValuesError if there are more than `valuesMax` values,
- * and NoSuchDescriptorError if a value refers to a descriptor that is not in `fds`. A bus validates bodies, so other
- * errors cannot come from a message that a bus forwarded.
+ * NoSuchDescriptorError if a value refers to a descriptor that is not in `fds`, and DuplicateKeyError. A bus validates
+ * bodies, so other errors cannot come from a message that a bus forwarded.
  */
 export function readValues(
   body: Buffer,
@@ -61,6 +66,9 @@ export class BoundedReader extends ValueReader {
   }
 }
 
+/** At most this number of characters of a key is in the message of DuplicateKeyError. */
+const KEY_CHARS_SHOWN = 64;
+
 /** Converts a value as dbus-next has read it into a BusValue. */
 function toBusValue(tree: TypeTree, read: unknown): BusValue {
   if (tree.type === "v") return toVariant(read);
@@ -100,12 +108,14 @@ function toDictionary(entry: TypeTree, read: readonly unknown[]): BusDictionary 
   if (!valueTree) throw new TypeError("a dictionary without a type");
   const found = new Map<string, BusVariant>();
   for (const pair of read) {
-    const [key, raw] = Array.isArray(pair) ? pair : [];
+    const [rawKey, raw] = Array.isArray(pair) ? pair : [];
+    const key = String(rawKey);
+    if (found.has(key))
+      throw new DuplicateKeyError(
+        `the key ${JSON.stringify(key.slice(0, KEY_CHARS_SHOWN))} is in a dictionary twice`,
+      );
     const value = toBusValue(valueTree, raw);
-    found.set(
-      String(key),
-      isVariant(value) ? value : { signature: formatSignature(valueTree), value },
-    );
+    found.set(key, isVariant(value) ? value : { signature: formatSignature(valueTree), value });
   }
   return found;
 }

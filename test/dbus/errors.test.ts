@@ -66,6 +66,18 @@ describe("calls over D-Bus", () => {
     expect(error.text).toMatch(/^[^\n]{10,300}$/);
   });
 
+  test.each(["{'limit': <uint32 1>, 'limit': <uint32 9>}", "{'a': <{'b': <1>, 'b': <2>}>}"])(
+    "a call with the same key twice in its options %s is rejected, and does not choose one",
+    async (options) => {
+      const search = [CONTEXT, CONTEXT_PATH, `${CONTEXT}.Search`, "'x'"] as const;
+      expect(await harness.bus.gdbusCall(...search, "{'limit': <uint32 1>}")).toBe("('',)");
+      await expect(harness.bus.gdbusCall(...search, options)).rejects.toMatchObject({
+        busName: standardError("InvalidArgs"),
+        text: expect.stringMatching(/the key "(limit|b)" is in a dictionary twice/),
+      });
+    },
+  );
+
   test("a call that names no interface finds the method by its name", async () => {
     const { interface: _, ...bare } = call;
     const found = await raw.errorOf({ ...bare, body: ["missing", "key"] });

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { serveAgent } from "../../src/assistant/agent/bus.ts";
+import { readInterfaces } from "../../src/assistant/bus/read-interfaces.ts";
 import { serveContext } from "../../src/assistant/context/bus.ts";
 import { AgentHarness } from "../support/agent-harness.ts";
 import { BusHarness, createFakeContextService } from "../support/bus-harness.ts";
@@ -110,6 +111,27 @@ test("a client that is generated from introspection has the specified signatures
     const own = Object.keys((await readInterfacesAt(harness, path)) ?? {});
     expect(own.toSorted()).toEqual([name, ...Object.keys(standard)].toSorted());
   }
+});
+
+test("every method that passes a descriptor has the annotation that generators for GLib need", async () => {
+  await using harness = await serveAllInterfaces();
+  const found: string[] = [];
+  for (const { name, methods, xml } of readInterfaces().values()) {
+    for (const [method, { inSignature, outSignature }] of methods) {
+      const [, body = ""] = new RegExp(`<method name="${method}">([^]*?)</method>`).exec(xml) ?? [];
+      const isMarked = body.includes('<annotation name="org.gtk.GDBus.C.UnixFD" value="true"/>');
+      expect(isMarked, `${name}.${method}`).toBe(`${inSignature}${outSignature}`.includes("h"));
+      if (isMarked) found.push(method);
+    }
+  }
+  expect(found.toSorted()).toEqual(["OpenSession", "SetKeyFd"]);
+  const served = await harness.bus.gdbusIntrospect(
+    "dev.assistant.Inference1",
+    "/dev/assistant/Inference1",
+  );
+  expect(served).toMatch(
+    /<method name="OpenSession">\s*<annotation name="org\.gtk\.GDBus\.C\.UnixFD"/,
+  );
 });
 
 test("gdbus sees the specified interfaces, and the child nodes on the path to each object", async () => {

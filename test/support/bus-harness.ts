@@ -3,7 +3,7 @@ import type { BusMethod, ServedInterface } from "../../src/assistant/bus/port.ts
 import type { ContextService } from "../../src/assistant/context/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { createRecordingLogger, type LogEntry } from "./recording-logger.ts";
-import { TestSessionBus } from "./test-session-bus.ts";
+import { type SessionBusOptions, TestSessionBus } from "./test-session-bus.ts";
 
 export const DAEMON_NAME = "dev.assistant.Context1";
 export const CONTEXT_PATH = "/dev/assistant/Context1";
@@ -15,8 +15,11 @@ export class BusHarness implements AsyncDisposable {
   readonly daemon: OpenBus;
   readonly logged: readonly LogEntry[];
 
-  static async start(options: Partial<OpenBusOptions> = {}): Promise<BusHarness> {
-    const bus = await TestSessionBus.start();
+  static async start(
+    options: Partial<OpenBusOptions> = {},
+    busOptions: SessionBusOptions = {},
+  ): Promise<BusHarness> {
+    const bus = await TestSessionBus.start(busOptions);
     const logged: LogEntry[] = [];
     const daemon = await openBus({
       address: bus.address,

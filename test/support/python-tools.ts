@@ -5,10 +5,16 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 
 const folder = join(import.meta.dirname, "../../node_modules/.cache/berth-python-tools");
-const packages = ["schemathesis==4.32.5", "openapi-python-client==0.29.1", "requests"];
+const packages = [
+  "schemathesis==4.32.5",
+  "openapi-python-client==0.29.1",
+  "requests",
+  "jeepney==0.9.0",
+  "dbus-fast==5.2.0",
+];
 
 /**
- * Installs Schemathesis and openapi-python-client into a virtual environment, unless an earlier run has installed them.
+ * Installs the Python packages of the tests into a virtual environment, unless an earlier run has installed them.
  * Returns the folder of their programs.
  */
 export async function installPythonTools(): Promise<string> {

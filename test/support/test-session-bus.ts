@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import os from "node:os";
@@ -22,6 +22,11 @@ export interface SessionBusOptions {
   readonly limits?: Readonly<Record<string, number>>;
   /** The id of the user that runs the bus, which requires root. Every user may connect to such a bus. */
   readonly user?: number;
+  /**
+   * If true, the bus runs in a process namespace of its own, which requires root. It then cannot name the processes of
+   * its clients.
+   */
+  readonly isBlindToProcesses?: boolean;
 }
 
 /**
@@ -47,17 +52,18 @@ export class TestSessionBus implements AsyncDisposable {
     const config = path.join(dir, "bus.conf");
     await writeFile(config, buildConfig(dir, services, options));
     if (options.user !== undefined) await chown(dir, options.user, options.user);
-    const daemon = spawn(
-      "dbus-daemon",
-      [`--config-file=${config}`, "--nofork", "--nopidfile", "--print-address=1"],
-      {
-        stdio: ["ignore", "pipe", "pipe"],
-        env: { PATH: process.env["PATH"], LC_ALL: "C", ...options.environment },
-        ...(options.user === undefined ? {} : { uid: options.user, gid: options.user }),
-      },
-    );
+    const args = [`--config-file=${config}`, "--nofork", "--nopidfile", "--print-address=1"];
+    const spawnOptions: SpawnOptions = {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { PATH: process.env["PATH"], LC_ALL: "C", ...options.environment },
+      ...(options.user === undefined ? {} : { uid: options.user, gid: options.user }),
+    };
+    const wrapper = ["--pid", "--fork", "--kill-child", "dbus-daemon"];
+    const daemon = options.isBlindToProcesses
+      ? spawn("unshare", [...wrapper, ...args], spawnOptions)
+      : spawn("dbus-daemon", args, spawnOptions);
     let complaint = "";
-    daemon.stderr.setEncoding("utf8").on("data", (text: string) => {
+    daemon.stderr?.setEncoding("utf8").on("data", (text: string) => {
       complaint += text;
     });
     const line = await Promise.race([
@@ -88,7 +94,9 @@ export class TestSessionBus implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const monitor of this.#monitors) await terminate(monitor, "SIGTERM");
-    await terminate(this.#daemon, "SIGTERM");
+    // The program unshare, which starts a bus that is blind to processes, ignores SIGTERM.
+    const isWrapped = this.#daemon.spawnfile !== "dbus-daemon";
+    await terminate(this.#daemon, isWrapped ? "SIGKILL" : "SIGTERM");
     // A program that the bus has started but that is not connected yet would not exit with the bus, so it is killed.
     const starter = `DBUS_STARTER_ADDRESS=unix:path=${this.#dir}/`;
     for (const pid of await processesWith(starter)) killProcess(pid);

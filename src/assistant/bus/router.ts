@@ -6,6 +6,7 @@ import {
   MessageTooLongError,
 } from "../../dbus/bus-connection.ts";
 import {
+  DuplicateKeyError,
   findDescriptors,
   NoSuchDescriptorError,
   TooManyValuesError,
@@ -145,6 +146,7 @@ function readArguments({ frame, connection }: RoutedCall, fds: readonly number[]
     return connection.read(frame, fds);
   } catch (error) {
     if (error instanceof TooManyValuesError) throw tooLongError();
+    if (error instanceof DuplicateKeyError) throw new BusReplyError("InvalidArgs", error.message);
     if (error instanceof NoSuchDescriptorError) {
       throw new BusReplyError(
         "InvalidArgs",

@@ -187,8 +187,13 @@ export async function runCompanion(
   };
   await writeReadyFile(join(runDir, "assistant.json"), ready);
   logger.info({ url, names: companionBusNames }, "the companion is ready");
+  let isClosing = false;
+  cleanup.defer(() => {
+    isClosing = true;
+  });
   const daemonHandle = createRunningDaemon(ready, cleanup.move(), logger);
   void bus.closed.then(() => {
+    if (isClosing) return undefined;
     logger.info({}, "the session bus closed its connection; the companion is shutting down");
     return daemonHandle.close();
   });

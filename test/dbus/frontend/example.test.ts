@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } fr
 import { buildDeclaration, NOTES } from "../../support/agent-harness.ts";
 import { DbusNextFrontend } from "../../support/dbus-next-frontend.ts";
 import { examplePath } from "../../support/example-app.ts";
+import { runGiClient } from "../../support/gi-client.ts";
 import { OverlayBusHarness } from "../../support/overlay-bus-harness.ts";
 import {
   createCaller,
@@ -152,6 +153,18 @@ describe("the command chat of the example frontend", () => {
     using person = screen("chat");
     await person.until(/> /);
     expect(await isWindowVisible()).toEqual([true]);
+    expect(await runGiClient(companion.bus, "signatures", UI, UI_PATH)).toMatchObject({
+      interfaces: {
+        [UI]: {
+          methods: { Summon: "sa{sv} -> ", Hide: " -> ", GetVisible: " -> b" },
+          signals: {},
+          properties: {},
+        },
+      },
+    });
+    expect(await companion.bus.gdbusIntrospect(UI, "/dev/assistant")).toContain(
+      '<node name="Overlay1"',
+    );
     await parts.overlay.hide();
     expect(await isWindowVisible()).toEqual([false]);
     await parts.overlay.summon("Name three\u001b[2J rivers");

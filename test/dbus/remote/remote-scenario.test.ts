@@ -442,4 +442,11 @@ describe("at the end of the scenario", () => {
       }
     expect(secrets).toHaveLength(2);
   });
+
+  it("a companion that ends on SIGTERM does not report that the bus is gone", async () => {
+    await desktop.companion.stop();
+    const log = desktop.companion.lines.join("\n");
+    expect(log).toContain("the companion is ready");
+    expect(log).not.toContain("the session bus closed its connection");
+  });
 });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  DuplicateKeyError,
   findDescriptors,
   readValues,
   TooManyValuesError,
@@ -101,6 +102,43 @@ describe("D-Bus values", () => {
     ],
   ])('values of the signature "%s" are unchanged after writing and reading', (signature, args) => {
     expect(roundTrip(signature, args)).toEqual(args);
+  });
+
+  test.each([
+    [
+      "a{sv}",
+      [
+        ["k", ["s", "first"]],
+        ["k", ["s", "last"]],
+      ],
+    ],
+    [
+      "a{ss}",
+      [
+        ["k", "first"],
+        ["k", "last"],
+      ],
+    ],
+    [
+      "a{us}",
+      [
+        [1, "first"],
+        [1, "last"],
+      ],
+    ],
+  ])("a dictionary %s with the same key twice is refused", (signature, pairs) => {
+    const head = { type: 4, path: "/a", interface: "a.b", member: "C", serial: 1 };
+    const read = (body: unknown) => {
+      const [frame] = readFrames([writeMessage({ ...head, signature, body: [body] })[0]]);
+      return readValues(frame?.body ?? Buffer.alloc(0), {
+        signature,
+        endian: frame?.endian ?? 0,
+        fds: [],
+        valuesMax: 10,
+      });
+    };
+    expect(read(pairs.slice(1))).toHaveLength(1);
+    expect(() => read(pairs)).toThrow(DuplicateKeyError);
   });
 
   test.each<[string, BusValue[]]>([

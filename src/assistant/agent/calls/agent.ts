@@ -345,5 +345,5 @@ function isRequester(caller: Caller, requester: Caller): boolean {
 
 /** Returns true if both callers are the same process, even if that process uses two connections. */
 function isSameProcess(one: Caller, other: Caller): boolean {
-  return one.connection === other.connection || (one.pid !== undefined && one.pid === other.pid);
+  return one.connection === other.connection || one.pid === other.pid;
 }

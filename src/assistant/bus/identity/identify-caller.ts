@@ -7,7 +7,7 @@ import { BusReplyError } from "../bus-reply-error.ts";
 import { callBusDaemon } from "../call-bus-daemon.ts";
 import { parseCgroupApp, parseCgroupFlatpak, parseSnapName } from "./cgroup-app.ts";
 import type { ConnectionTimes } from "./connection-times.ts";
-import type { ProcessFiles } from "./process-files.ts";
+import { HiddenFactError, type ProcessFiles } from "./process-files.ts";
 
 interface ConnectionCredentials {
   readonly uid: number | undefined;
@@ -18,9 +18,9 @@ interface ConnectionCredentials {
 }
 
 /**
- * Identifies the process behind a connection. Throws BusReplyError `AccessDenied` for a process of another user,
- * and for one that ended before it could be identified, because it may have been a sandboxed app. Throws
- * BusCallError if the bus does not answer.
+ * Identifies the process behind a connection. Throws BusReplyError `AccessDenied` for a process of another user, and
+ * for one that cannot be identified or ended before it was, because it may be a sandboxed app. Throws BusCallError if
+ * the bus does not answer.
  */
 export async function identifyCaller(
   connection: string,
@@ -39,7 +39,7 @@ export async function identifyCaller(
     if (uid !== options.uid) {
       throw new BusReplyError("AccessDenied", "the companion serves only the user that it runs as");
     }
-    if (pid === undefined) return { connection, pid, app: undefined };
+    if (pid === undefined) throw unidentifiedError("the session bus does not know its process id");
     const before = await readProcessIdentity(files, pid, pidfd);
     const app = await identifyProcessApp(files, pid, label);
     const after = await readProcessIdentity(files, pid, pidfd);
@@ -103,27 +103,50 @@ const UNNAMED_FLATPAK = "flatpak";
 
 /**
  * Returns the app of a process as far as the system confirms it: first by the sandbox, which the process cannot
- * leave, then by the systemd unit that it was started in. `label` is the security label that the bus reports.
- * Rejects if the app cannot be determined now; the caller is then refused.
+ * leave, then by the systemd unit that it was started in. `label` is the security label that the bus reports. Rejects
+ * with BusReplyError `AccessDenied` if it stays unknown whether the process is sandboxed, and with another error if the
+ * app cannot be determined now.
  */
 export async function identifyProcessApp(
   files: ProcessFiles,
   pid: number,
   label: string,
 ): Promise<CallerApp | undefined> {
-  const cgroup = await files.cgroup(pid);
-  const flatpak = await files.flatpakInfo(pid);
-  if (flatpak.kind === "flatpak") return parseFlatpakInfo(flatpak.text);
-  if (flatpak.kind === "odd")
-    return { id: parseCgroupFlatpak(cgroup) ?? UNNAMED_FLATPAK, kind: "flatpak" };
-  if (flatpak.kind === "hidden") {
-    // A process can hide its root directory from other processes. If flatpak started it, its systemd unit still shows
-    // that.
-    const id = parseCgroupFlatpak(cgroup);
-    if (id !== undefined) return { id, kind: "flatpak" };
+  try {
+    const cgroup = await files.cgroup(pid);
+    const snap = parseSnapName(label) ?? parseSnapName(await files.securityLabel(pid));
+    const flatpak = await findFlatpak(files, pid, cgroup, snap !== undefined);
+    if (flatpak) return flatpak;
+    return snap === undefined ? parseCgroupApp(cgroup) : { id: snap, kind: "snap" };
+  } catch (error) {
+    if (!(error instanceof HiddenFactError)) throw error;
+    throw unidentifiedError("the system does not show its control group or its security label");
   }
-  const snap = parseSnapName(label) ?? parseSnapName(await files.securityLabel(pid));
-  return snap === undefined ? parseCgroupApp(cgroup) : { id: snap, kind: "snap" };
+}
+
+/** Returns the flatpak that a process belongs to; undefined if it certainly belongs to none. */
+async function findFlatpak(
+  files: ProcessFiles,
+  pid: number,
+  cgroup: string,
+  isSnap: boolean,
+): Promise<CallerApp | undefined> {
+  const info = await files.flatpakInfo(pid);
+  if (info.kind === "flatpak") return parseFlatpakInfo(info.text);
+  if (info.kind === "none" || (info.kind === "hidden" && isSnap)) return undefined;
+  const id = parseCgroupFlatpak(cgroup);
+  if (info.kind === "odd") return { id: id ?? UNNAMED_FLATPAK, kind: "flatpak" };
+  // A process hides its root directory from other processes by making itself not dumpable. If flatpak started it, its
+  // systemd unit still shows that. A unit of another kind proves nothing, because a sandbox inherits the unit of the
+  // program that starts it.
+  if (id !== undefined) return { id, kind: "flatpak" };
+  throw unidentifiedError(
+    "it hides its root directory, as a process that is not dumpable does, so it may be a sandboxed app",
+  );
+}
+
+function unidentifiedError(why: string): BusReplyError {
+  return new BusReplyError("AccessDenied", `the calling process cannot be identified: ${why}`);
 }
 
 /** Returns the app that flatpak's file names: a sandbox without a name is still a sandbox. */

@@ -5,6 +5,9 @@ import { getErrorCode } from "../../../base/errors.ts";
 /** At most this number of bytes is read from a file; the files that the system writes are shorter. */
 const FILE_BYTES_MAX = 64 * 1024;
 
+/** A fact about a process that this process has no permission to read. */
+export class HiddenFactError extends Error {}
+
 export type FlatpakInfo =
   | { readonly kind: "none" | "hidden" | "odd" }
   | { readonly kind: "flatpak"; readonly text: string };
@@ -38,8 +41,8 @@ export class ProcessFiles {
   }
 
   /**
-   * Returns the text of the file `cgroup`; "" if there is none. Rejects if this process has run out of descriptors or
-   * memory.
+   * Returns the text of the file `cgroup`; "" if there is none. Rejects with HiddenFactError if the file cannot be read,
+   * and with any other system error.
    */
   async cgroup(pid: number): Promise<string> {
     return await readTextIfPresent(`${this.#root}/${pid}/cgroup`);
@@ -70,11 +73,28 @@ export class ProcessFiles {
     } catch (error) {
       const code = getErrorCode(error);
       if (code === "ENOENT" || code === "ENOTDIR" || code === "ESRCH") return { kind: "none" };
-      if (code === "EACCES" || code === "EPERM") return { kind: "hidden" };
+      if (code === "EACCES" || code === "EPERM") {
+        const isShared = pid !== process.pid && (await this.#hasOwnRoot(pid));
+        return isShared ? await this.flatpakInfo(process.pid) : { kind: "hidden" };
+      }
       // ELOOP means that the path is a link, ENXIO that it is a socket or a device without a driver.
       if (code === "ELOOP" || code === "ENXIO") return { kind: "odd" };
       throw error;
     }
+  }
+
+  /**
+   * Returns true if the process certainly has the same root directory as this process. The kernel lets every process
+   * read `mountinfo`, even of a process that hides its root. A mount has one id in all namespaces, and a root directory
+   * that is not a mount point is not listed.
+   */
+  async #hasOwnRoot(pid: number): Promise<boolean> {
+    const [root = "", own] = await Promise.all(
+      [pid, process.pid].map(async (of) =>
+        parseRootMounts(await readFile(`${this.#root}/${of}/mountinfo`, "utf8").catch(() => "")),
+      ),
+    );
+    return root !== "" && root === own;
   }
 }
 
@@ -83,7 +103,18 @@ async function readTextIfPresent(path: string): Promise<string> {
     return await readFile(path, "utf8");
   } catch (error) {
     const code = getErrorCode(error);
-    if (code === "EMFILE" || code === "ENFILE" || code === "ENOMEM") throw error;
-    return "";
+    // EINVAL is the kernel's answer for a label if no security module gives labels.
+    if (code === "ENOENT" || code === "ESRCH" || code === "EINVAL") return "";
+    if (code === "EACCES" || code === "EPERM") throw new HiddenFactError(`${path}: ${code}`);
+    throw error;
   }
+}
+
+/**
+ * Returns the ids of the mounts at `/` in the text of a file `mountinfo`, whose lines begin with the id, the parent's id,
+ * the device, the folder in the file system, and the mount point. Lists no mount if the root is not a mount point.
+ */
+function parseRootMounts(text: string): string {
+  const lines = text.split("\n").map((line) => line.split(" "));
+  return lines.flatMap((fields) => (fields[4] === "/" ? (fields[0] ?? []) : [])).join();
 }

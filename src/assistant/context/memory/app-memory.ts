@@ -301,5 +301,5 @@ function checkAppCount(file: MemoryFile): void {
 }
 
 function callerFields({ connection, pid, app }: Caller): EntryValue {
-  return { connection, pid: pid ?? null, app: app?.id ?? null, app_kind: app?.kind ?? null };
+  return { connection, pid, app: app?.id ?? null, app_kind: app?.kind ?? null };
 }

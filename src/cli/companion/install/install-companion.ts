@@ -1,10 +1,9 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { COMPANION_UNIT } from "../../../base/companion-names.ts";
 import { packageRoot } from "../../../base/package-root.ts";
-import { createTimeLimit } from "../../../base/time-limit.ts";
-import { sessionBusAddress } from "../../../dbus/session-bus-address.ts";
 import type { Cli } from "../../cli.ts";
-import type { CliIo } from "../../io.ts";
+import { callSessionBus } from "./call-session-bus.ts";
 import { resolveInstallPaths } from "./install-paths.ts";
 import {
   assertNotForeign,
@@ -12,7 +11,8 @@ import {
   type WriteOutcome,
   writeOwnedFile,
 } from "./owned-files.ts";
-import { formatBusService, formatUnit } from "./unit-and-service-files.ts";
+import { stopCompanion } from "./stop-companion.ts";
+import { formatBusService, formatUnit, parseExecStart } from "./unit-and-service-files.ts";
 import { runUserSystemctl } from "./user-systemctl.ts";
 
 /** Options of the installation. `flags` are those of `berth assistant --user`. */
@@ -38,9 +38,10 @@ export async function installCompanion(
   const written: WriteOutcome[] = [await writeOwnedFile(paths.unit, formatUnit(argv))];
   for (const { name, file } of paths.services)
     written.push(await writeOwnedFile(file, formatBusService(name, argv)));
-  // The bus reloads its service files before systemd starts the unit: once the bus can activate the installed
-  // companion, `berth up` stops the companion that it has started.
-  await reloadBus(cli.io);
+  // The bus reloads its service files, because not every bus notices new files in their folders; a bus that starts later
+  // reads them anyway. It does so before systemd starts the unit: once the bus can activate the installed companion,
+  // `berth up` stops the companion that it has started.
+  await callSessionBus(cli.io, "ReloadConfig");
   const isNew = written.some((what) => what !== "same");
   await cli.print(`${isNew ? "wrote" : "unchanged:"} ${paths.unit}`);
   await cli.print(
@@ -57,10 +58,11 @@ export async function installCompanion(
   await startUnit(cli, isNew);
 }
 
-/** Deletes the files of the installation, but not the data of the companion. */
+/** Ends the companion and deletes the files of the installation, but not the data of the companion. */
 export async function uninstallCompanion(cli: Cli): Promise<void> {
   const { environment } = cli.io;
   const paths = resolveInstallPaths(environment);
+  const unit = await readFile(paths.unit, "utf8").catch(() => "");
   // The unit is disabled before its file is deleted, because systemd must still know it to stop the daemon.
   await runUserSystemctl(["disable", "--now", COMPANION_UNIT], environment);
   let removed = 0;
@@ -68,7 +70,10 @@ export async function uninstallCompanion(cli: Cli): Promise<void> {
     if (await removeOwnedFile(file)) removed++;
   }
   await runUserSystemctl(["daemon-reload"], environment);
-  await reloadBus(cli.io);
+  await callSessionBus(cli.io, "ReloadConfig");
+  // The companion is ended after the bus has forgotten its services, because a call would start it again.
+  if (removed > 0 && (await stopCompanion(cli.io, parseExecStart(unit) ?? [])))
+    await cli.print("stopped the companion that the session bus had started");
   await cli.print(
     removed === 0
       ? "the companion is not installed"
@@ -103,32 +108,3 @@ async function startUnit(cli: Cli, isNew: boolean): Promise<void> {
 }
 
 const berthProgram = join(packageRoot, "bin/berth");
-
-const ANSWER_MS_MAX = 5_000;
-
-/**
- * Makes the session bus reload its service files, because not every bus notices new files in their folders. Never
- * rejects.
- */
-async function reloadBus(io: CliIo): Promise<void> {
-  const address = sessionBusAddress(io.environment);
-  if (address === undefined) return;
-  using limit = createTimeLimit(new AbortController().signal, ANSWER_MS_MAX);
-  try {
-    await using bus = await io.openSessionBus(address, limit.signal, false);
-    const name = "org.freedesktop.DBus";
-    await bus.call(
-      {
-        destination: name,
-        path: "/org/freedesktop/DBus",
-        interface: name,
-        member: "ReloadConfig",
-        signature: "",
-        args: [],
-      },
-      { signal: limit.signal, timeoutMs: ANSWER_MS_MAX },
-    );
-  } catch {
-    // A session bus that starts later reads the service files itself, so there is nothing to reload now.
-  }
-}

@@ -1,10 +1,13 @@
-import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { parseCgroupApp } from "../../../../src/assistant/bus/identity/cgroup-app.ts";
 import { ConnectionTimes } from "../../../../src/assistant/bus/identity/connection-times.ts";
 import { identifyProcessApp } from "../../../../src/assistant/bus/identity/identify-caller.ts";
-import { ProcessFiles } from "../../../../src/assistant/bus/identity/process-files.ts";
+import {
+  HiddenFactError,
+  ProcessFiles,
+} from "../../../../src/assistant/bus/identity/process-files.ts";
 import { temporaryFolder } from "../../../support/temporary-folder.ts";
 
 const slice = "0::/user.slice/user-1000.slice/user@1000.service/app.slice";
@@ -108,6 +111,54 @@ describe("the identity of a process", () => {
     });
     await writeFile(path.join(dir(), "attr", "current"), "snap.vlc.vlc (complain)\n");
     expect(await identifyProcessApp(files, 42, "unconfined")).toEqual({ id: "vlc", kind: "snap" });
+  });
+
+  describe("that hides its root directory", () => {
+    class Hidden extends ProcessFiles {
+      override async flatpakInfo(): ReturnType<ProcessFiles["flatpakInfo"]> {
+        return { kind: "hidden" };
+      }
+    }
+    const denied = { busName: "org.freedesktop.DBus.Error.AccessDenied" };
+
+    test.each([`${slice}/app-org.kde.konsole-1.scope\n`, `${slice}/dbus.service\n`, "0::/\n", ""])(
+      "is unknown in the control group %j, so the process is refused",
+      async (cgroup) => {
+        await writeFile(path.join(dir(), "cgroup"), cgroup);
+        const identity = identifyProcessApp(new Hidden(root), 42, "unconfined");
+        await expect(identity).rejects.toMatchObject(denied);
+        await expect(identity).rejects.toThrow("cannot be identified");
+      },
+    );
+
+    test("is that of the unit in which flatpak has started it, but of its security label first", async () => {
+      const hidden = new Hidden(root);
+      const app = { id: "org.evil.App", kind: "flatpak" };
+      expect(await identifyProcessApp(hidden, 42, "unconfined")).toEqual(app);
+      expect(await identifyProcessApp(hidden, 42, "snap.code.code (enforce)")).toEqual({
+        id: "code",
+        kind: "snap",
+      });
+    });
+  });
+
+  test.each(["cgroup", "securityLabel"] as const)(
+    "is unknown if the system does not show the %s, so the process is refused",
+    async (fact) => {
+      class Unreadable extends ProcessFiles {}
+      Unreadable.prototype[fact] = async () => {
+        throw new HiddenFactError("EACCES");
+      };
+      await expect(identifyProcessApp(new Unreadable(root), 42, "")).rejects.toMatchObject({
+        busName: "org.freedesktop.DBus.Error.AccessDenied",
+      });
+    },
+  );
+
+  test("is not guessed if a fact cannot be read for another reason", async () => {
+    await rm(path.join(dir(), "cgroup"));
+    await mkdir(path.join(dir(), "cgroup"));
+    await expect(identifyProcessApp(files, 42, "")).rejects.toMatchObject({ code: "EISDIR" });
   });
 
   test("includes the start time, whatever the program name contains", async () => {

@@ -264,11 +264,6 @@ describe("permission to confirm a call", () => {
     });
     const another = { ...other, pid: 101 };
     expect((await harness.agent.confirm(callId, true, another)).status).toBe("executed");
-    const nameless = { ...userCaller(), pid: undefined };
-    const second = await harness.park("create", { title: "a" }, nameless);
-    expect((await harness.agent.confirm(second, true, { ...other, pid: undefined })).status).toBe(
-      "executed",
-    );
   });
 
   it("is limited to the registered connection until that connection closes", async () => {

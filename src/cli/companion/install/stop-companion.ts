@@ -1,0 +1,38 @@
+import { readFile } from "node:fs/promises";
+import { systemClock } from "../../../base/clock.ts";
+import { companionBusNames } from "../../../base/companion-names.ts";
+import { terminateProcess } from "../../../base/running-process.ts";
+import type { CliIo } from "../../io.ts";
+import { callSessionBus } from "./call-session-bus.ts";
+
+/** The companion ends within five seconds of SIGTERM, even if a call hangs. */
+const GRACE_MS = 10_000;
+const KILL_MS = 2_000;
+
+/**
+ * Ends the companion on the session bus if its command line is `argv`. Without systemd it was started by the bus, which
+ * does not end it. A companion with another command line, such as that of `berth up`, is not touched. Returns true if a
+ * companion was ended.
+ */
+export async function stopCompanion(io: CliIo, argv: readonly string[]): Promise<boolean> {
+  const [pid] =
+    (await callSessionBus(io, "GetConnectionUnixProcessID", [companionBusNames[0]])) ?? [];
+  if (typeof pid !== "number" || !(await hasCommandLine(pid, argv))) return false;
+  await terminateProcess(
+    pid,
+    {
+      clock: systemClock,
+      graceMs: GRACE_MS,
+      killMs: KILL_MS,
+      isRunning: () => hasCommandLine(pid, argv),
+    },
+    new AbortController().signal,
+  );
+  return true;
+}
+
+/** Returns true if a process runs with these arguments; a process that has ended has none. */
+async function hasCommandLine(pid: number, argv: readonly string[]): Promise<boolean> {
+  const text = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+  return text === argv.map((word) => `${word}\0`).join("");
+}
