@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -167,6 +167,24 @@ describe("a provider", () => {
       'there is no provider "nobody"',
     );
     await expect.poll(() => openedBy(desktop.companion.ready.pid)).not.toContain(pipe);
+  });
+
+  it("that is removed while its key is read gets no key, even if it is added again elsewhere", async () => {
+    const pipe = join(folder, "slow-key");
+    execFileSync("mkfifo", [pipe]);
+    // The test keeps a writing end open, so the end of the key does not arrive.
+    const writer = openSync(pipe, "r+");
+    await person.call("Remote1", "AddProvider", "sss", "slow", "", cloud.baseUrl);
+    const set = person.call("Remote1", "SetKeyFd", "sh", "slow", openSync(pipe, "r"));
+    const refusal = expect(set).rejects.toThrow("the key for slow was not stored");
+    await person.call("Remote1", "RemoveProvider", "s", "slow");
+    await person.call("Remote1", "AddProvider", "sss", "slow", "", "http://127.0.0.1:9/v1");
+    await refusal;
+    await expect.poll(() => openedBy(desktop.companion.ready.pid)).not.toContain(pipe);
+    const { providers } = await person.getRemoteState();
+    expect(providers.find(({ id }) => id === "slow")?.credential.present).toBe(false);
+    await person.call("Remote1", "RemoveProvider", "s", "slow");
+    closeSync(writer);
   });
 
   it.each([
