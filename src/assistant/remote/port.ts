@@ -61,7 +61,7 @@ export interface RemoteService {
   logout(id: string, caller: Caller): Promise<void>;
 
   /** Requests the ids of the provider's models now. Rejects with the errors of a request to the provider. */
-  listModels(id: string, signal: AbortSignal): Promise<readonly string[]>;
+  listModels(id: string, caller: Caller, signal: AbortSignal): Promise<readonly string[]>;
 
   /** Registers a listener for the results of sign-ins. Returns a function that ends the subscription. */
   subscribe(listener: RemoteListener): () => void;
@@ -129,7 +129,10 @@ export interface ProviderState {
   readonly base_url: string;
   readonly builtin: boolean;
   readonly auth: "key" | "sign_in";
-  readonly credential: CredentialState;
+  readonly credential: CredentialState & {
+    /** The source that does not provide the key which encrypts the credential; null if the credential can be read. */
+    readonly locked_by: Protection["source"] | null;
+  };
   readonly address_class: AddressClass;
   /**
    * The provider's status after its last answer. It is `unknown` after Berth has started and after the credential has

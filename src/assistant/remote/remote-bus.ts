@@ -73,8 +73,8 @@ function remoteInterface({ service, daemon }: RemoteBusOptions): ServedInterface
         await service.logout(toText(id), caller);
         return [];
       },
-      ListModels: async ({ args: [id], signal }) => [
-        JSON.stringify(await service.listModels(toText(id), signal)),
+      ListModels: async ({ args: [id], caller, signal }) => [
+        JSON.stringify(await service.listModels(toText(id), caller, signal)),
       ],
     },
     properties: { Version: () => INTERFACE_VERSION },

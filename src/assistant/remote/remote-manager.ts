@@ -3,6 +3,7 @@ import { raceWithAbort } from "../../base/race-with-abort.ts";
 import { AssistantError } from "../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../caller.ts";
 import { type DataClass, dataClasses } from "../data-class.ts";
+import type { Asker } from "../inference/service-port.ts";
 import type { Ledger } from "../ledger/port.ts";
 import type { AddressRules } from "./address/port.ts";
 import { findBuiltInId } from "./built-in-providers.ts";
@@ -40,7 +41,11 @@ export interface RemoteManagerOptions {
   readonly logins: Logins;
   readonly addresses: AddressRules;
   /** Requests the ids of a provider's models now. */
-  readonly listModels: (id: string, signal: AbortSignal) => Promise<readonly string[]>;
+  readonly listModels: (
+    id: string,
+    signal: AbortSignal,
+    asker: Asker,
+  ) => Promise<readonly string[]>;
   readonly revocations: Revocations;
   /** Closes the idle connections to a removed provider. `revocations` ends its requests in progress. */
   readonly disconnect: (id: string) => Promise<void>;
@@ -178,9 +183,9 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     if (former) await logins.revoke(former.builtIn, former.session);
   }
 
-  listModels(id: string, signal: AbortSignal): Promise<readonly string[]> {
+  listModels(id: string, caller: Caller, signal: AbortSignal): Promise<readonly string[]> {
     this.#getProvider(id);
-    return this.#options.listModels(id, signal);
+    return this.#options.listModels(id, signal, { door: "settings", caller });
   }
 
   subscribe(listener: RemoteListener): () => void {

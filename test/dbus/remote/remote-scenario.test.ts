@@ -206,6 +206,7 @@ describe("a provider", () => {
   });
 
   it("receives no data before the user gives consent", async () => {
+    const received = cloud.requests.length;
     const turn = await person.ask("A secret", { model_hint: REMOTE });
     expect(await person.waitForQuestion(turn)).toMatchObject({
       v: 1,
@@ -222,7 +223,9 @@ describe("a provider", () => {
     await person.call("Overlay1", "Cancel", "t", cancelled.queryId);
     expect((await person.waitForEnd(cancelled)).end?.status).toBe("denied");
     await expect(chat("A secret")).rejects.toMatchObject({ status: 403, code: "consent_required" });
-    expect(listChatRequests()).toEqual([]);
+    // Every program of this machine, and a page in a browser, can ask for the models.
+    expect((await fetch(`${desktop.companion.ready.url}/v1/models`)).status).toBe(200);
+    expect(cloud.requests).toHaveLength(received);
   });
 
   it("receives one request after one-time consent", async () => {
@@ -434,6 +437,8 @@ describe("at the end of the scenario", () => {
     const entries = told.stdout.split("\n").filter((line) => line.includes('"egress.send"'));
     const arrived = [...cloud.requests, ...hub.requests];
     expect(entries.length).toBe(arrived.length);
+    const doors = entries.map((line) => /"asker":\{[^}]*"door":"(\w+)"/.exec(line)?.[1]);
+    expect([...new Set(doors)].toSorted()).toEqual(["http", "overlay", "settings"]);
   });
 
   it("no key, token or code is stored outside the vault", async () => {

@@ -48,7 +48,7 @@ describe("the providers of the remote manager", () => {
         auth: "sign_in",
         address_class: "public",
         status: "unknown",
-        credential: { present: false, kind: null, set_at: null, expires_at: null },
+        credential: { present: false, kind: null, set_at: null, expires_at: null, locked_by: null },
         last_used: null,
       },
     ]);
@@ -71,7 +71,9 @@ describe("the providers of the remote manager", () => {
     expect(harness.entries).toEqual(["remote.provider.add"]);
     // A provider on this machine needs no key.
     expect(harness.providers.usable().map(({ id }) => id)).toEqual(["home"]);
-    await expect(harness.remote.listModels("home", never)).resolves.toEqual(["home-model"]);
+    await expect(harness.remote.listModels("home", userCaller, never)).resolves.toEqual([
+      "home-model",
+    ]);
   });
 
   test("have a checked id, name and address, and the id is unique", async () => {
@@ -179,6 +181,17 @@ describe("the providers of the remote manager", () => {
 });
 
 describe("the keys of providers", () => {
+  test("are described as locked while the source of their encryption key does not provide it", async () => {
+    await using harness = new RemoteHarness();
+    await harness.remote.setKey("openrouter", "sk-1", userCaller);
+    const lockedBy = () =>
+      harness.remote.state().providers.map(({ credential }) => credential.locked_by);
+    expect(lockedBy()).toEqual([null, null]);
+    const message = "the keyring is locked";
+    harness.vault.protection = () => ({ source: "secret-service", state: "locked", message });
+    expect(lockedBy()).toEqual(["secret-service", null]);
+  });
+
   test.each([
     ["", "empty"],
     [" \n", "empty"],
