@@ -176,10 +176,10 @@ describe("a provider", () => {
     const writer = openSync(pipe, "r+");
     await person.call("Remote1", "AddProvider", "sss", "slow", "", cloud.baseUrl);
     const set = person.call("Remote1", "SetKeyFd", "sh", "slow", openSync(pipe, "r"));
-    const refusal = expect(set).rejects.toThrow("the key for slow was not stored");
+    set.catch(() => {});
     await person.call("Remote1", "RemoveProvider", "s", "slow");
     await person.call("Remote1", "AddProvider", "sss", "slow", "", "http://127.0.0.1:9/v1");
-    await refusal;
+    await expect(set).rejects.toThrow("the key for slow was not stored");
     await expect.poll(() => openedBy(desktop.companion.ready.pid)).not.toContain(pipe);
     const { providers } = await person.getRemoteState();
     expect(providers.find(({ id }) => id === "slow")?.credential.present).toBe(false);
@@ -438,7 +438,7 @@ describe("at the end of the scenario", () => {
     const arrived = [...cloud.requests, ...hub.requests];
     expect(entries.length).toBe(arrived.length);
     const doors = entries.map((line) => /"asker":\{[^}]*"door":"(\w+)"/.exec(line)?.[1]);
-    expect([...new Set(doors)].toSorted()).toEqual(["http", "overlay", "settings"]);
+    expect(new Set(doors)).toEqual(new Set(["http", "overlay", "settings"]));
   });
 
   it("no key, token or code is stored outside the vault", async () => {
