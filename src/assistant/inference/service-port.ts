@@ -46,8 +46,8 @@ export interface InferenceService {
 export const DEFAULT_TOKENS_MAX = 1_024;
 
 /**
- * Who asked for a request, as far as the transport knows. The ledger records it with each request to a provider. `uid`
- * is the user of the HTTP client's program; `settings` is the interface that manages providers.
+ * The origin of a request, as far as the transport knows it. The ledger records it with each request to a provider.
+ * `uid` is the user of the HTTP client's program; `settings` is the interface that manages providers.
  */
 export type Asker =
   | { readonly door: "http"; readonly uid: number | undefined }

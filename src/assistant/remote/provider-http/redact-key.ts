@@ -9,7 +9,7 @@ const MARK = "[key]";
  * `sk-a****wxyz`. Fewer occur in descriptions of keys (`sk-...`).
  */
 const SHOWN_CHARACTERS = 4;
-/** The largest number of characters that are compared beside a filler. Longer parts are removed anyway. */
+/** The largest number of characters that are compared next to a filler. Longer parts are removed anyway. */
 const COMPARED_CHARACTERS = 32;
 /** The text with which providers replace the middle of a key. */
 const filler = /(?:[*#•●∙·…]|\.{2,}|x{3,}|\[\w*\]|<\w*>)+/giu;
