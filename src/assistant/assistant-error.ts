@@ -46,7 +46,7 @@ export const assistantErrorCodes = [
   /** The caller exceeds one of its limits; the message says which one, and its value. */
   "limits_exceeded",
   "timeout",
-  /** The caller ended the operation with Cancel or Close. */
+  /** The caller ended the operation with Cancel or Close, or a later change replaced it. */
   "cancelled",
   /** The model's answer did not match the schema, twice in a row. */
   "invalid_output",

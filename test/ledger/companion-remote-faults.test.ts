@@ -48,6 +48,7 @@ async function assertNothingPasses(harness: RemoteCompanionHarness): Promise<voi
     ["SetKey", "ss", "cloud", "sk-another"],
     ["ClearKey", "s", "cloud"],
     ["SetConsent", "sb", "files", true],
+    ["SetConsent", "sb", "prompt", false],
     ["BeginLogin", "s", "openrouter"],
     ["ListModels", "s", "cloud"],
   ];
@@ -64,15 +65,21 @@ async function assertNothingPasses(harness: RemoteCompanionHarness): Promise<voi
 
 const isPost = ({ method }: { readonly method: string }) => method === "POST";
 
-/** Asserts that a revocation that cannot be recorded still ends the running request. */
+/** Asserts that consent can be revoked again, which ends the running request. */
 async function assertConsentRevoked(
   harness: RemoteCompanionHarness,
   underWay: HttpChat,
 ): Promise<void> {
-  expect(await harness.getOutcome("SetConsent", "sb", "prompt", false)).not.toBe("answered");
+  await waitForConsent(harness, false);
   expect(await underWay.result).toMatchObject({ code: "consent_required" });
   expect((await harness.frontend.getRemoteState()).consent["prompt"]).toBe(false);
   await expect.poll(() => harness.listChatRequests().at(-1)?.state).toBe("left");
+}
+
+/** Changes the consent for prompts as soon as the ledger can be written again. */
+async function waitForConsent(harness: RemoteCompanionHarness, isAllowed: boolean): Promise<void> {
+  const attempt = () => harness.getOutcome("SetConsent", "sb", "prompt", isAllowed);
+  await expect.poll(attempt, { timeout: 30_000, interval: 50 }).toBe("answered");
 }
 
 /** Asserts that requests succeed again with the stored key. */
@@ -80,8 +87,7 @@ async function assertEverythingPasses(
   harness: RemoteCompanionHarness,
   name: string,
 ): Promise<void> {
-  const again = () => harness.getOutcome("SetConsent", "sb", "prompt", true);
-  await expect.poll(again, { timeout: 30_000, interval: 50 }).toBe("answered");
+  await waitForConsent(harness, true);
   expect(await harness.chat(REMOTE_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
   expect(await runTurnToEnd(harness.frontend, REMOTE_MODEL)).toBe("completed/ok");
   expect((await harness.embed("remote:cloud:test-embedder", "Hello").result).status).toBe(200);
@@ -147,8 +153,8 @@ describe("a ledger that cannot be written", () => {
       const underWay = await beginChat(harness);
       const tracer = await injectFaults(harness, calls, code);
       await assertNothingPasses(harness);
-      await assertConsentRevoked(harness, underWay);
       await tracer.detach();
+      await assertConsentRevoked(harness, underWay);
       await assertEverythingPasses(harness, `after-${index}`);
     }
     expect(await verifyLedger(harness)).toBe("0 whole");
@@ -184,8 +190,8 @@ describe("a ledger that cannot be written", () => {
       expect(["ok", "ledger_unavailable"]).toContain(end);
     }
     await assertNothingPasses(harness);
-    await assertConsentRevoked(harness, underWay);
     rmSync(ballast);
+    await assertConsentRevoked(harness, underWay);
     await assertEverythingPasses(harness, "after");
     expect(await verifyLedger(harness)).toBe("0 whole");
   });

@@ -30,16 +30,20 @@ export const sandboxedCaller: Caller = {
 export class ScriptedSignIns implements SignIns {
   readonly cancelled: BuiltInProvider[] = [];
   readonly revoked: OAuthSession[] = [];
+  /** The providers with a sign-in in progress. */
+  readonly started = new Set<BuiltInProvider>();
   refreshes = 0;
   renew: (session: OAuthSession) => Promise<OAuthSession> = async (session) => session;
   sink: SignInSink | undefined;
 
   async begin(provider: BuiltInProvider): Promise<string> {
+    this.started.add(provider);
     return `https://example.test/${provider}`;
   }
 
   cancel(provider: BuiltInProvider): void {
     this.cancelled.push(provider);
+    this.started.delete(provider);
   }
 
   pending() {
@@ -68,6 +72,8 @@ export class RemoteHarness implements AsyncDisposable {
   readonly ended: string[] = [];
   readonly disconnected: string[] = [];
   readonly revocations = new Revocations();
+  /** The address of a provider is known when this promise has resolved. */
+  resolution: Promise<unknown> = Promise.resolve();
   readonly credentials: ProviderCredentials;
   readonly providers: Providers;
   readonly remote: RemoteManager;
@@ -94,6 +100,7 @@ export class RemoteHarness implements AsyncDisposable {
       logins,
       addresses: {
         check: async (text) => {
+          await this.resolution;
           if (URL.parse(text) === null) throw new AssistantError("invalid_request", "no address");
           const isHere = new URL(text).hostname === "127.0.0.1";
           return { baseUrl: text, addressClass: isHere ? "loopback" : "public" };

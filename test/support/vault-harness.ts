@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { onTestFinished } from "vitest";
+import { onTestFinished, vi } from "vitest";
 import {
   EncryptedVault,
   type EncryptedVaultOptions,
@@ -9,6 +9,7 @@ import type { CredentialOwner } from "../../src/assistant/remote/vault/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { createRecordingLogger, type LogEntry } from "./recording-logger.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
+import { WAIT_OPTIONS } from "./wait-limits.ts";
 
 export const openrouter: CredentialOwner = { id: "openrouter", origin: "https://openrouter.ai" };
 export const mistral: CredentialOwner = { id: "mistral", origin: "https://api.mistral.ai" };
@@ -31,8 +32,21 @@ export class VaultHarness {
     return this.#vault;
   }
 
-  /** Opens the vault. Disposes a vault that is open, as a daemon that restarts does. */
+  /**
+   * Opens the vault, and waits until the source of its key has answered. Disposes a vault that is open, as a daemon that
+   * restarts does.
+   */
   async start(changes: Partial<EncryptedVaultOptions> = {}): Promise<EncryptedVault> {
+    const vault = await this.open(changes);
+    await vi.waitFor(() => {
+      const { message } = vault.protection();
+      if (message?.includes(" yet;")) throw new Error(message);
+    }, WAIT_OPTIONS);
+    return vault;
+  }
+
+  /** Opens the vault as `start` does, without waiting. */
+  async open(changes: Partial<EncryptedVaultOptions> = {}): Promise<EncryptedVault> {
     await this.#vault?.[Symbol.asyncDispose]();
     this.#vault = undefined;
     this.#vault = await EncryptedVault.open({

@@ -92,7 +92,7 @@ export async function openCompanionRemote(
       consent,
       logins,
       addresses,
-      listModels: (id, signal) => inference.listModels(id, signal),
+      listModels: (id, signal, asker) => inference.listModels(id, signal, asker),
       revocations: revocations,
       disconnect: (id) => http.closeIdle(id),
       ledger,

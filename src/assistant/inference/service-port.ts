@@ -1,3 +1,4 @@
+import type { Caller } from "../caller.ts";
 import type { Egress } from "../data-class.ts";
 import type { RequestPriority } from "./inference-engine.ts";
 import type { Prompt, Sampling, TokenLogprob } from "./runner.ts";
@@ -29,8 +30,11 @@ export interface InferenceService {
    */
   embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedAnswer>;
 
-  /** Returns every model that a request may name, the default model first. */
-  models(): Promise<readonly ModelInfo[]>;
+  /**
+   * Returns every model that a request may name, the default model first. The lists of remote models may have to be
+   * requested from their providers, for `asker`.
+   */
+  models(asker?: Asker): Promise<readonly ModelInfo[]>;
 
   /** Finds a model by id or alias. */
   model(name: string): Promise<ModelInfo | undefined>;
@@ -40,6 +44,14 @@ export interface InferenceService {
 
 /** The maximum number of tokens of an answer if the request sets no limit, as the API documents it. */
 export const DEFAULT_TOKENS_MAX = 1_024;
+
+/**
+ * The origin of a request, as far as the transport knows it. The ledger records it with each request to a provider.
+ * `uid` is the user of the HTTP client's program; `settings` is the interface that manages providers.
+ */
+export type Asker =
+  | { readonly door: "http"; readonly uid: number | undefined }
+  | { readonly door: "overlay" | "settings"; readonly caller: Caller };
 
 export interface GenerateRequest {
   /** The model's id or alias; undefined means the default model. */
@@ -75,6 +87,8 @@ export interface GenerateRequest {
   readonly keepAliveMs: number | undefined;
   /** For remote models: the data classes of the request and one-time consent. Undefined means `promptOnly`. */
   readonly egress?: Egress | undefined;
+  /** For remote models. Undefined if no transport received the request. */
+  readonly asker?: Asker | undefined;
   /**
    * Parameters that local models ignore and a provider may use (`reasoning_effort`, `user`, ...); sent to a remote
    * model unchanged.
@@ -162,8 +176,9 @@ export interface EmbedRequest {
   readonly texts: readonly string[];
   readonly priority: RequestPriority;
   readonly keepAliveMs: number | undefined;
-  /** The data classes and one-time consent, as in GenerateRequest. */
+  /** The data classes, one-time consent and the asker, as in GenerateRequest. */
   readonly egress?: Egress | undefined;
+  readonly asker?: Asker | undefined;
   readonly passthrough?: Readonly<Record<string, unknown>> | undefined;
 }
 

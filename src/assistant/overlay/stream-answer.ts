@@ -27,7 +27,7 @@ export async function streamAnswer(query: OverlayQuery, options: AnswerOptions):
   };
   let promptTokens = 0;
   let end: EndEvent | undefined;
-  for await (const event of options.inference.generate(toGenerateRequest(options), signal)) {
+  for await (const event of options.inference.generate(toGenerateRequest(query, options), signal)) {
     if (event.type === "accepted") query.progress = { ...query.progress, model: event.model };
     if (event.type === "started") promptTokens = event.promptTokens;
     if (event.type === "text") emitPieces(text.push(event.text));
@@ -48,7 +48,10 @@ export async function streamAnswer(query: OverlayQuery, options: AnswerOptions):
   };
 }
 
-function toGenerateRequest({ model, messages, egress }: AnswerOptions): GenerateRequest {
+function toGenerateRequest(
+  { caller }: OverlayQuery,
+  { model, messages, egress }: AnswerOptions,
+): GenerateRequest {
   return {
     model,
     prompts: [{ kind: "chat", messages, tools: [], variables: {} }],
@@ -63,6 +66,7 @@ function toGenerateRequest({ model, messages, egress }: AnswerOptions): Generate
     isStreamed: true,
     keepAliveMs: undefined,
     egress,
+    asker: { door: "overlay", caller },
   };
 }
 

@@ -52,9 +52,13 @@ export class Logins {
     this.#destination = into;
   }
 
-  async begin(provider: BuiltInProvider): Promise<string> {
+  /**
+   * Starts a sign-in. Resolves when it has started, so that `cancel` ends it; `url` resolves to the URL for the user's
+   * browser.
+   */
+  async begin(provider: BuiltInProvider): Promise<{ readonly url: Promise<string> }> {
     await this.appendEntry(provider, "begin");
-    return this.signIns.begin(provider);
+    return { url: this.signIns.begin(provider) };
   }
 
   /**

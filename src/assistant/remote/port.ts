@@ -4,7 +4,7 @@ import type { DataClass } from "../data-class.ts";
 /**
  * The providers of remote models, for the transports: the list of providers, write-only credentials, consent and
  * sign-in. Errors are AssistantErrors; a sandboxed caller gets `forbidden` from every method that changes something.
- * Each change is in the ledger before it takes effect.
+ * Each change is in the ledger before it takes effect, and changes take effect in the order of the calls.
  */
 export interface RemoteService {
   state(): RemoteState;
@@ -23,10 +23,16 @@ export interface RemoteService {
   removeProvider(id: string, caller: Caller): Promise<void>;
 
   /**
-   * Replaces the provider's credential with a key. A key in a descriptor is read only if the caller may set it. Rejects
-   * with `not_found`, with `invalid_request` for text that cannot be a key, and with `storage_failed`.
+   * Replaces the provider's credential with a key. A key in a descriptor is read only if the caller may set it; other
+   * changes go on meanwhile. If the provider is removed, or its key is cleared or set, before the key is read, the read
+   * is aborted and the call rejects with `cancelled`. Also rejects with `not_found`, with `invalid_request` for text that
+   * cannot be a key, and with `storage_failed`.
    */
-  setKey(id: string, key: string | (() => Promise<string>), caller: Caller): Promise<void>;
+  setKey(
+    id: string,
+    key: string | ((signal: AbortSignal) => Promise<string>),
+    caller: Caller,
+  ): Promise<void>;
 
   /**
    * Removes the provider's credential, if there is one, and ends the requests that use it. Rejects with `not_found` for
@@ -36,7 +42,9 @@ export interface RemoteService {
 
   /**
    * Allows or forbids sending data of the class `scope` to providers. Revoking consent aborts the requests that need
-   * it. Rejects with `invalid_request` for an unknown class.
+   * it. Rejects with `invalid_request` for an unknown class. If the change cannot be written, nothing changes. This is
+   * safe for a revocation too: the caller knows that it failed, and no request is sent while the ledger cannot be
+   * written.
    */
   setConsent(scope: string, isAllowed: boolean, caller: Caller): Promise<void>;
 
@@ -53,7 +61,7 @@ export interface RemoteService {
   logout(id: string, caller: Caller): Promise<void>;
 
   /** Requests the ids of the provider's models now. Rejects with the errors of a request to the provider. */
-  listModels(id: string, signal: AbortSignal): Promise<readonly string[]>;
+  listModels(id: string, caller: Caller, signal: AbortSignal): Promise<readonly string[]>;
 
   /** Registers a listener for the results of sign-ins. Returns a function that ends the subscription. */
   subscribe(listener: RemoteListener): () => void;
@@ -121,7 +129,10 @@ export interface ProviderState {
   readonly base_url: string;
   readonly builtin: boolean;
   readonly auth: "key" | "sign_in";
-  readonly credential: CredentialState;
+  readonly credential: CredentialState & {
+    /** The source that does not provide the key which encrypts the credential; null if the credential can be read. */
+    readonly locked_by: Protection["source"] | null;
+  };
   readonly address_class: AddressClass;
   /**
    * The provider's status after its last answer. It is `unknown` after Berth has started and after the credential has

@@ -55,7 +55,9 @@ function remoteInterface({ service, daemon }: RemoteBusOptions): ServedInterface
       },
       SetKeyFd: async ({ args: [id, fd], caller, signal }) => {
         using descriptor = new KeyDescriptor(Number(fd));
-        await service.setKey(toText(id), () => descriptor.read(signal), caller);
+        const read = (cancelled: AbortSignal) =>
+          descriptor.read(AbortSignal.any([signal, cancelled]));
+        await service.setKey(toText(id), read, caller);
         return [];
       },
       ClearKey: async ({ args: [id], caller }) => {
@@ -71,8 +73,8 @@ function remoteInterface({ service, daemon }: RemoteBusOptions): ServedInterface
         await service.logout(toText(id), caller);
         return [];
       },
-      ListModels: async ({ args: [id], signal }) => [
-        JSON.stringify(await service.listModels(toText(id), signal)),
+      ListModels: async ({ args: [id], caller, signal }) => [
+        JSON.stringify(await service.listModels(toText(id), caller, signal)),
       ],
     },
     properties: { Version: () => INTERFACE_VERSION },

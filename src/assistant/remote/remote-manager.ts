@@ -1,11 +1,14 @@
 import { Mutex } from "../../base/mutex.ts";
+import { raceWithAbort } from "../../base/race-with-abort.ts";
 import { AssistantError } from "../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../caller.ts";
 import { type DataClass, dataClasses } from "../data-class.ts";
+import type { Asker } from "../inference/service-port.ts";
 import type { Ledger } from "../ledger/port.ts";
 import type { AddressRules } from "./address/port.ts";
 import { findBuiltInId } from "./built-in-providers.ts";
 import type { Consent } from "./consent.ts";
+import { type KeyRead, KeyReads } from "./key-reads.ts";
 import type { Logins } from "./logins.ts";
 import type {
   BuiltInProvider,
@@ -38,23 +41,28 @@ export interface RemoteManagerOptions {
   readonly logins: Logins;
   readonly addresses: AddressRules;
   /** Requests the ids of a provider's models now. */
-  readonly listModels: (id: string, signal: AbortSignal) => Promise<readonly string[]>;
+  readonly listModels: (
+    id: string,
+    signal: AbortSignal,
+    asker: Asker,
+  ) => Promise<readonly string[]>;
   readonly revocations: Revocations;
   /** Closes the idle connections to a removed provider. `revocations` ends its requests in progress. */
   readonly disconnect: (id: string) => Promise<void>;
   readonly ledger: Ledger;
 }
 
-/** Manages providers, credentials and consent for the user. */
+/**
+ * Manages providers, credentials and consent for the user. Changes take effect in the order of the calls: each method
+ * takes its place in a queue before it waits for anything.
+ */
 export class RemoteManager implements RemoteService, AsyncDisposable {
   readonly #options: RemoteManagerOptions;
   readonly #changes = new Mutex();
+  /** A queue of its own, so that a revocation does not wait while the address of a new provider is resolved. */
+  readonly #consentChanges = new Mutex();
+  readonly #keyReads = new KeyReads();
   readonly #closing = new AbortController();
-  /**
-   * The number of revocations of each data class, so that a grant which began before a revocation cannot take effect
-   * after it.
-   */
-  readonly #revocationCounts = new Map<DataClass, number>();
 
   constructor(options: RemoteManagerOptions) {
     this.#options = options;
@@ -69,18 +77,12 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     const { providers, addresses, ledger } = this.#options;
     const id = validateProviderId(request.id);
     const displayName = validateDisplayName(request.displayName === "" ? id : request.displayName);
-    this.#assertIdFree(id);
-    const { baseUrl, addressClass } = await addresses.check(request.baseUrl, this.#closing.signal);
-    const provider = {
-      id,
-      displayName,
-      baseUrl,
-      addressClass,
-      builtin: false,
-      auth: "key",
-    } as const;
+    const checking = addresses.check(request.baseUrl, this.#closing.signal);
+    // The result is not awaited if the id is taken.
+    checking.catch(() => {});
     await this.#changes.runExclusive(async () => {
       this.#assertIdFree(id);
+      const { baseUrl, addressClass } = await checking;
       if (providers.all().length >= PROVIDERS_MAX)
         throw new AssistantError(
           "limits_exceeded",
@@ -88,7 +90,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
         );
       const fields = { provider: id, base_url: baseUrl, address_class: addressClass };
       await ledger.append({ name: "remote.provider.add", fields });
-      providers.add(provider);
+      providers.add({ id, displayName, baseUrl, addressClass, builtin: false, auth: "key" });
     });
   }
 
@@ -107,19 +109,29 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
       // The key is removed first, so that a key never remains without its provider. The user could not remove such a
       // key.
       await credentials.clear(provider);
+      this.#keyReads.cancel(id, "the provider was removed");
       revocations.end(id, new Revoked("model_not_found", `the provider ${id} was removed`, id));
       providers.remove(id);
       await this.#options.disconnect(id);
     });
   }
 
-  async setKey(id: string, key: string | (() => Promise<string>), caller: Caller): Promise<void> {
+  async setKey(
+    id: string,
+    key: string | ((signal: AbortSignal) => Promise<string>),
+    caller: Caller,
+  ): Promise<void> {
     assertNotSandboxed(caller, "set keys");
-    this.#getProvider(id);
-    const text = typeof key === "string" ? key : await key();
+    if (typeof key === "string")
+      return this.#changes.runExclusive(() => this.#storeKey(this.#getProvider(id), key));
+    // Other changes do not wait for the client that writes the key, but they may cancel the read.
+    using read = await this.#changes.runExclusive(async () =>
+      this.#keyReads.begin(this.#getProvider(id)),
+    );
+    const text = await raceWithAbort(key(read.signal), read.signal);
     await this.#changes.runExclusive(async () => {
-      await this.#options.credentials.setKey(this.#getProvider(id), text);
-      this.#options.providers.forgetStatus(id);
+      read.signal.throwIfAborted();
+      await this.#storeKey(read.provider, text, read);
     });
   }
 
@@ -128,6 +140,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     await this.#changes.runExclusive(async () => {
       const { wasThere } = await this.#options.credentials.clear(this.#getProvider(id));
       this.#options.providers.forgetStatus(id);
+      this.#keyReads.cancel(id, "the key was cleared");
       // If the provider had no key, its requests in progress do not use one and can continue.
       if (wasThere) this.#endRequests(id, `the key of ${id} was cleared`);
     });
@@ -137,62 +150,63 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     assertNotSandboxed(caller, "change consent");
     const known = parseScope(scope);
     const { consent, ledger, store } = this.#options;
-    const times = this.#revocationCounts.get(known) ?? 0;
-    // A revocation takes effect at once, even if it cannot be stored: when the disk is full, data must not continue to
-    // leave the machine.
-    if (!isAllowed) {
-      this.#revocationCounts.set(known, times + 1);
-      consent.set(known, false);
-    }
-    await this.#changes.runExclusive(async () => {
-      const fields = { scope: known, allowed: isAllowed };
-      const written = ledger.append({ name: "remote.consent", fields });
-      // The revocation is stored even if the ledger could not be written. Otherwise the consent would return at the
-      // next start.
-      await (isAllowed ? written : written.finally(() => store.setConsent(known, false)));
-      if (!isAllowed || (this.#revocationCounts.get(known) ?? 0) !== times) return;
-      store.setConsent(known, true);
-      consent.set(known, true);
+    await this.#consentChanges.runExclusive(async () => {
+      await ledger.append({ name: "remote.consent", fields: { scope: known, allowed: isAllowed } });
+      store.setConsent(known, isAllowed);
+      consent.set(known, isAllowed);
     });
   }
 
   async beginLogin(id: string, caller: Caller): Promise<string> {
     assertNotSandboxed(caller, "sign in");
-    return this.#options.logins.begin(this.#getSignInProvider(id));
+    // Only the start of the sign-in has a place in the queue, because the provider's metadata may have to be requested.
+    const { url } = await this.#changes.runExclusive(() =>
+      this.#options.logins.begin(this.#getSignInProvider(id)),
+    );
+    return await url;
   }
 
   async logout(id: string, caller: Caller): Promise<void> {
     assertNotSandboxed(caller, "sign out");
-    const builtIn = this.#getSignInProvider(id);
     const { logins, vault, credentials, providers } = this.#options;
-    await logins.cancel(builtIn);
-    const session = await this.#changes.runExclusive(async () => {
+    const former = await this.#changes.runExclusive(async () => {
+      const builtIn = this.#getSignInProvider(id);
+      await logins.cancel(builtIn);
       // The provider has no session: it has no credential, or the credential is a key.
       if (vault.describe(id).kind !== "oauth") return undefined;
       await logins.appendEntry(builtIn, "logout");
-      const cleared = await credentials.clear(this.#getProvider(id));
+      const { session } = await credentials.clear(this.#getProvider(id));
       providers.forgetStatus(id);
       this.#endRequests(id, `you are signed out at ${id}`);
-      return cleared.session;
+      return session && { builtIn, session };
     });
-    if (session) await logins.revoke(builtIn, session);
+    if (former) await logins.revoke(former.builtIn, former.session);
   }
 
-  listModels(id: string, signal: AbortSignal): Promise<readonly string[]> {
+  listModels(id: string, caller: Caller, signal: AbortSignal): Promise<readonly string[]> {
     this.#getProvider(id);
-    return this.#options.listModels(id, signal);
+    return this.#options.listModels(id, signal, { door: "settings", caller });
   }
 
   subscribe(listener: RemoteListener): () => void {
     return this.#options.logins.subscribe(listener);
   }
 
-  /**
-   * Aborts the resolution of provider addresses, and waits until all changes of providers that have begun are complete.
-   */
+  /** Aborts the resolution of addresses and the reads of keys, and waits until all changes have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
+    const error = new AssistantError("shutting_down", "the assistant is shutting down");
+    this.#closing.abort(error);
+    this.#keyReads.cancelAll(error);
     await this.#changes.waitUntilIdle();
+    await this.#consentChanges.waitUntilIdle();
+  }
+
+  /** Stores a key. It replaces every key whose read began before `read`, or before the call if there is no `read`. */
+  async #storeKey(provider: Provider, text: string, read?: KeyRead): Promise<void> {
+    const { credentials, providers } = this.#options;
+    await credentials.setKey(provider, text);
+    providers.forgetStatus(provider.id);
+    this.#keyReads.cancel(provider.id, "another key was set", read);
   }
 
   #endRequests(id: string, why: string): void {

@@ -18,17 +18,20 @@ export function buildRemoteState({
   consent,
   logins,
 }: RemoteStateDependencies): RemoteState {
+  const protection = vault.protection();
+  const lockedBy = protection.state === "locked" ? protection.source : null;
   return {
     v: 1,
     providers: providers.all().map((provider): ProviderState => {
       const usedMs = providers.lastUsedMs(provider.id);
+      const credential = vault.describe(provider.id);
       return {
         id: provider.id,
         display_name: provider.displayName,
         base_url: provider.baseUrl,
         builtin: provider.builtin,
         auth: provider.auth,
-        credential: vault.describe(provider.id),
+        credential: { ...credential, locked_by: credential.present ? lockedBy : null },
         address_class: provider.addressClass,
         status: providers.getStatus(provider.id),
         last_used: usedMs === undefined ? null : new Date(usedMs).toISOString(),
@@ -43,6 +46,6 @@ export function buildRemoteState({
       memory: consent.isAllowed("memory"),
     },
     login: { pending: logins.pending() },
-    protection: vault.protection(),
+    protection,
   };
 }

@@ -41,6 +41,8 @@ export interface ProviderRow {
     /** The time when the credential was stored, in RFC 3339. */
     readonly setAt: string | undefined;
     readonly expiresAt: string | undefined;
+    /** The source of the encryption key that is not available; undefined if the credential can be read. */
+    readonly lockedBy: string | undefined;
   };
   readonly status: string;
   /** The time of the last request to the provider, in RFC 3339. */
@@ -97,6 +99,7 @@ function parseProviderRow(provider: unknown): ProviderRow {
       kind: isPresent ? (kind === "oauth" ? "oauth" : "key") : "none",
       setAt: getTextOrUndefined(credential, "set_at"),
       expiresAt: getTextOrUndefined(credential, "expires_at"),
+      lockedBy: getTextOrUndefined(credential, "locked_by"),
     },
     status: getText(provider, "status"),
     lastUsed: getTextOrUndefined(provider, "last_used"),

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -169,6 +169,24 @@ describe("a provider", () => {
     await expect.poll(() => openedBy(desktop.companion.ready.pid)).not.toContain(pipe);
   });
 
+  it("that is removed while its key is read gets no key, even if it is added again elsewhere", async () => {
+    const pipe = join(folder, "slow-key");
+    execFileSync("mkfifo", [pipe]);
+    // The test keeps a writing end open, so the end of the key does not arrive.
+    const writer = openSync(pipe, "r+");
+    await person.call("Remote1", "AddProvider", "sss", "slow", "", cloud.baseUrl);
+    const set = person.call("Remote1", "SetKeyFd", "sh", "slow", openSync(pipe, "r"));
+    set.catch(() => {});
+    await person.call("Remote1", "RemoveProvider", "s", "slow");
+    await person.call("Remote1", "AddProvider", "sss", "slow", "", "http://127.0.0.1:9/v1");
+    await expect(set).rejects.toThrow("the key for slow was not stored");
+    await expect.poll(() => openedBy(desktop.companion.ready.pid)).not.toContain(pipe);
+    const { providers } = await person.getRemoteState();
+    expect(providers.find(({ id }) => id === "slow")?.credential.present).toBe(false);
+    await person.call("Remote1", "RemoveProvider", "s", "slow");
+    closeSync(writer);
+  });
+
   it.each([
     ["AddProvider", ["cloud", "again", "https://example.org/v1"], "Error.Exists"],
     ["AddProvider", ["Bad Id", "", "https://example.org/v1"], "Error.InvalidArgs"],
@@ -188,6 +206,7 @@ describe("a provider", () => {
   });
 
   it("receives no data before the user gives consent", async () => {
+    const received = cloud.requests.length;
     const turn = await person.ask("A secret", { model_hint: REMOTE });
     expect(await person.waitForQuestion(turn)).toMatchObject({
       v: 1,
@@ -204,7 +223,9 @@ describe("a provider", () => {
     await person.call("Overlay1", "Cancel", "t", cancelled.queryId);
     expect((await person.waitForEnd(cancelled)).end?.status).toBe("denied");
     await expect(chat("A secret")).rejects.toMatchObject({ status: 403, code: "consent_required" });
-    expect(listChatRequests()).toEqual([]);
+    // Every program of this machine, and a page in a browser, can ask for the models.
+    expect((await fetch(`${desktop.companion.ready.url}/v1/models`)).status).toBe(200);
+    expect(cloud.requests).toHaveLength(received);
   });
 
   it("receives one request after one-time consent", async () => {
@@ -416,6 +437,8 @@ describe("at the end of the scenario", () => {
     const entries = told.stdout.split("\n").filter((line) => line.includes('"egress.send"'));
     const arrived = [...cloud.requests, ...hub.requests];
     expect(entries.length).toBe(arrived.length);
+    const doors = entries.map((line) => /"asker":\{[^}]*"door":"(\w+)"/.exec(line)?.[1]);
+    expect(new Set(doors)).toEqual(new Set(["http", "overlay", "settings"]));
   });
 
   it("no key, token or code is stored outside the vault", async () => {

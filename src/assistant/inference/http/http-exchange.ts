@@ -1,5 +1,5 @@
 import { AssistantError } from "../../assistant-error.ts";
-import type { AnswerEvent } from "../service-port.ts";
+import type { AnswerEvent, Asker } from "../service-port.ts";
 
 /** One request, from its arrival to its end. */
 export class HttpExchange {
@@ -27,6 +27,10 @@ export class HttpExchange {
   /** True if the client has disconnected; no answer can then be sent. */
   get isClientGone(): boolean {
     return this.#isClientGone;
+  }
+
+  get asker(): Asker {
+    return { door: "http", uid: this.facts.clientUid };
   }
 
   /** Returns the reason why the server ended the request early. If there is none, returns `error`. */
@@ -67,6 +71,8 @@ export class HttpExchange {
 }
 
 export interface ExchangeFacts {
+  /** The user whose program sent the request, if the port looks it up. */
+  clientUid?: number;
   model?: string;
   ledgerSeq?: number;
   promptTokens?: number;

@@ -3,6 +3,7 @@ import type { Logger } from "../../../base/logger.ts";
 import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
 import type {
   AnswerEvent,
+  Asker,
   EmbedAnswer,
   EmbedRequest,
   GenerateRequest,
@@ -78,9 +79,9 @@ export class RoutedInference implements InferenceService, ModelRoutes {
   }
 
   /** Returns local models, aliases and remote models. Rejects with the error of the local list if both lists fail. */
-  async models(): Promise<readonly ModelInfo[]> {
+  async models(asker?: Asker): Promise<readonly ModelInfo[]> {
     const { local, remote } = await settleModelLists(
-      { local: this.#options.local.models(), remote: this.#options.remote.models() },
+      { local: this.#options.local.models(), remote: this.#options.remote.models(asker) },
       this.#options.clock,
     );
     return joinModels(local, remote, this.#options.aliases());

@@ -1,5 +1,6 @@
 import { AssistantError } from "../../assistant-error.ts";
 import { type DataClass, type Egress, promptOnly } from "../../data-class.ts";
+import type { Asker } from "../../inference/service-port.ts";
 import type { Provider } from "../port.ts";
 import type { EgressAuthorization } from "./egress-request.ts";
 import { ENDED } from "./linked-abort.ts";
@@ -8,6 +9,7 @@ import type { ConsentRules, ProviderDirectory } from "./port.ts";
 interface EgressPermitOptions {
   readonly provider: Provider;
   readonly egress: Egress | undefined;
+  readonly asker: Asker | undefined;
   readonly consent: ConsentRules;
   readonly providers: Pick<ProviderDirectory, "onRevoked">;
   /** The signal with which the caller aborts the request. */
@@ -24,6 +26,7 @@ export class EgressPermit implements EgressAuthorization, Disposable {
   readonly classes: readonly DataClass[];
   /** The data classes in `classes` that the user allows for this request only. */
   readonly once: readonly DataClass[];
+  readonly asker: Asker | undefined;
   readonly #controller = new AbortController();
   readonly #unsubscribe: () => void;
   #abortReason: { readonly reason: unknown } | undefined;
@@ -32,9 +35,11 @@ export class EgressPermit implements EgressAuthorization, Disposable {
    * Throws `consent_required` if the request contains data that may not leave the machine, and the signal's reason if
    * the caller has aborted already.
    */
-  constructor({ provider, egress = promptOnly, consent, providers, signal }: EgressPermitOptions) {
+  constructor(options: EgressPermitOptions) {
+    const { provider, egress = promptOnly, asker, consent, providers, signal } = options;
     signal.throwIfAborted();
     this.provider = provider;
+    this.asker = asker;
     // Every request needs consent for the data class `prompt`, because every request contains text that a person or a
     // program wrote.
     this.classes = [...new Set<DataClass>(["prompt", ...egress.classes])];

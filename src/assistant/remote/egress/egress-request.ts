@@ -3,12 +3,14 @@ import { delay } from "../../../base/clock.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { DataClass } from "../../data-class.ts";
+import type { Asker } from "../../inference/service-port.ts";
 import type { NewEntry } from "../../ledger/port.ts";
 import type { Provider } from "../port.ts";
 import type { ProviderAnswer, ProviderLimits } from "../provider-http/port.ts";
 import { ProviderRefusal } from "../provider-http/provider-refusal.ts";
 import { Revoked } from "../revocations.ts";
 import type { AdaptedBody } from "./adaptations.ts";
+import { toAskerField } from "./asker-field.ts";
 import { readWholeText } from "./body-text.ts";
 import type { EgressDependencies } from "./egress-dependencies.ts";
 import { LinkedAbort } from "./linked-abort.ts";
@@ -28,12 +30,13 @@ const BACKOFF = { firstMs: 312.5, maxMs: 5_000, jitter: 0.4 } as const;
  */
 const RETRY_AFTER_MS_MAX = 2_000;
 
-/** The destination and the data classes of a request, and the signal that ends it. */
+/** The destination, the data classes and the asker of a request, and the signal that ends it. */
 export interface EgressAuthorization {
   readonly provider: Provider;
   readonly classes: readonly DataClass[];
   /** The data classes in `classes` that the user allows for this request only. */
   readonly once: readonly DataClass[];
+  readonly asker: Asker | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -180,7 +183,7 @@ export class EgressRequest {
   }
 
   #entry(): NewEntry {
-    const { provider, classes, once } = this.#authorization;
+    const { provider, classes, once, asker } = this.#authorization;
     const { kind, model } = this.#options;
     return {
       name: "egress.send",
@@ -191,6 +194,7 @@ export class EgressRequest {
         kind,
         classes,
         once,
+        asker: toAskerField(asker),
         bytes: this.body?.bytes ?? 0,
         attempt: this.#attempt,
       },

@@ -1,12 +1,13 @@
 import { TaskGroup } from "../../../base/task-group.ts";
 import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { AssistantError } from "../../assistant-error.ts";
-import type { ModelInfo } from "../../inference/service-port.ts";
+import type { Asker, ModelInfo } from "../../inference/service-port.ts";
 import type { Provider } from "../port.ts";
 import { Revoked } from "../revocations.ts";
 import type { EgressDependencies } from "./egress-dependencies.ts";
 import { EgressRequest } from "./egress-request.ts";
 import { LinkedAbort } from "./linked-abort.ts";
+import type { ConsentRules } from "./port.ts";
 import { createProviderErrors } from "./provider-errors.ts";
 import { modelsLimits } from "./provider-limits.ts";
 import { parseProviderModels, toModelInfo } from "./provider-models.ts";
@@ -27,6 +28,10 @@ const WAIT_MS_MAX = 2_000;
  */
 const LIST_MS_MAX = 30_000;
 
+interface ModelListsDependencies extends EgressDependencies {
+  readonly consent: Pick<ConsentRules, "missing">;
+}
+
 /** The last list of models that one provider has sent. */
 interface KnownList {
   readonly baseUrl: string;
@@ -42,11 +47,11 @@ interface KnownList {
  * refreshed in the background.
  */
 export class ModelLists implements AsyncDisposable {
-  readonly #dependencies: EgressDependencies;
+  readonly #dependencies: ModelListsDependencies;
   readonly #known = new Map<string, KnownList>();
   readonly #refreshes: TaskGroup;
 
-  constructor(dependencies: EgressDependencies) {
+  constructor(dependencies: ModelListsDependencies) {
     this.#dependencies = dependencies;
     this.#refreshes = new TaskGroup((err) =>
       dependencies.logger.warn({ err }, "a list of models could not be requested"),
@@ -55,13 +60,17 @@ export class ModelLists implements AsyncDisposable {
 
   /**
    * Resolves to the models of all usable providers. Waits briefly for each provider whose list is not known yet, and
-   * uses the last known list of every other provider.
+   * uses the last known list of every other provider. While the user has not allowed sending prompts, no list is
+   * requested: any program can ask for the models, and must not make Berth show a provider its key before that.
    */
-  async all(): Promise<readonly ModelInfo[]> {
+  async all(asker: Asker | undefined): Promise<readonly ModelInfo[]> {
     const providers = this.#dependencies.providers.usable();
+    const mayRequest = this.#dependencies.consent.missing(["prompt"]).length === 0;
     for (const id of this.#known.keys())
       if (!this.#dependencies.providers.find(id)) this.#known.delete(id);
-    const lists = providers.map((provider) => this.#refreshIfDue(provider));
+    const lists = providers.map((provider) =>
+      mayRequest ? this.#refreshIfDue(provider, asker) : this.#getOrCreate(provider),
+    );
     const awaited = lists.flatMap(({ models, refresh }) => (models ? [] : (refresh ?? [])));
     if (awaited.length > 0)
       await waitAtMost(Promise.all(awaited), WAIT_MS_MAX, this.#dependencies.clock);
@@ -75,14 +84,18 @@ export class ModelLists implements AsyncDisposable {
   }
 
   /** Requests a provider's list of models now. Rejects like `RemoteInference.listModels`. */
-  async fetchIds(providerId: string, signal: AbortSignal): Promise<readonly string[]> {
+  async fetchIds(
+    providerId: string,
+    signal: AbortSignal,
+    asker: Asker | undefined,
+  ): Promise<readonly string[]> {
     const provider = this.#dependencies.providers.find(providerId);
     if (!provider)
       throw new AssistantError(
         "not_found",
         `there is no provider ${providerId}: \`berth remote\` lists all providers`,
       );
-    const found = await this.#fetch(provider, signal);
+    const found = await this.#fetch(provider, signal, asker);
     return found.map(({ id }) => id);
   }
 
@@ -101,14 +114,14 @@ export class ModelLists implements AsyncDisposable {
   }
 
   /** Starts to fetch the provider's list of models again if the stored list is old enough. */
-  #refreshIfDue(provider: Provider): KnownList {
+  #refreshIfDue(provider: Provider, asker: Asker | undefined): KnownList {
     const list = this.#getOrCreate(provider);
     const isDue = this.#dependencies.clock.now() >= list.nextMs;
     if (list.refresh || !isDue || this.#refreshes.signal.aborted) return list;
     list.refresh = new Promise((resolve) => {
       this.#refreshes.run("list of models", async (signal) => {
         try {
-          await this.#fetch(provider, signal);
+          await this.#fetch(provider, signal, asker);
         } catch (error) {
           signal.throwIfAborted();
           list.models = undefined;
@@ -127,7 +140,7 @@ export class ModelLists implements AsyncDisposable {
     return list;
   }
 
-  async #fetch(provider: Provider, caller: AbortSignal) {
+  async #fetch(provider: Provider, caller: AbortSignal, asker: Asker | undefined) {
     const { providers: directory, clock } = this.#dependencies;
     using own = new LinkedAbort(caller);
     const { signal } = own;
@@ -137,7 +150,7 @@ export class ModelLists implements AsyncDisposable {
     try {
       const bearer = await requireBearer(provider, directory, signal);
       // A request for a list contains no data of the user, so it needs no consent.
-      const authorization = { provider, classes: [], once: [], signal };
+      const authorization = { provider, classes: [], once: [], asker, signal };
       const call = { kind: "models", model: null, method: "GET", path: "/models" } as const;
       const request = new EgressRequest(this.#dependencies, authorization, {
         ...call,

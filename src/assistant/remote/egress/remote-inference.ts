@@ -4,6 +4,7 @@ import { formatRemoteModelName, parseRemoteModelName } from "../../inference/rou
 import { createEmbedEntry, createGenerateEntry } from "../../inference/service/ledger-entries.ts";
 import type {
   AnswerEvent,
+  Asker,
   EmbedAnswer,
   EmbedRequest,
   GenerateRequest,
@@ -56,7 +57,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     this.#dependencies = { ...options, random: options.random ?? Math.random };
     this.#consent = options.consent;
     this.#ledgerOk = options.ledgerOk ?? (() => true);
-    this.#lists = new ModelLists(this.#dependencies);
+    this.#lists = new ModelLists({ ...this.#dependencies, consent: this.#consent });
   }
 
   async *generate(
@@ -112,10 +113,10 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
 
   /**
    * Resolves to the models of all usable providers. A provider that does not answer soon is left out until its list has
-   * arrived.
+   * arrived. No provider is contacted before the user has allowed sending prompts.
    */
-  models(): Promise<readonly ModelInfo[]> {
-    return this.#lists.all();
+  models(asker?: Asker): Promise<readonly ModelInfo[]> {
+    return this.#lists.all(asker);
   }
 
   /** Describes a model without sending a request. A model that is in no list may exist nevertheless. */
@@ -126,11 +127,11 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
   }
 
   /**
-   * Requests the ids of a provider's models now. Rejects with `not_found` for an unknown provider, and with the errors
-   * of the request.
+   * Requests the ids of a provider's models now, which needs no consent. Rejects with `not_found` for an unknown
+   * provider, and with the errors of the request.
    */
-  listModels(providerId: string, signal: AbortSignal): Promise<readonly string[]> {
-    return this.#lists.fetchIds(providerId, signal);
+  listModels(providerId: string, signal: AbortSignal, asker?: Asker): Promise<readonly string[]> {
+    return this.#lists.fetchIds(providerId, signal, asker);
   }
 
   health(): InferenceHealth {
@@ -162,11 +163,16 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     return { provider, model: parsed.model, name: formatRemoteModelName(parsed) };
   }
 
-  #createPermit(provider: Provider, { egress }: WithEgress, signal: AbortSignal): EgressPermit {
+  #createPermit(
+    provider: Provider,
+    { egress, asker }: WithEgress,
+    signal: AbortSignal,
+  ): EgressPermit {
     const { providers: directory } = this.#dependencies;
     return new EgressPermit({
       provider,
       egress,
+      asker,
       consent: this.#consent,
       providers: directory,
       signal,
@@ -214,7 +220,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
   }
 }
 
-type WithEgress = Pick<GenerateRequest, "egress">;
+type WithEgress = Pick<GenerateRequest, "egress" | "asker">;
 
 interface Destination {
   readonly provider: Provider;

@@ -4,10 +4,20 @@
  */
 const PART_CHARACTERS = 8;
 const MARK = "[key]";
+/**
+ * The smallest number of the key's first and last characters that are removed from both sides of a filler, as in
+ * `sk-a****wxyz`. Fewer occur in descriptions of keys (`sk-...`).
+ */
+const SHOWN_CHARACTERS = 4;
+/** The largest number of characters that are compared next to a filler. Longer parts are removed anyway. */
+const COMPARED_CHARACTERS = 32;
+/** The text with which providers replace the middle of a key. */
+const filler = /(?:[*#•●∙·…]|\.{2,}|x{3,}|\[\w*\]|<\w*>)+/giu;
 
 /**
  * Removes the key from a text, because providers quote keys in their error messages. No part of the key with 8 or more
- * characters remains, whether plain or in the encodings of URLs, Base64 and JSON.
+ * characters remains, whether plain or in the encodings of URLs, Base64 and JSON. Neither do 4 or more characters that
+ * remain of a key whose middle was replaced, nor 4 or more last characters of the key as a word of their own.
  */
 export function redactKey(text: string, key: string | undefined): string {
   if (key === undefined || key === "") return text;
@@ -18,7 +28,28 @@ export function redactKey(text: string, key: string | undefined): string {
     for (let at = 0; at + length <= text.length; at++)
       if (parts.has(text.slice(at, at + length))) hidden.fill(1, at, at + length);
   }
+  for (const [from, to] of findShownEnds(text, key)) hidden.fill(1, from, to);
   return applyMask(text, hidden);
+}
+
+/** Yields the ranges of a text that show the beginning or the end of a key. */
+function* findShownEnds(text: string, key: string): Generator<readonly [from: number, to: number]> {
+  for (const { 0: found, index } of text.matchAll(filler)) {
+    const end = index + found.length;
+    const longest = Math.min(key.length, COMPARED_CHARACTERS);
+    const before = countMatching(longest, (length) => text.endsWith(key.slice(0, length), index));
+    const after = countMatching(longest, (length) => text.startsWith(key.slice(-length), end));
+    if (before + after >= SHOWN_CHARACTERS) yield [index - before, end + after];
+  }
+  for (const { 0: word, index } of text.matchAll(/[\w-]+/g))
+    if (word.length >= SHOWN_CHARACTERS && key.endsWith(word)) yield [index, index + word.length];
+}
+
+/** Returns the largest number from 1 to `max` for which `matches` is true; 0 if there is none. */
+function countMatching(max: number, matches: (length: number) => boolean): number {
+  let length = max;
+  while (length > 0 && !matches(length)) length -= 1;
+  return length;
 }
 
 function listEncodings(key: string): readonly string[] {

@@ -61,15 +61,19 @@ export class EncryptedVault implements Vault, AsyncDisposable {
   #hasRemains = true;
 
   /**
-   * Opens the vault. Rejects with `storage_failed` if the database cannot be used. If the key is not available, the
-   * vault opens as locked; a keyring that does not answer delays this by five seconds.
+   * Opens the vault. Rejects with `storage_failed` if the database cannot be used. The vault opens as locked, and the
+   * key is looked for afterwards, because a keyring that does not answer must not delay the start of the daemon.
    */
   static async open(options: EncryptedVaultOptions): Promise<EncryptedVault> {
+    const { logger } = options;
     let file: VaultFile | undefined;
     try {
       file = new VaultFile(options.dir, options.durability ?? "full");
       const vault = new EncryptedVault(file, options);
-      await vault.#master.probe();
+      vault.#master.probe().catch((err: unknown) => {
+        if (!vault.#ending.signal.aborted)
+          logger.warn({ err }, "the key of the credentials cannot be looked for; will retry");
+      });
       // Removes the data that a daemon left behind if it exited between a change and the rewriting of the file.
       await vault.#eraseRemains().catch(() => undefined);
       return vault;

@@ -41,12 +41,13 @@ export class MasterKey {
   #held: HeldKey | undefined;
   #protection: Protection;
   #probing: Promise<void> | undefined;
+  #hasProbed = false;
 
   constructor(options: MasterKeyOptions) {
     this.#options = options;
     const [first] = options.sources;
     const source = options.record()?.source ?? first?.name ?? "file";
-    this.#protection = { source, state: "locked", message: "the vault has not been opened yet" };
+    this.#protection = { source, state: "locked", message: waitingMessages[source] };
   }
 
   get protection(): Protection {
@@ -83,14 +84,22 @@ export class MasterKey {
     const record = this.#options.record();
     const candidates = record ? sources.filter(({ name }) => name === record.source) : sources;
     for (const source of candidates) {
+      if (!this.#hasProbed)
+        this.#protection = {
+          source: source.name,
+          state: "locked",
+          message: waitingMessages[source.name],
+        };
       let found = await source.probe(signal);
       if (found.state === "absent") continue;
       if (found.state === "empty" && !record && mayMake) found = await this.#createKey(source);
+      this.#hasProbed = true;
       // If a concurrent call has set the key meanwhile, that key stays in use.
       if (this.#held) return;
       this.#applyFound(source, found, record);
       return;
     }
+    this.#hasProbed = true;
     const source = record?.source ?? "file";
     this.#lock(source, record ? missingMessages[record.source] : "no source can store a key");
   }
@@ -156,6 +165,14 @@ export class MasterKey {
 }
 
 const orStartOver = "or clear the keys of all providers, so that a new key can be created";
+
+/** The messages for a source of the master key that is being read for the first time since the start. */
+const waitingMessages: Readonly<Record<Protection["source"], string>> = {
+  "systemd-credential":
+    "the systemd credential berth.vault-key has not been read yet; try again in a moment",
+  "secret-service": "the keyring has not answered yet; try again in a moment",
+  file: "the file vault-key has not been read yet; try again in a moment",
+};
 
 /** The messages for a source of the master key that is no longer available or no longer contains the key. */
 const missingMessages: Readonly<Record<Protection["source"], string>> = {

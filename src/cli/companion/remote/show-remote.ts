@@ -76,10 +76,25 @@ function formatAddress({ baseUrl, addressClass }: ProviderRow): string {
   return addressClass === "private" ? `${text} (your network)` : text;
 }
 
-function formatCredential(
+function formatCredential(provider: ProviderRow, nowMs: number): string {
+  const { lockedBy } = provider.credential;
+  const text = formatUnlockedCredential(provider, nowMs);
+  return lockedBy === undefined
+    ? text
+    : `${text}; locked by ${sourceNames.get(lockedBy) ?? sanitizeLine(lockedBy)}`;
+}
+
+/** The sources of the key that encrypts the credentials. */
+const sourceNames: ReadonlyMap<string, string> = new Map([
+  ["systemd-credential", "the systemd credential"],
+  ["secret-service", "the keyring"],
+  ["file", "the key file"],
+]);
+
+function formatUnlockedCredential(
   { credential: { kind, expiresAt }, hasSignIn, addressClass }: ProviderRow,
   nowMs: number,
-) {
+): string {
   if (kind === "key") return "key";
   if (kind === "oauth")
     return expiresAt === undefined

@@ -1,3 +1,4 @@
+import { EventEmitter, once } from "node:events";
 import {
   chmodSync,
   chownSync,
@@ -19,6 +20,8 @@ import type { Protection } from "../../../../src/assistant/remote/port.ts";
 import { KeyFile } from "../../../../src/assistant/remote/vault/key-file.ts";
 import { KeyNotStoredError } from "../../../../src/assistant/remote/vault/key-source.ts";
 import type { Credential } from "../../../../src/assistant/remote/vault/port.ts";
+import { raceWithAbort } from "../../../../src/base/race-with-abort.ts";
+import type { SessionBus } from "../../../../src/dbus/port.ts";
 import { temporaryFolder } from "../../../support/temporary-folder.ts";
 import { mistral, openrouter, VaultHarness } from "../../../support/vault-harness.ts";
 
@@ -235,6 +238,46 @@ describe("a systemd credential with the key of a vault", () => {
     await expect(other.vault.get(openrouter)).rejects.toMatchObject({
       message: expect.stringContaining("is damaged"),
     });
+  });
+});
+
+/** A session bus on which nothing answers before the test lets it: then there is no keyring. */
+function silentBus() {
+  const answers = new EventEmitter();
+  const isAnswering = once(answers, "begin");
+  const call: SessionBus["call"] = async ({ member }, { signal }) => {
+    await raceWithAbort(isAnswering, signal);
+    return member === "NameHasOwner" ? [false] : [[]];
+  };
+  const sessionBus: SessionBus = {
+    uniqueName: ":1.1",
+    call,
+    onSignal: async () => () => {},
+    closed: new Promise(() => {}),
+    async [Symbol.asyncDispose]() {},
+  };
+  return { sessionBus, answer: () => void answers.emit("begin") };
+}
+
+describe("a keyring that does not answer", () => {
+  it("does not delay the opening of a vault, which is locked until the keyring answers", async () => {
+    const { sessionBus, answer } = silentBus();
+    const harness = new VaultHarness({ sessionBus });
+    const vault = await harness.open();
+    const waiting = locked("secret-service", "the keyring has not answered yet");
+    await expect.poll(() => vault.protection()).toEqual(waiting);
+    expect(vault.describe("openrouter").present).toBe(false);
+    const put = vault.put(openrouter, key);
+    answer();
+    await put;
+    expect(vault.protection()).toEqual(ready("file"));
+    expect(await vault.get(openrouter)).toEqual(key);
+  });
+
+  it("does not delay the closing of a vault", async () => {
+    const harness = new VaultHarness({ sessionBus: silentBus().sessionBus });
+    await (await harness.open())[Symbol.asyncDispose]();
+    expect(harness.logged).toEqual([]);
   });
 });
 

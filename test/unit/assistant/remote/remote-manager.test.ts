@@ -1,3 +1,4 @@
+import { EventEmitter, once } from "node:events";
 import { describe, expect, test } from "vitest";
 import { type DataClass, dataClasses } from "../../../../src/assistant/data-class.ts";
 import type { OAuthSession } from "../../../../src/assistant/remote/vault/port.ts";
@@ -47,7 +48,7 @@ describe("the providers of the remote manager", () => {
         auth: "sign_in",
         address_class: "public",
         status: "unknown",
-        credential: { present: false, kind: null, set_at: null, expires_at: null },
+        credential: { present: false, kind: null, set_at: null, expires_at: null, locked_by: null },
         last_used: null,
       },
     ]);
@@ -70,7 +71,9 @@ describe("the providers of the remote manager", () => {
     expect(harness.entries).toEqual(["remote.provider.add"]);
     // A provider on this machine needs no key.
     expect(harness.providers.usable().map(({ id }) => id)).toEqual(["home"]);
-    await expect(harness.remote.listModels("home", never)).resolves.toEqual(["home-model"]);
+    await expect(harness.remote.listModels("home", userCaller, never)).resolves.toEqual([
+      "home-model",
+    ]);
   });
 
   test("have a checked id, name and address, and the id is unique", async () => {
@@ -178,6 +181,17 @@ describe("the providers of the remote manager", () => {
 });
 
 describe("the keys of providers", () => {
+  test("are described as locked while the source of their encryption key does not provide it", async () => {
+    await using harness = new RemoteHarness();
+    await harness.remote.setKey("openrouter", "sk-1", userCaller);
+    const lockedBy = () =>
+      harness.remote.state().providers.map(({ credential }) => credential.locked_by);
+    expect(lockedBy()).toEqual([null, null]);
+    const message = "the keyring is locked";
+    harness.vault.protection = () => ({ source: "secret-service", state: "locked", message });
+    expect(lockedBy()).toEqual(["secret-service", null]);
+  });
+
   test.each([
     ["", "empty"],
     [" \n", "empty"],
@@ -235,6 +249,119 @@ describe("the keys of providers", () => {
   });
 });
 
+/** Returns a key that the test delivers later, like a client that holds its pipe open. */
+function pendingKey() {
+  const answers = new EventEmitter();
+  const text = once(answers, "key").then(([key]) => String(key));
+  let signal: AbortSignal | undefined;
+  const read = (cancelled: AbortSignal) => {
+    signal = cancelled;
+    return text;
+  };
+  const arrive = (key: string) => void answers.emit("key", key);
+  return { read, arrive, isRead: () => signal !== undefined, signal: () => signal };
+}
+
+describe("a key that is read from a descriptor while its provider changes", () => {
+  const elsewhere = { ...home, baseUrl: "https://elsewhere.example/v1" };
+
+  test.each<[string, (harness: RemoteHarness) => Promise<unknown>, readonly string[]]>([
+    [
+      "another provider is added under its id",
+      async ({ remote }) => {
+        await remote.removeProvider("home", userCaller);
+        await remote.addProvider(elsewhere, userCaller);
+      },
+      [],
+    ],
+    ["its key is cleared", ({ remote }) => remote.clearKey("home", userCaller), []],
+    ["another key is set", ({ remote }) => remote.setKey("home", "sk-2", userCaller), ["sk-2"]],
+  ])("is not stored if %s, and the read is aborted", async (_, change, kept) => {
+    await using harness = new RemoteHarness();
+    await harness.remote.addProvider(home, userCaller);
+    const key = pendingKey();
+    const set = harness.remote.setKey("home", key.read, userCaller);
+    set.catch(() => {});
+    await expect.poll(key.isRead).toBe(true);
+    await change(harness);
+    expect(key.signal()?.aborted).toBe(true);
+    key.arrive("sk-1");
+    await expect(set).rejects.toMatchObject({
+      code: "cancelled",
+      message: expect.stringContaining("the key for home was not stored"),
+    });
+    const values = [...harness.vault.kept.values()].map(({ credential }) => credential);
+    expect(values).toEqual(kept.map((text) => ({ kind: "key", key: text })));
+  });
+
+  test.each([
+    ["first", 0],
+    ["last", 1],
+  ])("is replaced by the key of a later call, if it arrives %s", async (_, late) => {
+    await using harness = new RemoteHarness();
+    await harness.remote.addProvider(home, userCaller);
+    const keys = [pendingKey(), pendingKey()] as const;
+    const calls = keys.map(({ read }) => harness.remote.setKey("home", read, userCaller));
+    const settled = Promise.allSettled(calls);
+    await expect.poll(() => keys.every(({ isRead }) => isRead())).toBe(true);
+    keys[late === 0 ? 0 : 1].arrive(`sk-${late}`);
+    await Promise.allSettled([calls[late]]);
+    keys[late === 0 ? 1 : 0].arrive(`sk-${1 - late}`);
+    expect((await settled).map(({ status }) => status)).toEqual([
+      late === 0 ? "fulfilled" : "rejected",
+      "fulfilled",
+    ]);
+    expect(harness.vault.kept.get("home")?.credential).toEqual({ kind: "key", key: "sk-1" });
+  });
+
+  test("does not delay other changes, and ends with the manager", async () => {
+    const harness = new RemoteHarness();
+    await harness.remote.addProvider(home, userCaller);
+    const key = pendingKey();
+    const set = harness.remote.setKey("home", key.read, userCaller);
+    set.catch(() => {});
+    await harness.remote.setKey("openrouter", "sk-2", userCaller);
+    await harness[Symbol.asyncDispose]();
+    await expect(set).rejects.toMatchObject({ code: "shutting_down" });
+    expect([...harness.vault.kept.keys()]).toEqual(["openrouter"]);
+  });
+});
+
+describe("changes of one caller", () => {
+  test("take effect in its order, although the address of an added provider is resolved first", async () => {
+    await using harness = new RemoteHarness();
+    const resolver = new EventEmitter();
+    harness.resolution = once(resolver, "answer");
+    const calls = Promise.all([
+      harness.remote.addProvider(home, userCaller),
+      harness.remote.setKey("home", "sk-1", userCaller),
+      harness.remote.removeProvider("home", userCaller),
+      harness.remote.addProvider({ ...home, displayName: "Again" }, userCaller),
+      harness.remote.setKey("home", async () => "sk-2", userCaller),
+    ]);
+    resolver.emit("answer");
+    await calls;
+    expect(harness.store.providers()).toMatchObject([{ id: "home", displayName: "Again" }]);
+    expect(harness.vault.kept.get("home")?.credential).toEqual({ kind: "key", key: "sk-2" });
+    await harness.remote.removeProvider("home", userCaller);
+    await Promise.all([
+      harness.remote.addProvider(home, userCaller),
+      harness.remote.removeProvider("home", userCaller),
+    ]);
+    expect(harness.store.providers()).toEqual([]);
+    expect(harness.vault.kept.size).toBe(0);
+  });
+
+  test("cancel a sign-in with a logout that follows at once", async () => {
+    await using harness = new RemoteHarness();
+    await Promise.all([
+      harness.remote.beginLogin("openrouter", userCaller),
+      harness.remote.logout("openrouter", userCaller),
+    ]);
+    expect([...harness.signIns.started]).toEqual([]);
+  });
+});
+
 describe("requests in progress at a provider", () => {
   test("end when their key is cleared, their session is logged out or their provider is removed", async () => {
     await using harness = new RemoteHarness();
@@ -286,38 +413,44 @@ describe("the user's consent", () => {
     expect(harness.entries).toEqual(["remote.consent", "remote.consent", "remote.consent"]);
   });
 
-  test("is revoked even if the revocation cannot be stored", async () => {
-    await using harness = new RemoteHarness();
-    await harness.remote.setConsent("prompt", true, userCaller);
-    let revoked = 0;
-    harness.consent.onRevoked(["prompt", "files"], () => revoked++);
-    harness.ledger.mode = "down";
-    await expect(harness.remote.setConsent("prompt", false, userCaller)).rejects.toMatchObject({
-      code: "ledger_unavailable",
-    });
-    expect(revoked).toBe(1);
-    expect(harness.consent.missing(["prompt"])).toEqual(["prompt"]);
-    // The store has no consent, so the next start does not restore the revoked one.
-    expect(harness.store.allowed()).toEqual([]);
-  });
+  test.each(["ledger", "store"] as const)(
+    "stays as it was if the %s cannot be written, for a grant and for a revocation",
+    async (broken) => {
+      await using harness = new RemoteHarness();
+      await harness.remote.setConsent("prompt", true, userCaller);
+      const before = harness.remote.state().consent;
+      let revoked = 0;
+      harness.consent.onRevoked(["prompt", "files"], () => revoked++);
+      if (broken === "ledger") harness.ledger.mode = "down";
+      else harness.store[Symbol.dispose]();
+      const code = broken === "ledger" ? "ledger_unavailable" : "storage_failed";
+      await expect(harness.remote.setConsent("prompt", false, userCaller)).rejects.toMatchObject({
+        code,
+      });
+      await expect(harness.remote.setConsent("files", true, userCaller)).rejects.toMatchObject({
+        code,
+      });
+      expect(harness.remote.state().consent).toEqual(before);
+      expect(revoked).toBe(0);
+      if (broken === "ledger") expect(harness.store.allowed()).toEqual(["prompt"]);
+    },
+  );
 
-  test("is not given by a grant that began before a revocation and ends after it", async () => {
+  test("is granted and revoked in the order of the calls, even while an address is resolved", async () => {
     await using harness = new RemoteHarness();
-    const seen: boolean[] = [];
-    harness.ledger.onCommit = () => void seen.push(harness.consent.isAllowed("prompt"));
-    const given = harness.remote.setConsent("prompt", true, userCaller);
-    const taken = harness.remote.setConsent("prompt", false, userCaller);
-    await given;
-    expect(harness.consent.isAllowed("prompt")).toBe(false);
-    harness.ledger.mode = "down";
-    await expect(taken).rejects.toMatchObject({ code: "ledger_unavailable" });
-    expect(harness.consent.isAllowed("prompt")).toBe(false);
-    expect(harness.store.allowed()).toEqual([]);
-    harness.ledger.mode = "ok";
-    await harness.remote.setConsent("prompt", true, userCaller);
-    expect(harness.consent.isAllowed("prompt")).toBe(true);
-    expect(harness.store.allowed()).toEqual(["prompt"]);
-    expect(seen).toEqual([false, false]);
+    const resolver = new EventEmitter();
+    harness.resolution = once(resolver, "answer");
+    const added = harness.remote.addProvider(home, userCaller);
+    await Promise.all([
+      harness.remote.setConsent("prompt", true, userCaller),
+      harness.remote.setConsent("prompt", false, userCaller),
+      harness.remote.setConsent("files", false, userCaller),
+      harness.remote.setConsent("files", true, userCaller),
+    ]);
+    expect(harness.consent.missing(["prompt", "files"])).toEqual(["prompt"]);
+    expect(harness.store.allowed()).toEqual(["files"]);
+    resolver.emit("answer");
+    await added;
   });
 
   test("of an unknown scope is refused, and the error names the scope", async () => {

@@ -19,7 +19,8 @@ export function chatCompletionRoutes(server: FastifyInstance, context: Inference
       idPrefix: "chatcmpl",
       paramNames: { prompt: "messages", schema: asked.schemaParam },
     } as const;
-    const events = context.service.generate(sent.request, exchange.signal);
+    const { asker, signal } = exchange;
+    const events = context.service.generate({ ...sent.request, asker }, signal);
     const { n } = asked.generate;
     if (!asked.stream.isStream) return collectAnswer(answering, events, new ChatAnswer(n, asked));
     const { kind } = asked.generate.toolChoice;

@@ -19,7 +19,8 @@ export function completionRoutes(server: FastifyInstance, context: InferenceHttp
       idPrefix: "cmpl",
       paramNames: { prompt: "prompt", schema: asked.schemaParam },
     } as const;
-    const events = context.service.generate(sent.request, exchange.signal);
+    const { asker, signal } = exchange;
+    const events = context.service.generate({ ...sent.request, asker }, signal);
     const { echoes } = asked;
     if (!asked.stream.isStream)
       return collectAnswer(answering, events, new CompletionAnswer(echoes, asked));

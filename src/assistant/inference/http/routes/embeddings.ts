@@ -17,7 +17,7 @@ export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpC
       checkDimensions(dimensions, (await context.service.model(embed.model))?.embeddingLength);
     }
     const { model, ledgerSeq, vectors, tokens } = await context.service
-      .embed(sent.request, exchange.signal)
+      .embed({ ...sent.request, asker: exchange.asker }, exchange.signal)
       .catch((error: unknown) => {
         throw renameErrorParam(error, { prompt: "prompt" });
       });

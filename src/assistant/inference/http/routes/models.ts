@@ -1,13 +1,13 @@
 import type { FastifyInstance } from "fastify";
 import { AssistantError } from "../../../assistant-error.ts";
 import type { ModelInfo } from "../../service-port.ts";
-import type { InferenceHttpContext } from "../http-context.ts";
+import { getExchange, type InferenceHttpContext } from "../http-context.ts";
 
 export function modelRoutes(server: FastifyInstance, context: InferenceHttpContext): void {
-  server.get("/v1/models", async () => ({
-    object: "list",
-    data: (await context.service.models()).map((model) => formatModel(model)),
-  }));
+  server.get("/v1/models", async (request) => {
+    const models = await context.service.models(getExchange(request).asker);
+    return { object: "list", data: models.map((model) => formatModel(model)) };
+  });
 
   // The route has a wildcard, because model ids may contain slashes.
   server.get<{ Params: { "*": string } }>("/v1/models/*", async (request) => {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
+import type { Caller } from "../../../../../src/assistant/caller.ts";
 import { type DataClass, dataClasses } from "../../../../../src/assistant/data-class.ts";
 import type { GenerateRequest } from "../../../../../src/assistant/inference/service-port.ts";
 import { ProviderRefusal } from "../../../../../src/assistant/remote/provider-http/provider-refusal.ts";
@@ -20,6 +21,12 @@ import {
   unreachable,
 } from "../../../../support/egress-harness.ts";
 import { joinText } from "../../../../support/service-harness.ts";
+
+const sandboxed: Caller = {
+  connection: ":1.8",
+  pid: 8,
+  app: { id: "org.example.App", kind: "flatpak" },
+};
 
 /** Checks that a finished request leaves no listeners, timers or open bodies. */
 function expectNothingLeft({ consent, directory, http }: EgressHarness): void {
@@ -60,7 +67,8 @@ describe("the ledger, the consent and the key for a request to a provider", () =
       classes: ["prompt", "mail", "files"],
       allowedOnce: ["files", "mail"],
     } as const;
-    await harness.run({ ...chatRequest, egress });
+    const asker = { door: "overlay", caller: sandboxed } as const;
+    await harness.run({ ...chatRequest, egress, asker });
     const [generate, send] = harness.ledger.entries;
     expect(generate).toMatchObject({
       name: "inference.generate",
@@ -74,9 +82,37 @@ describe("the ledger, the consent and the key for a request to a provider", () =
       kind: "generate",
       classes: ["prompt", "mail", "files"],
       once: ["files"],
+      asker: { door: "overlay", connection: ":1.8", app: "org.example.App", verified: true },
       bytes: Buffer.byteLength(JSON.stringify(harness.http.calls[0]?.body)),
       attempt: 1,
     });
+  });
+
+  test("the ledger entry of each attempt says who asked, as far as that is known", async () => {
+    const caller = { ...sandboxed, app: { id: "org.example.App", kind: "unit" } } as const;
+    for (const [asker, field] of [
+      [
+        { door: "http", uid: 1000 },
+        { door: "http", uid: 1000 },
+      ],
+      [
+        { door: "http", uid: undefined },
+        { door: "http", uid: null },
+      ],
+      [
+        { door: "settings", caller },
+        { door: "settings", connection: ":1.8", app: "org.example.App", verified: false },
+      ],
+      [undefined, null],
+    ] as const) {
+      const harness = createEgressHarness();
+      harness.http.scripts = [unreachable, answerWith("a")];
+      await harness.run({ ...chatRequest, asker });
+      harness.http.scripts = [{ pieces: ['{"data":[]}'] }];
+      await harness.service.listModels("acme", new AbortController().signal, asker);
+      const sends = harness.ledger.entries.filter(({ name }) => name === "egress.send");
+      expect(sends.map(({ fields }) => fields["asker"])).toEqual([field, field, field]);
+    }
   });
 
   test("without consent, the refusal is the only effect, whatever the request contains", async () => {

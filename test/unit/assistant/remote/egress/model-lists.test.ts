@@ -28,7 +28,7 @@ describe("the lists of models of all providers", () => {
   test("have full names, and are requested at most once in ten minutes", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [list("big", "text-embedding-3")];
-    const listing = harness.service.models();
+    const listing = harness.service.models({ door: "http", uid: 1000 });
     await harness.clock.settle();
     expect(await listing).toEqual([
       {
@@ -53,6 +53,7 @@ describe("the lists of models of all providers", () => {
       kind: "models",
       classes: [],
       once: [],
+      asker: { door: "http", uid: 1000 },
       bytes: 0,
       attempt: 1,
     });
@@ -113,6 +114,22 @@ describe("the lists of models of all providers", () => {
     expect(await idsOf(harness)).toEqual([]);
     expect(harness.http.calls).toEqual([]);
     expect(harness.directory.statuses).toEqual([]);
+  });
+
+  test("are not requested while the user has not allowed sending prompts", async () => {
+    const harness = createEgressHarness();
+    harness.consent.set("prompt", false);
+    harness.http.scripts = [list("big"), list("new")];
+    expect(await idsOf(harness)).toEqual([]);
+    expect([harness.log, harness.directory.asked]).toEqual([[], 0]);
+    // A list that the user has requested from one provider is shown, but not renewed.
+    await harness.service.listModels("acme", signal);
+    await harness.clock.advance(11 * 60_000);
+    expect(await idsOf(harness)).toEqual(["remote:acme:big"]);
+    expect(harness.http.calls).toHaveLength(1);
+    harness.consent.set("prompt", true);
+    await idsOf(harness);
+    expect(await idsOf(harness)).toEqual(["remote:acme:new"]);
   });
 
   test("drop a provider that was removed or that has another address", async () => {

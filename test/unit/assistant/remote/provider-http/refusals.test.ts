@@ -174,7 +174,24 @@ describe("the key for a provider", () => {
     );
   });
 
+  it.each([
+    `${KEY.slice(0, 4)}****${KEY.slice(-4)}`,
+    `${KEY.slice(0, 7)}***`,
+    `****${KEY.slice(-4)}`,
+    `${KEY.slice(0, 3)}...${KEY.slice(-3)}`,
+    `${KEY.slice(0, 6)}…${KEY.slice(-4)}`,
+    `${KEY.slice(0, 5)}XXXXXXXX${KEY.slice(-2)}`,
+    `${KEY.slice(0, 4)}[redacted]${KEY.slice(-4)}`,
+    `${KEY.slice(0, 4)}••••…••••`,
+    KEY.slice(-4),
+  ])("is removed from a message that shows its beginning or its end: %s", (shown) => {
+    const said = JSON.stringify({ error: { message: `Incorrect API key: ${shown}. Try again.` } });
+    expect(sanitizeProviderMessage(said, KEY)).toBe("Incorrect API key: [key]. Try again.");
+  });
+
   it("is the only text that is removed from a message", () => {
+    const words = "use a key such as sk-... or sk-***, not *** (see #4...)";
+    expect(redactKey(words, KEY)).toBe(words);
     expect(redactKey("the model sk-other is unknown", KEY)).toBe("the model sk-other is unknown");
     expect(redactKey(`a ${KEY} b`, KEY)).toBe("a [key] b");
     expect(redactKey("anything", undefined)).toBe("anything");
