@@ -133,7 +133,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     return this.#lists.fetchIds(providerId, signal);
   }
 
-  health(): InferenceHealth {
+  async health(): Promise<InferenceHealth> {
     return { engine: "remote", ledgerOk: this.#ledgerOk() };
   }
 
