@@ -67,6 +67,8 @@ export class HttpExchange {
 }
 
 export interface ExchangeFacts {
+  /** The user whose program sent the request, if the port looks it up. */
+  clientUid?: number;
   model?: string;
   ledgerSeq?: number;
   promptTokens?: number;

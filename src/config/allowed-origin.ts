@@ -1,0 +1,5 @@
+/**
+ * Matches a value of the Origin header as browsers and desktop apps send it: a scheme and a host, such as
+ * `app://obsidian.md` or `http://localhost:3000`. There are no wildcards, and `null`, which any page can send, is none.
+ */
+export const ORIGIN_PATTERN = "^[a-z][a-z0-9+.-]*://[^\\s/,*?#@]+$";
