@@ -48,6 +48,7 @@ const JSON_BYTES_MAX = 1024 * 1024;
  * in memory.
  */
 const ALL_BODIES_BYTES_MAX = 64 * 1024 * 1024;
+const BODIES_RETRY_SECONDS = 2;
 /**
  * The slowest rate of a body: 4 KiB/s over half a minute. Archives may arrive over slow lines, so a whole request has no
  * time limit. At this rate a body of 1 MiB, the largest of most routes, takes four minutes.
@@ -90,6 +91,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
       createError: () =>
         new BerthError("too_many_requests", "the bodies of too many requests are in memory", {
           hint: "send the request again in a few seconds",
+          details: { retryAfterSeconds: BODIES_RETRY_SECONDS },
         }),
     },
     fastify: {
