@@ -40,6 +40,15 @@ describe("configuration of a companion", () => {
     expect(() => load({ engine: "stub", upstream: "http://127.0.0.1:1" })).toThrow(ConfigError);
   });
 
+  it("accepts exact origins as flags and in a variable, and refuses patterns", () => {
+    const origins = new Set(["app://notes", "vscode-webview://1x"]);
+    expect(load({ allowedOrigin: [...origins] }).allowedOrigins).toEqual(origins);
+    const variable = { BERTH_ASSISTANT_ALLOWED_ORIGIN: [...origins].join(",") };
+    expect(load({}, variable).allowedOrigins).toEqual(origins);
+    for (const origin of ["*", "null", "https://*.example.com", "https://a.example/x", "a.example"])
+      expect(() => load({ allowedOrigin: [origin] })).toThrow(`"${origin}" is not an origin`);
+  });
+
   it.each(["https://127.0.0.1:7777", "http://example.org", "nonsense", "http://u@127.0.0.1:1"])(
     "refuses %s as the address of the system instance",
     (upstream) => {
@@ -61,7 +70,7 @@ disabled_apps: [org.example.Old]
 disabled_tools: [org.example.Notes/delete_note]
 confirm: strict
 serve_other_users: true
-allowed_origins: [app://obsidian.md, "http://localhost:3000"]
+allowed_origins: [app://obsidian.md, "http://localhost:3000", "app://"]
 embedding_model: embed
 models:
   fast: hub/org/small:q8
@@ -78,7 +87,7 @@ index:
       disabledTools: new Set(["org.example.Notes/delete_note"]),
       confirm: "strict",
       servesOtherUsers: true,
-      allowedOrigins: new Set(["app://obsidian.md", "http://localhost:3000"]),
+      allowedOrigins: new Set(["app://obsidian.md", "http://localhost:3000", "app://"]),
       embeddingModel: "embed",
       models: new Map([
         ["fast", ["hub/org/small:q8"]],
