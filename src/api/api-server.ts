@@ -44,6 +44,12 @@ import { compileValidator, type HttpPart } from "./schema-validation.ts";
 
 const JSON_BYTES_MAX = 1024 * 1024;
 /**
+ * The largest size of all bodies together that have not been answered yet. Uploads have a higher limit, and are not kept
+ * in memory.
+ */
+const ALL_BODIES_BYTES_MAX = 64 * 1024 * 1024;
+const BODIES_RETRY_SECONDS = 2;
+/**
  * The slowest rate of a body: 4 KiB/s over half a minute. Archives may arrive over slow lines, so a whole request has no
  * time limit. At this rate a body of 1 MiB, the largest of most routes, takes four minutes.
  */
@@ -80,6 +86,14 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     jsonContentType: /^application\/(?:[\w.-]+\+)?json(?:;|$)/i,
     parseJson: parseRequestJson,
     bodyRate: BODY_RATE,
+    allBodies: {
+      bytesMax: ALL_BODIES_BYTES_MAX,
+      createError: () =>
+        new BerthError("too_many_requests", "the bodies of too many requests are in memory", {
+          hint: "send the request again in a few seconds",
+          details: { retryAfterSeconds: BODIES_RETRY_SECONDS },
+        }),
+    },
     fastify: {
       ...(options.certificate ? serveTls(options.certificate) : {}),
       bodyLimit: JSON_BYTES_MAX,

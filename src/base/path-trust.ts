@@ -7,7 +7,8 @@ import { join, parse, sep } from "node:path";
  */
 const LINKS_MAX = 40;
 const STICKY = 0o1000;
-const WRITABLE_BY_OTHERS = 0o022;
+const WRITABLE_BY_GROUP = 0o020;
+const WRITABLE_BY_OTHERS = 0o002;
 
 /** A step on the way to a file: a folder, a link, or the file itself. */
 export interface PathStep {
@@ -49,15 +50,18 @@ export function listPathSteps(path: string): PathStep[] {
 /**
  * Returns the first folder, link or file on a path that a user other than root and `userId` may replace or write to;
  * undefined if there is none. In a folder with the sticky bit, such as /tmp, only the owner of an entry may replace it.
+ * The group `privateGroupId` has no other member than that user, so it may write.
  */
 export function findUntrustedStep(
   steps: readonly PathStep[],
   userId: number,
+  privateGroupId?: number,
 ): PathStep | undefined {
   return steps.find(({ stats }) => {
     if (stats.uid !== 0 && stats.uid !== userId) return true;
+    const group = stats.gid === privateGroupId ? 0 : WRITABLE_BY_GROUP;
     // The system ignores the permission bits of a symbolic link, so a link is never untrusted because of them.
-    if (stats.isSymbolicLink() || (stats.mode & WRITABLE_BY_OTHERS) === 0) return false;
+    if (stats.isSymbolicLink() || (stats.mode & (group | WRITABLE_BY_OTHERS)) === 0) return false;
     return !(stats.isDirectory() && (stats.mode & STICKY) !== 0);
   });
 }

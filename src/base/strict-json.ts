@@ -1,3 +1,5 @@
+import { findExceededBound, findStringEnd, type JsonBounds } from "./json-bounds.ts";
+
 /**
  * Thrown if a text is not the expected JSON. The message explains why without quoting the text, which may contain a
  * secret or a prompt.
@@ -18,16 +20,22 @@ export interface StrictJsonOptions {
   readonly subject?: string;
 }
 
+/** The bounds of every text: far above what a request or a file needs, and parsed within a tenth of a second. */
+const KEYS_MAX = 100_000;
+const CONTAINERS_MAX = 100_000;
+
 /**
  * Parses untrusted JSON. In addition to what JSON.parse refuses, it refuses bytes that are not UTF-8, duplicate keys
- * in one object (of which JSON.parse would silently keep the last), forbidden keys and deep nesting. Returns undefined
- * for an empty body. Throws InvalidJsonError.
+ * in one object (of which JSON.parse would silently keep the last), forbidden keys, deep nesting, and large numbers of
+ * objects, arrays or keys, because parsing those would block the process. Returns undefined for an empty body. Throws
+ * InvalidJsonError.
  */
 export function parseStrictJson(body: Uint8Array, rules: StrictJsonOptions): unknown {
   if (body.length === 0) return undefined;
   const subject = rules.subject ?? "the body";
   const text = decode(body, subject);
   if (text.trim() === "") return undefined;
+  checkBounds(text, rules, subject);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -36,6 +44,17 @@ export function parseStrictJson(body: Uint8Array, rules: StrictJsonOptions): unk
   }
   checkKeys(text, rules);
   return value;
+}
+
+function checkBounds(text: string, { depthMax }: StrictJsonOptions, subject: string): void {
+  const messages: Readonly<Record<keyof JsonBounds, string>> = {
+    depthMax: `is nested deeper than ${depthMax} levels`,
+    keysMax: `has more than ${KEYS_MAX} keys`,
+    containersMax: `has more than ${CONTAINERS_MAX} objects and arrays`,
+  };
+  const bounds = { depthMax, keysMax: KEYS_MAX, containersMax: CONTAINERS_MAX };
+  const exceeded = findExceededBound(text, bounds);
+  if (exceeded) throw new InvalidJsonError(`${subject} ${messages[exceeded]}`);
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -60,8 +79,8 @@ export function describeJsonError(error: unknown): string {
 }
 
 /**
- * Throws InvalidJsonError if the text has duplicate or forbidden keys, or nests objects and arrays too deeply.
- * JSON.parse has accepted the text before, so a scan for strings and brackets is enough.
+ * Throws InvalidJsonError if the text has duplicate or forbidden keys. JSON.parse has accepted the text
+ * before, so a scan for strings and brackets is enough.
  */
 function checkKeys(text: string, rules: StrictJsonOptions): void {
   /** The open objects and arrays, outermost first: a set of keys for each object, null for each array. */
@@ -72,12 +91,10 @@ function checkKeys(text: string, rules: StrictJsonOptions): void {
       case 0x7b: // {
         open.push(new Set());
         expectsKey = true;
-        checkDepth(open.length, rules);
         break;
       case 0x5b: // [
         open.push(null);
         expectsKey = false;
-        checkDepth(open.length, rules);
         break;
       case 0x7d: // }
       case 0x5d: // ]
@@ -111,29 +128,6 @@ function checkKey(keys: Set<string>, key: string, rules: StrictJsonOptions): voi
 
 function quoteKey(key: string): string {
   return JSON.stringify(key.slice(0, 80));
-}
-
-function checkDepth(depth: number, rules: StrictJsonOptions): void {
-  if (depth > rules.depthMax) {
-    throw new InvalidJsonError(
-      `${rules.subject ?? "the body"} is nested deeper than ${rules.depthMax} levels`,
-    );
-  }
-}
-
-/**
- * Returns the index of the closing quotation mark. It uses a fast search, because large bodies consist mostly of
- * strings.
- */
-function findStringEnd(text: string, start: number): number {
-  let index = text.indexOf('"', start + 1);
-  while (index !== -1) {
-    let backslash = index;
-    while (text.charCodeAt(backslash - 1) === 0x5c) backslash -= 1;
-    if ((index - backslash) % 2 === 0) return index;
-    index = text.indexOf('"', index + 1);
-  }
-  return text.length;
 }
 
 function decodeString(text: string, start: number, end: number): string {

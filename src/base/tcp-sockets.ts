@@ -12,8 +12,12 @@ export const TCP_STATE = {
 export interface TcpSocket {
   readonly address: string;
   readonly port: number;
+  readonly remoteAddress: string;
+  readonly remotePort: number;
   /** The state of the socket as the kernel writes it: two hexadecimal digits, such as those of `TCP_STATE`. */
   readonly state: string;
+  /** The user who created the socket; 0 too if no process has the socket open any more. */
+  readonly uid: number;
   /** The inode of the socket; "0" if no process has the socket open any more. */
   readonly inode: string;
 }
@@ -24,11 +28,24 @@ export interface TcpSocket {
  */
 export function parseTcpSockets(table: string): TcpSocket[] {
   return table.split("\n").flatMap((line) => {
-    const [index = "", local = "", , state = "", , , , , , inode = ""] = line.trim().split(/\s+/);
-    const [, hex, port = ""] = /^((?:[0-9A-F]{8}){1,4}):([0-9A-F]{4})$/.exec(local) ?? [];
-    if (hex === undefined || !/^\d+:$/.test(index)) return [];
-    return [{ address: formatAddress(hex), port: Number.parseInt(port, 16), state, inode }];
+    const [index = "", local = "", remote = "", state = "", , , , uid, , inode = ""] = line
+      .trim()
+      .split(/\s+/);
+    const [here, there] = [parseEndpoint(local), parseEndpoint(remote)];
+    if (!here || !there || !/^\d+:$/.test(index)) return [];
+    const { address: remoteAddress, port: remotePort } = there;
+    return [{ ...here, remoteAddress, remotePort, state, uid: Number(uid), inode }];
   });
+}
+
+/** Parses an address and a port as the kernel writes them, such as `0100007F:1E61`. */
+function parseEndpoint(
+  text: string,
+): { readonly address: string; readonly port: number } | undefined {
+  const [, hex, port = ""] = /^((?:[0-9A-F]{8}){1,4}):([0-9A-F]{4})$/.exec(text) ?? [];
+  return hex === undefined
+    ? undefined
+    : { address: formatAddress(hex), port: Number.parseInt(port, 16) };
 }
 
 /** Formats `0100007F` as `127.0.0.1`. The 32-bit words are in the byte order of this machine. */

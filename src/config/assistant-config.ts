@@ -23,6 +23,8 @@ export interface AssistantConfig {
   readonly dataDir: string;
   /** The port on 127.0.0.1. With 0 the system chooses a free port. */
   readonly port: number;
+  /** Values of the Origin header of web pages that may use the port, in addition to those that always may. */
+  readonly allowedOrigins: ReadonlySet<string>;
   readonly engine: "auto" | "llama" | "stub";
   /** Models that are loaded at start and stay in memory. */
   readonly models: readonly ConfiguredModel[];
@@ -102,6 +104,7 @@ export function loadAssistantConfig(input: {
       workingDirectory,
     }),
     port: read(settings.port, flags.port),
+    allowedOrigins: new Set(readList(settings.allowedOrigin, flags.allowedOrigin)),
     engine: read(settings.engine, flags.engine),
     models: Object.freeze(readList(settings.model, flags.model)),
     aliases: new Map(readList(settings.alias, flags.alias)),

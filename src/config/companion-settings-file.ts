@@ -5,7 +5,10 @@ import type { ErrorObject } from "ajv";
 import { type Static, Type } from "typebox";
 import { getErrorCode } from "../base/errors.ts";
 import { LazyValidator } from "../base/json-validator.ts";
+import { findUntrustedStep, listPathSteps } from "../base/path-trust.ts";
+import { findPrivateGroup } from "../base/private-group.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
+import { ORIGIN_PATTERN } from "./allowed-origin.ts";
 import { ConfigError } from "./config-error.ts";
 import { readConfigYaml } from "./config-yaml.ts";
 
@@ -34,6 +37,8 @@ const CompanionDocument = Type.Object(
     disabled_apps: Type.Optional(Type.Array(Type.String())),
     disabled_tools: Type.Optional(Type.Array(Type.String({ pattern: "^[^/]+/[^/]+$" }))),
     confirm: Type.Optional(Type.Union([Type.Literal("any"), Type.Literal("strict")])),
+    serve_other_users: Type.Optional(Type.Boolean()),
+    allowed_origins: Type.Optional(Type.Array(Type.String({ pattern: ORIGIN_PATTERN }))),
     embedding_model: Type.Optional(Type.String({ minLength: 1 })),
     models: Type.Optional(
       Type.Record(
@@ -75,6 +80,9 @@ const expectations: { readonly [key: string]: string } = {
   disabled_apps: "a list of app ids",
   disabled_tools: "a list of APP_ID/TOOL",
   confirm: '"any" or "strict"',
+  serve_other_users: "true or false",
+  allowed_origins:
+    "a list of values of the Origin header, such as app://obsidian.md, without a path and without wildcards",
   embedding_model: "the id of an embedding model",
   models: `names without spaces that do not begin with "remote:", each with a model (a local one, or remote:PROVIDER:MODEL) or a list of 1 to ${CHAIN_MAX} different ones`,
   index: "a list of { name, path, scope } with names of lower-case letters, digits and - _ .",
@@ -88,6 +96,10 @@ export interface CompanionFile {
   readonly disabledTools: ReadonlySet<string>;
   /** strict: the program that requested a call may not confirm it. */
   readonly confirm: "any" | "strict";
+  /** True if port 7778 serves the programs of other users, too. */
+  readonly servesOtherUsers: boolean;
+  /** The values of the Origin header of web pages that may use port 7778. */
+  readonly allowedOrigins: ReadonlySet<string>;
   /** The model whose embeddings rank hybrid searches; undefined if hybrid searches are answered lexically. */
   readonly embeddingModel: string | undefined;
   /** The user's own names for models. Each name has 1 to 8 models, which are tried in order. */
@@ -109,6 +121,8 @@ const emptyCompanionFile: CompanionFile = Object.freeze({
   disabledApps: new Set<string>(),
   disabledTools: new Set<string>(),
   confirm: "any",
+  servesOtherUsers: false,
+  allowedOrigins: new Set<string>(),
   embeddingModel: undefined,
   models: new Map<string, readonly string[]>(),
   index: [],
@@ -116,13 +130,16 @@ const emptyCompanionFile: CompanionFile = Object.freeze({
 
 /**
  * Reads the settings file, or returns the defaults if the file does not exist. Throws ConfigError, which names the
- * file and the problem.
+ * file and the problem. A file that other users can write or replace is refused, because the settings decide which
+ * tools run and who may use the companion.
  */
 export function readCompanionFile(file: string, homeDirectory = homedir()): CompanionFile {
   let text: string;
   try {
+    assertTrusted(file);
     text = readFileSync(file, "utf8");
   } catch (error) {
+    if (error instanceof ConfigError) throw error;
     const code = getErrorCode(error);
     if (code === "ENOENT" || code === "ENOTDIR") return emptyCompanionFile;
     throw new ConfigError(`the companion's settings ${file} cannot be read (${String(code)})`);
@@ -155,10 +172,24 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
     disabledApps: new Set(value.disabled_apps),
     disabledTools: new Set(value.disabled_tools),
     confirm: value.confirm ?? "any",
+    servesOtherUsers: value.serve_other_users ?? false,
+    allowedOrigins: new Set(value.allowed_origins),
     embeddingModel: value.embedding_model,
     models,
     index,
   };
+}
+
+/** Throws ConfigError if other users can write or replace the file, and the error of the system if it does not exist. */
+function assertTrusted(file: string): void {
+  const steps = listPathSteps(resolve(file));
+  const open = findUntrustedStep(steps, process.getuid?.() ?? 0, findPrivateGroup());
+  if (!open) return;
+  const what = open === steps.at(-1) ? "it" : open.path;
+  throw new ConfigError(
+    `the companion's settings ${file} are not used, because other users can change ${what}`,
+    `make sure that only you and root own and can write ${open.path} (chown, chmod go-w), or move the file to a folder of yours`,
+  );
 }
 
 function createConfigError(

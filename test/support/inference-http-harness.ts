@@ -2,6 +2,7 @@ import { connect, type Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import OpenAI from "openai";
 import { Registry } from "prom-client";
+import type { ClientAccess } from "../../src/assistant/inference/http/client-access.ts";
 import type { ContainerListeners } from "../../src/assistant/inference/http/container-listeners.ts";
 import type { InferenceHttpLimits } from "../../src/assistant/inference/http/http-context.ts";
 import { buildInferenceServer } from "../../src/assistant/inference/http/inference-server.ts";
@@ -28,6 +29,7 @@ export async function startInferenceHttp(
     readonly logger?: Logger;
     readonly limits?: Partial<InferenceHttpLimits>;
     readonly listeners?: ContainerListeners;
+    readonly access?: ClientAccess;
     /**
      * The service for remote models. If it is given, the server chooses between it and the scripted service by the
      * model's name, as the companion does; otherwise all requests go to the scripted service.
@@ -51,6 +53,7 @@ export async function startInferenceHttp(
     ...(routed ? { routes: routed } : {}),
     ...(options.limits ? { limits: options.limits } : {}),
     ...(options.listeners ? { listeners: options.listeners } : {}),
+    ...(options.access ? { access: options.access } : {}),
   });
   await server.listen({ host: "127.0.0.1", port: 0 });
   const address = server.server.address();

@@ -86,7 +86,7 @@ export class ScriptedService implements InferenceService {
     return this.known.find((model) => model.id === name || model.aliases.includes(name));
   }
 
-  health(): InferenceHealth {
+  async health(): Promise<InferenceHealth> {
     return this.healthAnswer;
   }
 }

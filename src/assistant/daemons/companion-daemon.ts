@@ -167,6 +167,16 @@ export async function runCompanion(
     metrics,
     version,
     listeners: listeners,
+    // Unlike 7777, the port reaches providers with the user's keys, so pages of this machine may use it only if they are
+    // listed.
+    access: {
+      allowsOrigin: (origin) =>
+        config.allowedOrigins.has(origin) || settings.current().allowedOrigins.has(origin),
+      owner: {
+        uid: process.getuid?.() ?? 0,
+        servesOtherUsers: () => settings.current().servesOtherUsers,
+      },
+    },
   });
   cleanup.defer(() => http.close());
   const url = await listenOnLoopback(http, config.port);

@@ -9,6 +9,7 @@ import { readPackageVersion } from "../../base/package-version.ts";
 import { writeReadyFile } from "../../base/ready-file.ts";
 import type { AssistantConfig } from "../../config/assistant-config.ts";
 import { ControlServer } from "../inference/control/control-server.ts";
+import { localAccess } from "../inference/http/client-access.ts";
 import { ContainerListeners } from "../inference/http/container-listeners.ts";
 import { buildInferenceServer } from "../inference/http/inference-server.ts";
 import { openLedger } from "../ledger/ledger.ts";
@@ -60,6 +61,10 @@ export async function runSystemInstance(
     metrics,
     version,
     listeners: listeners,
+    access: {
+      allowsOrigin: (origin) =>
+        localAccess.allowsOrigin(origin) || config.allowedOrigins.has(origin),
+    },
   });
   cleanup.defer(() => http.close());
   cleanup.use(listeners);

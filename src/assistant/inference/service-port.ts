@@ -39,7 +39,8 @@ export interface InferenceService {
   /** Finds a model by id or alias. */
   model(name: string): Promise<ModelInfo | undefined>;
 
-  health(): InferenceHealth;
+  /** Never rejects. */
+  health(): Promise<InferenceHealth>;
 }
 
 /** The maximum number of tokens of an answer if the request sets no limit, as the API documents it. */
@@ -214,4 +215,9 @@ export interface InferenceHealth {
   readonly engine: string;
   /** False while the ledger cannot be written; every request would then be refused. */
   readonly ledgerOk: boolean;
+  /**
+   * The state of the system instance that runs the models; absent if this process runs them. `degraded` means that the
+   * system instance answers, but refuses requests.
+   */
+  readonly upstream?: "ok" | "degraded" | "unreachable";
 }

@@ -20,7 +20,7 @@ export async function readOverlayStatus(
     state: asked > 0 ? "waiting" : active > 0 ? "busy" : "idle",
     active,
     pending_confirmations: asked,
-    engine: inference.health().engine,
+    engine: (await inference.health()).engine,
     model: model ?? "",
     http_port: facts.httpPort(),
     ledger_ok: ledger.ok,

@@ -14,7 +14,7 @@ export type OnRequestEnd = (isSent: boolean) => void;
  */
 export class HttpConnections {
   /** The responses in progress on each connection, including those of pipelined requests, which wait for their turn. */
-  readonly #responses = new Map<Socket, Map<ServerResponse, OnRequestEnd | undefined>>();
+  readonly #responses = new Map<Socket, Map<ServerResponse, OnRequestEnd[]>>();
   #isClosing = false;
 
   constructor(server: Server) {
@@ -29,7 +29,7 @@ export class HttpConnections {
     // This listener must register the response before the listener that handles the request runs, because that listener
     // may call `onEnd`, which needs a registered response.
     server.prependListener("request", ({ socket }, response) => {
-      this.#responses.get(socket)?.set(response, undefined);
+      this.#responses.get(socket)?.set(response, []);
       response.once("close", () => this.#end(socket, response));
     });
   }
@@ -38,11 +38,11 @@ export class HttpConnections {
     return this.#responses.size;
   }
 
-  /** Sets the function that is called when a request is over. */
+  /** Adds a function that is called when a request is over. */
   onEnd(socket: Socket, response: ServerResponse, callback: OnRequestEnd): void {
-    const responses = this.#responses.get(socket);
-    if (responses) responses.set(response, callback);
-    // The connection was closed before the callback was set, so the request is already over.
+    const callbacks = this.#responses.get(socket)?.get(response);
+    if (callbacks) callbacks.push(callback);
+    // The connection was closed before the callback was added, so the request is already over.
     else if (socket.destroyed) callback(false);
   }
 
@@ -62,15 +62,16 @@ export class HttpConnections {
   #end(socket: Socket, response: ServerResponse): void {
     const responses = this.#responses.get(socket);
     if (!responses) return;
-    const callback = responses.get(response);
+    const callbacks = responses.get(response) ?? [];
     responses.delete(response);
-    callback?.(response.writableFinished);
+    for (const callback of callbacks) callback(response.writableFinished);
     if (this.#isClosing && responses.size === 0) socket.destroySoon();
   }
 
   #forget(socket: Socket): void {
     const responses = this.#responses.get(socket);
     this.#responses.delete(socket);
-    for (const [response, callback] of responses ?? []) callback?.(response.writableFinished);
+    for (const [response, callbacks] of responses ?? [])
+      for (const callback of callbacks) callback(response.writableFinished);
   }
 }

@@ -8,6 +8,7 @@ import Fastify, {
   type FastifyRequest,
 } from "fastify";
 import type { Clock } from "../clock.ts";
+import { BodyBudget, type BodyBudgetOptions } from "./body-budget.ts";
 import { HttpConnections } from "./http-connections.ts";
 import {
   answerMalformedRequest,
@@ -38,6 +39,11 @@ export interface HttpServerOptions {
   readonly jsonContentType: RegExp;
   /** Parses a body. Throws the error that the server responds with if the body is not valid. */
   readonly parseJson: (body: Buffer, request: FastifyRequest) => unknown;
+  /**
+   * The limit of all bodies together that have not been answered yet, without those of routes that allow one body to be
+   * larger; by default, there is none.
+   */
+  readonly allBodies?: BodyBudgetOptions;
   /** The slowest rate at which the server accepts a body; by default, no rate is too slow. */
   readonly bodyRate?: BodyRate;
   /** Additional options of Fastify itself. */
@@ -95,6 +101,17 @@ export function createHttpServer(options: HttpServerOptions): {
       }
     },
   );
+  const { allBodies } = options;
+  if (allBodies) {
+    const budget = new BodyBudget(allBodies);
+    server.addHook("preParsing", (request, reply, payload, done) => {
+      // A route with a higher limit of its own does not collect the body in memory.
+      if (request.routeOptions.bodyLimit > allBodies.bytesMax) return done(null, payload);
+      const { stream, release } = budget.count(payload);
+      connections.onEnd(request.raw.socket, reply.raw, release);
+      done(null, stream);
+    });
+  }
   server.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
     done();

@@ -65,7 +65,6 @@ describe("a chat as one document", () => {
       top_p: 0.9,
       seed: -1,
       n: 2,
-      stop: ["\n", "END"],
       max_completion_tokens: 77,
       presence_penalty: 0.25,
       frequency_penalty: -0.25,
@@ -117,7 +116,7 @@ describe("a chat as one document", () => {
           logprobs: 3,
         },
         maxTokens: 77,
-        stop: ["\n", "END"],
+        stop: [],
         priority: "interactive",
         guide: { kind: "json_schema", name: "answer", schema: { type: "object" }, strict: true },
         toolChoice: { kind: "function", name: "t" },
@@ -142,7 +141,7 @@ describe("a chat as one document", () => {
       keep_alive: "5m",
       enable_thinking: false,
       chat_template_kwargs: { style: "plain" },
-      response_format: { type: "json_object" },
+      response_format: { type: "text" },
     });
     expect(response.status).toBe(200);
     expect(harness.service.requests[0]).toMatchObject({
@@ -152,7 +151,7 @@ describe("a chat as one document", () => {
       maxTokens: Number.POSITIVE_INFINITY,
       stop: ["x"],
       priority: "background",
-      guide: { kind: "json_object" },
+      guide: { kind: "none" },
       toolChoice: { kind: "none" },
       keepAliveMs: 300_000,
     });
@@ -317,6 +316,16 @@ test.each<[object, string | null, string]>([
   [{ stop: ["a", "b", "c", "d", "e"] }, "stop", "stop may have at most 4 texts"],
   [{ stop: ["a", ""] }, "stop[1]", "stop[1] is empty"],
   [{ stop: 7 }, "stop", "stop has to be a string or an array of strings, and is a number"],
+  [
+    { stop: "x", response_format: { type: "json_object" } },
+    "stop",
+    "stop cannot be combined with a JSON response_format",
+  ],
+  [
+    { stop: ["x"], response_format: { type: "json_schema", json_schema: { schema: {} } } },
+    "stop",
+    "leave stop out",
+  ],
   [{ logit_bias: { the: 1 } }, "logit_bias", "token ids"],
   [{ logit_bias: { "5": 101 } }, "logit_bias[5]", "has to be <= 100"],
   [{ top_logprobs: 2 }, "top_logprobs", "top_logprobs needs logprobs: true"],

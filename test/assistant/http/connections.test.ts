@@ -218,3 +218,67 @@ describe("an HTTP connection", () => {
     expect(strict.service.requests).toEqual([]);
   });
 });
+
+describe("the bodies of all requests together", () => {
+  const [part, whole] = [40_000, 50_000];
+  const bounds = { bodyBytesMax: 60_000 } as const;
+  const unfinished = rawPost(path, "x".repeat(whole)).subarray(0, part - whole);
+  const large = JSON.stringify({ messages: [{ role: "user", content: "x".repeat(part) }] });
+
+  test("are limited: a request beyond the limit gets 429, and is accepted when another has ended", async () => {
+    await using strict = await startInferenceHttp({
+      limits: { ...bounds, allBodiesBytesMax: 100_000 },
+    });
+    const clients = [1, 2].map(() => new RawClient(strict.port).write(unfinished));
+    // The bytes of the two bodies may arrive after a request of the test.
+    await expect.poll(async () => (await strict.post(path, large)).status, SHORT_WAIT).toBe(429);
+    const refused = await strict.post(path, large);
+    expect(refused.headers.get("retry-after")).toBe("1");
+    expect(await refused.json()).toMatchObject({
+      error: { type: "rate_limit_error", code: "queue_full" },
+    });
+    expect((await strict.post(path, ask)).status).toBe(200);
+    clients[0]?.socket.destroy();
+    await expect.poll(async () => (await strict.post(path, large)).status, SHORT_WAIT).toBe(200);
+    clients[1]?.socket.destroy();
+  });
+
+  test("count until they are answered, and a refused request leaves its connection open", async () => {
+    await using strict = await startInferenceHttp({
+      limits: { ...bounds, allBodiesBytesMax: 60_000 },
+    });
+    const gate = new Gate();
+    strict.service.script = async function* (request) {
+      await gate.opened;
+      yield* says(request, ["done"]);
+    };
+    using first = new RawClient(strict.port).write(rawPost(path, large));
+    await expect.poll(() => strict.service.running, SHORT_WAIT).toBe(1);
+    using second = new RawClient(strict.port).write(rawPost(path, large));
+    await second.until((text) => text.startsWith("HTTP/1.1 429") && text.endsWith("}}"));
+    gate.open();
+    await first.until((text) => text.includes('"done"'));
+    second.write(rawPost(path, large));
+    await second.until((text) => text.includes('"done"'));
+  });
+
+  test("are not taken by clients that announce bodies and send nothing", async () => {
+    await using strict = await startInferenceHttp({
+      limits: { ...bounds, allBodiesBytesMax: 60_000 },
+    });
+    const idle = Array.from({ length: 20 }, () =>
+      new RawClient(strict.port).write(unfinished.subarray(0, 200)),
+    );
+    expect((await strict.post(path, large)).status).toBe(200);
+    for (const client of idle) client.socket.destroy();
+  });
+});
+
+test("a body that makes no progress ends its connection with 408, before the limit of the whole request", async () => {
+  await using strict = await startInferenceHttp({
+    limits: { bodyRate: { windowMs: 200, bytesMin: 1_000 } },
+  });
+  using body = new RawClient(strict.port).write(rawPost(path, ask).subarray(0, -5));
+  expect(await body.all()).toMatch(/^HTTP\/1\.1 408 /);
+  expect(strict.service.requests).toEqual([]);
+});

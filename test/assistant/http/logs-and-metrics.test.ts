@@ -17,7 +17,7 @@ afterEach(() => harness[Symbol.asyncDispose]());
 
 const body = { messages: [{ role: "user", content: "my secret" }], user: "ann" };
 
-test("the health response has status, engine and version, and is degraded while the ledger fails", async () => {
+test("the health response has status, engine and version, and is degraded while the ledger fails or the system instance is away", async () => {
   const health = async () => (await fetch(`${harness.url}/health`)).json();
   expect(await health()).toEqual({
     status: "ok",
@@ -30,6 +30,14 @@ test("the health response has status, engine and version, and is degraded while 
     status: "degraded",
     engine: "stub",
     ledger: "unavailable",
+  });
+  harness.service.healthAnswer = { engine: "stub", ledgerOk: true, upstream: "unreachable" };
+  expect(await health()).toEqual({
+    status: "degraded",
+    engine: "stub",
+    version: "1.2.3",
+    ledger: "ok",
+    upstream: "unreachable",
   });
 });
 

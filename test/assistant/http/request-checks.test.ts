@@ -261,7 +261,9 @@ describe("a request body", () => {
   test("without a type, or with a compression, is refused with 415", async () => {
     const body = askOf(100);
     const lines = [`POST ${path} HTTP/1.1`, "host: localhost", `content-length: ${body.length}`];
-    expect((await raw(lines, body)).status).toBe(415);
+    const untyped = await raw(lines, body);
+    expect(untyped.status).toBe(415);
+    expect(untyped.body).toContain("send it with the header content-type: application/json");
     const packed = await world.post(path, body, { "content-encoding": "gzip" });
     expect(packed.status).toBe(415);
     expect(world.service.requests).toEqual([]);

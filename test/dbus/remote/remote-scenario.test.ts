@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
-import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
@@ -18,6 +18,7 @@ import { openedBy } from "../../support/open-descriptors.ts";
 import { OpenRouterSignInServer } from "../../support/openrouter-sign-in.ts";
 import { TestProvider } from "../../support/provider/test-provider.ts";
 import { accepted, says, started, textOfPrompt } from "../../support/scripted-service.ts";
+import { requestAsStranger, strangerUid } from "../../support/stranger-requests.ts";
 
 /**
  * A scenario with local and remote models: the real companion on a private bus, a system instance with a scripted
@@ -100,6 +101,31 @@ const listChatRequests = () =>
 const textOf = (value: BusValue | undefined) => (typeof value === "string" ? value : "");
 const withoutRepeats = (names: readonly string[]) =>
   names.filter((name, at) => names[at - 1] !== name);
+
+const modelsUrl = () => `${desktop.companion.ready.url}/v1/models`;
+const statusFor = async (origin: string) =>
+  (await fetch(modelsUrl(), { headers: { origin, "sec-fetch-site": "cross-site" } })).status;
+
+describe("port 7778", () => {
+  it("reports the state of the system instance from the first request on", async () => {
+    const health = await fetch(`${desktop.companion.ready.url}/health`);
+    expect(await health.json()).toMatchObject({ status: "ok", engine: "scripted", upstream: "ok" });
+  });
+
+  it("serves listed web pages only, and programs of other users only if the settings say so", async () => {
+    const { settingsFile } = desktop.companion;
+    expect(await statusFor("http://localhost:3000")).toBe(403);
+    const isOther = strangerUid !== process.getuid?.();
+    const [refused] = await requestAsStranger([{ url: modelsUrl() }]);
+    expect(refused?.status).toBe(isOther ? 403 : 200);
+    await writeFile(settingsFile, "allowed_origins: [app://notes]\nserve_other_users: true\n");
+    expect([await statusFor("app://notes"), await statusFor("app://note")]).toEqual([200, 403]);
+    const [served] = await requestAsStranger([{ url: modelsUrl() }]);
+    expect(served?.status).toBe(200);
+    await rm(settingsFile);
+    expect(await statusFor("app://notes")).toBe(403);
+  });
+});
 
 describe("a question", () => {
   it("that names no model is answered by the local model", async () => {

@@ -8,7 +8,7 @@ test.each([
   ["127.0.0.1", "/proc/net/tcp", "127.0.0.1"],
   ["::1", "/proc/net/tcp6", "0000:0000:0000:0000:0000:0000:0000:0001"],
 ])(
-  "the kernel's table lists a server on %s with its address, port and inode",
+  "the kernel's table lists a server on %s with its address, port, user and inode",
   async (host, file, address) => {
     const server = createServer().listen(0, host);
     await once(server, "listening");
@@ -19,7 +19,15 @@ test.each([
     );
     server.close();
     expect(found).toEqual([
-      { address, port, state: TCP_STATE.listen, inode: expect.stringMatching(/^[1-9]\d*$/) },
+      {
+        address,
+        port,
+        remoteAddress: address.replaceAll(/[1-9]\d*/g, "0"),
+        remotePort: 0,
+        state: TCP_STATE.listen,
+        uid: process.getuid?.(),
+        inode: expect.stringMatching(/^[1-9]\d*$/),
+      },
     ]);
   },
 );

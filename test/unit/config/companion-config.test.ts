@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { type CompanionFlags, loadCompanionConfig } from "../../../src/config/companion-config.ts";
@@ -40,6 +40,15 @@ describe("configuration of a companion", () => {
     expect(() => load({ engine: "stub", upstream: "http://127.0.0.1:1" })).toThrow(ConfigError);
   });
 
+  it("accepts exact origins as flags and in a variable, and refuses patterns", () => {
+    const origins = new Set(["app://notes", "vscode-webview://1x"]);
+    expect(load({ allowedOrigin: [...origins] }).allowedOrigins).toEqual(origins);
+    const variable = { BERTH_ASSISTANT_ALLOWED_ORIGIN: [...origins].join(",") };
+    expect(load({}, variable).allowedOrigins).toEqual(origins);
+    for (const origin of ["*", "null", "https://*.example.com", "https://a.example/x", "a.example"])
+      expect(() => load({ allowedOrigin: [origin] })).toThrow(`"${origin}" is not an origin`);
+  });
+
   it.each(["https://127.0.0.1:7777", "http://example.org", "nonsense", "http://u@127.0.0.1:1"])(
     "refuses %s as the address of the system instance",
     (upstream) => {
@@ -60,6 +69,8 @@ describe("configuration of a companion", () => {
 disabled_apps: [org.example.Old]
 disabled_tools: [org.example.Notes/delete_note]
 confirm: strict
+serve_other_users: true
+allowed_origins: [app://obsidian.md, "http://localhost:3000", "app://"]
 embedding_model: embed
 models:
   fast: hub/org/small:q8
@@ -75,6 +86,8 @@ index:
       disabledApps: new Set(["org.example.Old"]),
       disabledTools: new Set(["org.example.Notes/delete_note"]),
       confirm: "strict",
+      servesOtherUsers: true,
+      allowedOrigins: new Set(["app://obsidian.md", "http://localhost:3000", "app://"]),
       embeddingModel: "embed",
       models: new Map([
         ["fast", ["hub/org/small:q8"]],
@@ -92,6 +105,8 @@ index:
     expect(readCompanionFile(join(folder, "none.yaml"))).toMatchObject({
       isPaused: false,
       confirm: "any",
+      servesOtherUsers: false,
+      allowedOrigins: new Set(),
       models: new Map(),
       index: [],
     });
@@ -126,6 +141,10 @@ index:
     ["pausd: true\n", 'unknown key "pausd"; did you mean "paused"?'],
     ["confirm: loud\n", 'confirm must be "any" or "strict"'],
     ["disabled_tools: [x]\n", "disabled_tools must be a list of APP_ID/TOOL"],
+    ["serve_other_users: maybe\n", "serve_other_users must be true or false"],
+    ["allowed_origins: ['*']\n", "allowed_origins must be a list of values of the Origin header"],
+    ["allowed_origins: ['null']\n", "allowed_origins must be"],
+    ["allowed_origins: ['https://a.example/']\n", "without a path and without wildcards"],
     ["- 1\n", 'it contains "key: value" lines'],
     ["a: [\n", "companion.yaml:2:1"],
     ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" is used twice'],
@@ -139,5 +158,20 @@ index:
     const error = catchBerthError(() => readCompanionFile(file));
     expect(error).toBeInstanceOf(ConfigError);
     expect(error).toMatchObject({ message: expect.stringContaining(message) });
+  });
+
+  it.each([
+    ["a file that every user can write", "companion.yaml", 0o646],
+    ["a file in a folder that every user can write", ".", 0o777],
+  ])("refuses %s, and says how to change that", (_, path, mode) => {
+    const file = join(folder, "companion.yaml");
+    writeFileSync(file, "paused: true\n");
+    chmodSync(join(folder, path), mode);
+    const error = catchBerthError(() => readCompanionFile(file));
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(error).toMatchObject({
+      message: expect.stringContaining("other users can change"),
+      hint: expect.stringContaining(`can write ${join(folder, path)} (chown, chmod go-w)`),
+    });
   });
 });

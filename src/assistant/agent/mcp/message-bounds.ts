@@ -1,3 +1,5 @@
+import { findExceededBound } from "../../../base/json-bounds.ts";
+
 /** Thrown for a JSON-RPC message that would take too long to process. */
 export class MessageBoundsError extends Error {}
 
@@ -25,27 +27,8 @@ const HARMLESS_CHARS = 64 * 1024;
  */
 export function checkNesting(line: string): void {
   if (line.length <= HARMLESS_CHARS) return;
-  let depth = 0;
-  for (let at = 0; at < line.length; at += 1) {
-    const character = line.charCodeAt(at);
-    if (character === QUOTE) at = findStringEnd(line, at);
-    else if (character === ARRAY || character === OBJECT) depth += 1;
-    else if (character === ARRAY_END || character === OBJECT_END) depth -= 1;
-    if (depth > DEPTH_MAX) throw tooDeepError();
-  }
-}
-
-const [QUOTE, ARRAY, ARRAY_END, OBJECT, OBJECT_END] = [0x22, 0x5b, 0x5d, 0x7b, 0x7d];
-const BACKSLASH = 0x5c;
-
-/** Returns the index of the quote that closes the string at `start`, or the length of the line if there is none. */
-function findStringEnd(line: string, start: number): number {
-  for (let end = line.indexOf('"', start + 1); end !== -1; end = line.indexOf('"', end + 1)) {
-    let backslashes = 0;
-    while (line.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes += 1;
-    if (backslashes % 2 === 0) return end;
-  }
-  return line.length;
+  const bounds = { depthMax: DEPTH_MAX, keysMax: Infinity, containersMax: Infinity };
+  if (findExceededBound(line, bounds)) throw tooDeepError();
 }
 
 /** Throws MessageBoundsError if a parsed message exceeds a limit. Does not use recursion. */

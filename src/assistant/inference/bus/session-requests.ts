@@ -1,5 +1,5 @@
 import { isObject } from "../../../base/json.ts";
-import { describeJsonError } from "../../../base/strict-json.ts";
+import { InvalidJsonError, parseStrictJson } from "../../../base/strict-json.ts";
 import type { BusValue } from "../../../dbus/port.ts";
 import { AssistantError, invalidParameterError } from "../../assistant-error.ts";
 import { readOptions } from "../../bus/read-options.ts";
@@ -8,6 +8,9 @@ import type { EmbedRequest, GenerateRequest, Guide } from "../service-port.ts";
 /** The size limit of a prompt or text. It is the same as for a request over HTTP. */
 const BYTES_MAX = 4 * 1024 * 1024;
 const TEXTS_MAX = 2_048;
+/** The depth limit of a schema's text and the refused property names. They are the same as over HTTP. */
+const SCHEMA_DEPTH_MAX = 256;
+const forbiddenKeys: ReadonlySet<string> = new Set(["__proto__"]);
 
 const params = { schema: "s", max_tokens: "u", priority: "s" } as const;
 
@@ -91,9 +94,11 @@ function parseGuide(text: string | undefined): Guide {
 }
 
 function parseSchema(text: string): unknown {
+  const rules = { depthMax: SCHEMA_DEPTH_MAX, forbiddenKeys, subject: "schema" };
   try {
-    return JSON.parse(text);
+    return parseStrictJson(Buffer.from(text), rules);
   } catch (error) {
-    throw invalidParameterError("schema", `is not JSON: ${describeJsonError(error)}`);
+    if (!(error instanceof InvalidJsonError)) throw error;
+    throw new AssistantError("invalid_request", error.message, { param: "schema" });
   }
 }

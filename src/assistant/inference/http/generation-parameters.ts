@@ -85,14 +85,22 @@ export function parseGeneration(
   body: Generation,
   logprobs: number | undefined,
 ): Omit<GenerateRequest, "prompts" | "toolChoice" | "parallelToolCalls" | "isStreamed"> {
+  const stop = parseStop(body.stop);
+  const guide = parseResponseFormat(body.response_format);
+  // A stop text could cut the document short, so that the answer would fail after the model has generated it.
+  if (stop.length > 0 && guide.kind !== "none")
+    throw invalidParamError(
+      "stop",
+      "cannot be combined with a JSON response_format, which ends by itself: leave stop out",
+    );
   return {
     model: body.model === "" ? undefined : body.model,
     n: body.n ?? 1,
     sampling: { ...parseSampling(body), logprobs },
     maxTokens: parseMaxTokens(body),
-    stop: parseStop(body.stop),
+    stop,
     priority: body.svc_priority ?? "interactive",
-    guide: parseResponseFormat(body.response_format),
+    guide,
     keepAliveMs: parseKeepAlive(body.keep_alive),
     egress: parseEgress(body.svc_scopes),
   };

@@ -1,15 +1,12 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import {
-  getHostHeaders,
-  isLoopbackHost,
-  loopbackOrigin,
-} from "../../../base/http/loopback-host.ts";
+import { getHostHeaders, isLoopbackHost } from "../../../base/http/loopback-host.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { ListenerHost } from "./container-listeners.ts";
 
 /*
- * Checks which clients may use the port. The port requires no key, so every program of this machine may use it, but web
- * pages from other machines may not. Browsers send the origin of a page in the Origin header. Connections of a container
+ * Checks which web pages may use the port, which requires no key. Browsers send the origin of a page in the Origin
+ * header, except with requests whose response the page cannot read, such as those of images and links. With these they
+ * send only how the page relates to the port, in Sec-Fetch-Site, which no page can change. Connections of a container
  * listener use its own host name, which no public DNS server knows.
  */
 
@@ -19,16 +16,23 @@ const PREFLIGHT_SECONDS = 600;
 const exposedHeaders = "x-request-id, x-berth-ignored, x-should-retry, retry-after";
 
 /**
- * Checks the Host and Origin headers and throws AssistantError `forbidden` if they are not allowed. Sets the CORS
- * headers for web pages of this machine. `listenerHost` describes the container listener of the connection; undefined
- * for the endpoint's own address.
+ * The values of Sec-Fetch-Site of requests that no page of another origin caused: the user entered the address, or the
+ * page is of this origin.
+ */
+const ownSites: ReadonlySet<unknown> = new Set([undefined, "none", "same-origin"]);
+
+/**
+ * Checks the Host, Origin and Sec-Fetch-Site headers and throws AssistantError `forbidden` if they are not allowed. Sets
+ * the CORS headers for web pages that are allowed. `listenerHost` describes the container listener of the connection;
+ * undefined for the endpoint's own address.
  */
 export function checkHostAndOrigin(
   request: FastifyRequest,
   reply: FastifyReply,
+  allowsOrigin: (origin: string) => boolean,
   listenerHost?: ListenerHost,
 ): void {
-  const { origin } = request.headers;
+  const { origin, "sec-fetch-site": site } = request.headers;
   // Requests with two Host headers are refused.
   const hosts = getHostHeaders(request.raw.rawHeaders);
   if (hosts.length !== 1 || !hosts.every((host) => isAllowedHost(host, listenerHost))) {
@@ -38,10 +42,13 @@ export function checkHostAndOrigin(
     throw new AssistantError("forbidden", `the Host header has to name ${names}: use ${hint}`);
   }
   reply.header("vary", "origin");
-  if (origin === undefined) return;
-  if (!loopbackOrigin.test(origin)) {
-    throw new AssistantError("forbidden", "only web pages of this machine may use this service");
+  if (origin === undefined ? !ownSites.has(site) : !allowsOrigin(origin)) {
+    throw new AssistantError(
+      "forbidden",
+      "this web page may not use this service; the setting allowed_origins (--allowed-origin) allows pages by their Origin header",
+    );
   }
+  if (origin === undefined) return;
   reply
     .header("access-control-allow-origin", origin)
     .header("access-control-expose-headers", exposedHeaders);

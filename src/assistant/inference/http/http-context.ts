@@ -1,10 +1,12 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
 import type { Clock } from "../../../base/clock.ts";
+import type { BodyRate } from "../../../base/http/slow-body.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { AssistantError } from "../../assistant-error.ts";
 import type { ModelRoutes } from "../routing/port.ts";
 import type { InferenceService } from "../service-port.ts";
+import type { ClientAccess } from "./client-access.ts";
 import type { ContainerListeners } from "./container-listeners.ts";
 import type { HttpExchange } from "./http-exchange.ts";
 import type { SseLimits } from "./sse-stream.ts";
@@ -13,6 +15,10 @@ import { formatIgnoredHeader } from "./unknown-parameters.ts";
 export interface InferenceHttpLimits extends SseLimits {
   /** The largest size of a request body. */
   readonly bodyBytesMax: number;
+  /** The largest size of all bodies together that have not been answered yet. */
+  readonly allBodiesBytesMax: number;
+  /** The slowest rate at which a body may arrive. */
+  readonly bodyRate: BodyRate;
   /**
    * The longest time between the acceptance of a request and the start of its stream, even if there is no delta yet.
    */
@@ -29,10 +35,12 @@ export interface InferenceHttpLimits extends SseLimits {
 /**
  * The default limits. A reader receives data at least every 15 s: the request is accepted or refused within 5 s, the
  * stream starts within 5 s more, and then a gap lasts at most two heartbeats. A body of 4 MiB arrives in time if the
- * client sends 70 kB/s, which every program on this machine exceeds.
+ * client sends 70 kB/s, which every program on this machine exceeds. A body that makes no progress ends sooner.
  */
 export const defaultHttpLimits: InferenceHttpLimits = {
   bodyBytesMax: 4 * 2 ** 20,
+  allBodiesBytesMax: 128 * 2 ** 20,
+  bodyRate: { windowMs: 10_000, bytesMin: 64 * 2 ** 10 },
   openAfterMs: 5_000,
   heartbeatMs: 7_000,
   stalledMs: 300_000,
@@ -53,6 +61,8 @@ export interface InferenceHttpOptions {
   readonly routes?: ModelRoutes;
   /** The listeners for containers; undefined if the server has none. */
   readonly listeners?: ContainerListeners;
+  /** The clients that may use the port; `localAccess` by default. Does not apply to the listeners for containers. */
+  readonly access?: ClientAccess;
   /** Overrides of `defaultHttpLimits`. */
   readonly limits?: Partial<InferenceHttpLimits>;
 }

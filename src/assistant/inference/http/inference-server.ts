@@ -1,11 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { createHttpServer } from "../../../base/http/http-server.ts";
 import { AssistantError } from "../../assistant-error.ts";
+import { checkPeerUser, localAccess } from "./client-access.ts";
 import { answerOptions, checkHostAndOrigin } from "./host-and-origin.ts";
 import {
   attachExchange,
   defaultHttpLimits,
   findExchange,
+  getExchange,
   type InferenceHttpContext,
   type InferenceHttpOptions,
 } from "./http-context.ts";
@@ -29,7 +31,7 @@ const SLOW_CHECK_MS = 2_000;
  * `close()` ends requests in progress with `shutting_down` and waits for them briefly. It does not close the service.
  */
 export function buildInferenceServer(options: InferenceHttpOptions): FastifyInstance {
-  const { clock, logger } = options;
+  const { access = localAccess, clock, logger } = options;
   const limits = { ...defaultHttpLimits, ...options.limits };
   const context: InferenceHttpContext = {
     ...options,
@@ -54,6 +56,15 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     }),
     jsonContentType,
     parseJson: parseJsonBody,
+    bodyRate: limits.bodyRate,
+    allBodies: {
+      bytesMax: limits.allBodiesBytesMax,
+      createError: () =>
+        new AssistantError(
+          "queue_full",
+          "the bodies of too many requests are in memory; try again",
+        ),
+    },
     fastify: {
       bodyLimit: limits.bodyBytesMax,
       requestTimeout: limits.requestMs,
@@ -102,14 +113,30 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     });
     try {
       if (isClosing) throw new AssistantError("shutting_down", "Berth is shutting down");
-      checkHostAndOrigin(request, reply, options.listeners?.getExpectedHost(socket));
-      if (!request.is404) done();
-      else if (answersWithoutRoute(request, reply)) return;
-      else done(notFoundError(request.url, paths));
+      const listenerHost = options.listeners?.getExpectedHost(socket);
+      checkHostAndOrigin(request, reply, access.allowsOrigin, listenerHost);
+      done();
     } catch (error) {
       done(
         error instanceof Error ? error : new Error("the Host and Origin check threw a non-Error"),
       );
+    }
+  });
+  const { owner } = access;
+  if (owner)
+    server.addHook("onRequest", async (request) => {
+      const { socket } = request.raw;
+      // The clients of a container listener are in another network namespace, and the listener has checked them.
+      if (options.listeners?.getExpectedHost(socket)?.isOwn === false) return;
+      const user = await checkPeerUser(socket, owner);
+      if (user !== undefined) getExchange(request).facts.clientUid = user;
+    });
+  server.addHook("onRequest", (request, reply, done) => {
+    try {
+      if (!request.is404) done();
+      else if (!answersWithoutRoute(request, reply)) done(notFoundError(request.url, paths));
+    } catch (error) {
+      done(error instanceof Error ? error : new Error("the check of the path threw a non-Error"));
     }
   });
 

@@ -99,7 +99,7 @@ export class RoutedInference implements InferenceService, ModelRoutes {
     return describeAlias(name, undefined);
   }
 
-  health(): InferenceHealth {
+  health(): Promise<InferenceHealth> {
     return this.#options.local.health();
   }
 

@@ -45,8 +45,7 @@ async function* generateChecked(
       if (event.type === "end") {
         const problem = event.reason === "length" ? undefined : await check(content, calls);
         if (problem !== undefined) {
-          if (request.isStreamed || tried + 1 === ATTEMPTS)
-            throw invalidOutputError(problem, request);
+          if (request.isStreamed || tried + 1 === ATTEMPTS) throw invalidOutputError(problem);
           break;
         }
         yield* held;
@@ -63,14 +62,10 @@ async function* generateChecked(
   }
 }
 
-function invalidOutputError(problem: string, { stop }: GenerateRequest): AssistantError {
-  const hint =
-    stop.length > 0
-      ? "A stop text may have cut it short: leave stop out, because an answer with a schema ends by itself"
-      : "Ask again, or use a larger model";
+function invalidOutputError(problem: string): AssistantError {
   return new AssistantError(
     "invalid_output",
-    `the model's answer does not fit the schema: ${problem}. ${hint}`,
+    `the model's answer does not fit the schema: ${problem}. Ask again, or use a larger model`,
   );
 }
 

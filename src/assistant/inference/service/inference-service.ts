@@ -180,7 +180,7 @@ export class LocalInferenceService implements InferenceService {
     return (await this.models()).find(({ id, aliases }) => id === name || aliases.includes(name));
   }
 
-  health(): InferenceHealth {
+  async health(): Promise<InferenceHealth> {
     return { engine: this.#options.engine.name, ledgerOk: this.#options.ledgerOk() };
   }
 

@@ -31,10 +31,10 @@ import { buildEmbedRequest, buildGenerateRequest } from "./upstream-request.ts";
  */
 const STREAM_SILENT_MS_MAX = 60_000;
 const METADATA_SILENT_MS_MAX = 10_000;
-/**
- * If the last health report of the system instance is older than this, `health` fetches a new one in the background.
- */
-const HEALTH_AGE_MS_MAX = 5_000;
+/** `health` gives up and reports `unreachable` if the system instance sends nothing for this time. */
+const HEALTH_SILENT_MS_MAX = 1_000;
+/** If the last health report of the system instance is older than this, `health` requests a new one. */
+const HEALTH_AGE_MS_MAX = 1_000;
 
 /**
  * The model name in the ledger entry of a request that names no model, because `berth assistant --system` then chooses
@@ -69,7 +69,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
   readonly #http: UpstreamHttpClient;
   #engine = "upstream";
   #healthCheckedAtMs = Number.NEGATIVE_INFINITY;
-  #healthCheck: Promise<void> = Promise.resolve();
+  #healthCheck: Promise<UpstreamState> = Promise.resolve("unreachable");
 
   /** Throws AssistantError `invalid_request` for an address that is not on this machine. */
   constructor(options: UpstreamOptions) {
@@ -129,16 +129,17 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
   }
 
   /**
-   * Returns the health of the system instance. `engine` is the last engine that it reported, or `upstream` before its
-   * first report.
+   * Resolves to the health of the system instance within about a second. `engine` is the last engine that it reported,
+   * or `upstream` before its first report.
    */
-  health(): InferenceHealth {
+  async health(): Promise<InferenceHealth> {
     const now = this.#options.clock.now();
     if (now - this.#healthCheckedAtMs >= HEALTH_AGE_MS_MAX) {
       this.#healthCheckedAtMs = now;
-      this.#healthCheck = this.#refreshHealth();
+      this.#healthCheck = this.#checkHealth();
     }
-    return { engine: this.#engine, ledgerOk: this.#options.ledgerOk?.() ?? true };
+    const upstream = await this.#healthCheck;
+    return { engine: this.#engine, ledgerOk: this.#options.ledgerOk?.() ?? true, upstream };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -146,20 +147,27 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     await this.#healthCheck;
   }
 
-  #fetchJson(path: string): Promise<unknown> {
-    const call = { method: "GET", path, silentMsMax: METADATA_SILENT_MS_MAX } as const;
+  #fetchJson(path: string, silentMsMax = METADATA_SILENT_MS_MAX): Promise<unknown> {
+    const call = { method: "GET", path, silentMsMax } as const;
     return this.#http.getJson(call, never);
   }
 
   /** Never rejects. */
-  async #refreshHealth(): Promise<void> {
+  async #checkHealth(): Promise<UpstreamState> {
     try {
-      this.#engine = getStringMember(await this.#fetchJson("/health"), "engine") ?? this.#engine;
+      const report = await this.#fetchJson("/health", HEALTH_SILENT_MS_MAX);
+      const engine = getStringMember(report, "engine");
+      if (engine === undefined) throw malformedResponseError("it does not name the engine");
+      this.#engine = engine;
+      return getStringMember(report, "status") === "ok" ? "ok" : "degraded";
     } catch (error) {
       this.#options.logger.debug({ err: error }, "the system instance does not report its health");
+      return "unreachable";
     }
   }
 }
+
+type UpstreamState = NonNullable<InferenceHealth["upstream"]>;
 
 /** A signal that never aborts, for calls that have a time limit and end when this client is disposed. */
 const never = new AbortController().signal;

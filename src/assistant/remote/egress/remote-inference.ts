@@ -134,7 +134,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     return this.#lists.fetchIds(providerId, signal, asker);
   }
 
-  health(): InferenceHealth {
+  async health(): Promise<InferenceHealth> {
     return { engine: "remote", ledgerOk: this.#ledgerOk() };
   }
 

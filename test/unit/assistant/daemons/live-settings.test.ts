@@ -1,4 +1,4 @@
-import { rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
 import { LiveSettings } from "../../../../src/assistant/daemons/live-settings.ts";
@@ -61,5 +61,16 @@ it("live settings grant nothing new at the moment when an editor has emptied the
   writeFileSync(file, "");
   expect(settings.current().isPaused).toBe(true);
   writeFileSync(file, "{}\n");
+  expect(settings.current().isPaused).toBe(false);
+});
+
+it("live settings keep their last valid values while other users can write the file", () => {
+  writeFileSync(file, "paused: true\n");
+  const settings = live();
+  expect(settings.current().isPaused).toBe(true);
+  writeFileSync(file, "paused: false\n");
+  chmodSync(file, 0o646);
+  expect(settings.current().isPaused).toBe(true);
+  chmodSync(file, 0o644);
   expect(settings.current().isPaused).toBe(false);
 });

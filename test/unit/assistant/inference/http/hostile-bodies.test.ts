@@ -36,7 +36,7 @@ const whole = {
     temperature: 1,
     n: 2,
     seed: 5,
-    stop: ["a"],
+    stop: [],
     max_tokens: 5,
     logprobs: true,
     top_logprobs: 2,

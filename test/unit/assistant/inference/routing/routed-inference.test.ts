@@ -363,8 +363,8 @@ describe("the list of local and remote models", () => {
   });
 });
 
-test("the reported health is that of the local inference service", () => {
+test("the reported health is that of the local inference service", async () => {
   const { local, routed } = harness();
   local.healthAnswer = { engine: "upstream", ledgerOk: false };
-  expect(routed.health()).toEqual({ engine: "upstream", ledgerOk: false });
+  expect(await routed.health()).toEqual({ engine: "upstream", ledgerOk: false });
 });

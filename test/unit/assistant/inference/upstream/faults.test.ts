@@ -107,7 +107,7 @@ describe("a request to an address where no system instance of the assistant runs
     await expect(upstream.embed({ ...plainRequest, texts: ["a"] }, signal)).rejects.toMatchObject({
       code: "no_model",
     });
-    expect(upstream.health().engine).toBe("upstream");
+    expect(await upstream.health()).toMatchObject({ engine: "upstream", upstream: "unreachable" });
   });
 
   const garbage: Readonly<Record<string, Answer>> = {

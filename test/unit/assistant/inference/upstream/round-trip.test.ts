@@ -97,7 +97,7 @@ const whole: GenerateRequest = {
   maxTokens: Number.POSITIVE_INFINITY,
   stop: ["\n\n", "END"],
   priority: "background",
-  guide: { kind: "json_schema", name: "sum", schema: { type: "number" }, strict: true },
+  guide: { kind: "none" },
   toolChoice: { kind: "function", name: "add" },
   parallelToolCalls: false,
   isStreamed: false,
@@ -120,8 +120,14 @@ describe("a request to the assistant's system instance arrives unchanged", () =>
       keepAliveMs: Number.POSITIVE_INFINITY,
       guide: { kind: "json_object" },
     },
+    "a chat with a schema": {
+      ...whole,
+      stop: [],
+      guide: { kind: "json_schema", name: "sum", schema: { type: "number" }, strict: true },
+    },
     "a chat with optional tools": {
       ...whole,
+      stop: [],
       guide: { kind: "json_schema", name: undefined, schema: true, strict: false },
       toolChoice: { kind: "auto" },
       keepAliveMs: 0,
@@ -389,9 +395,13 @@ describe("embeddings, models and health of the system instance, over HTTP", () =
     expect(await upstream.model("other")).toBeUndefined();
   });
 
-  test("health reports the server's engine after the first health request", async () => {
-    expect(upstream.health()).toEqual({ engine: "upstream", ledgerOk: true });
-    await expect.poll(() => upstream.health().engine, SHORT_WAIT).toBe("scripted");
+  test("the first health report has the server's engine and state", async () => {
+    expect(await upstream.health()).toEqual({ engine: "scripted", ledgerOk: true, upstream: "ok" });
+  });
+
+  test("the health report says that the server refuses requests", async () => {
+    system.service.healthAnswer = { engine: "scripted", ledgerOk: false };
+    expect(await upstream.health()).toMatchObject({ ledgerOk: true, upstream: "degraded" });
   });
 });
 

@@ -279,6 +279,6 @@ test("a remote model is described without a request to its provider", async () =
   });
   expect(await harness.service.model("remote:other:big")).toBeUndefined();
   expect(await harness.service.model("tiny")).toBeUndefined();
-  expect(harness.service.health()).toEqual({ engine: "remote", ledgerOk: true });
+  expect(await harness.service.health()).toEqual({ engine: "remote", ledgerOk: true });
   expect(harness.log).toEqual([]);
 });

@@ -1,0 +1,47 @@
+import { readFile } from "node:fs/promises";
+import type { Socket } from "node:net";
+import { parseTcpSockets, TCP_STATE } from "../../../base/tcp-sockets.ts";
+
+/** The clients' sockets on loopback. A client with an IPv6 socket that connects to 127.0.0.1 is in the second file. */
+const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"] as const;
+/** The kernel may skip a row while other rows of the table change, so a row that is not found is looked up again. */
+const ATTEMPTS = 3;
+
+/**
+ * Finds the user whose program is at the other end of a connection over loopback, by the program's own socket in the
+ * kernel's table. Resolves to undefined if there is no such socket, for example because the program has closed it, or
+ * if the table cannot be read. The user is the one who created the socket, not a process that got it later.
+ */
+export async function findPeerUser(socket: Socket): Promise<number | undefined> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    for (const table of TABLES) {
+      const user = findUser(await readFile(table, "latin1").catch(() => ""), socket);
+      if (user !== undefined) return user;
+    }
+  }
+  return undefined;
+}
+
+/** Only the rows with the client's port are parsed, because the table may have thousands of rows. */
+function findUser(table: string, socket: Socket): number | undefined {
+  const { remoteAddress = "", remotePort = 0, localAddress = "", localPort } = socket;
+  const port = remotePort.toString(16).toUpperCase().padStart(4, "0");
+  const rows = table.split("\n").filter((row) => row.includes(`:${port} `));
+  // A socket that no process has open any more has the inode 0. Its user is then 0, which would look like root.
+  return parseTcpSockets(rows.join("\n")).find(
+    (row) =>
+      row.state === TCP_STATE.established &&
+      row.inode !== "0" &&
+      row.port === remotePort &&
+      row.remotePort === localPort &&
+      isAddress(row.address, remoteAddress) &&
+      isAddress(row.remoteAddress, localAddress),
+  )?.uid;
+}
+
+/** Compares an address of the table with an IPv4 address, which the table of IPv6 sockets holds in mapped form. */
+function isAddress(found: string, address: string): boolean {
+  if (found === address) return true;
+  const hex = Buffer.from(address.split(".").map(Number)).toString("hex");
+  return found === `0000:0000:0000:0000:0000:ffff:${hex.slice(0, 4)}:${hex.slice(4)}`;
+}
