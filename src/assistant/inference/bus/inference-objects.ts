@@ -8,7 +8,7 @@ import type { Bus, BusCall, BusMethod } from "../../bus/port.ts";
 import { readOptions } from "../../bus/read-options.ts";
 import type { InferenceService } from "../service-port.ts";
 import { FifoPool } from "./fifo-pool.ts";
-import type { FinishedSignal } from "./finished-signal.ts";
+import type { CancelReason, FinishedSignal } from "./finished-signal.ts";
 import { InferenceSession } from "./inference-session.ts";
 import { parseEmbedCall, parseGenerateCall } from "./session-requests.ts";
 
@@ -47,7 +47,7 @@ interface OwnedSession {
   readonly session: InferenceSession;
   readonly owner: string;
   /** Closes the session and removes its object from the bus. */
-  readonly release: (why: string) => void;
+  readonly release: (why: string, code?: CancelReason["code"]) => void;
 }
 
 /**
@@ -88,7 +88,8 @@ export class InferenceObjects implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true;
     this.#unserve();
-    for (const { release } of this.#sessions.values()) release("the assistant is shutting down");
+    for (const { release } of this.#sessions.values())
+      release("the companion is shutting down", "shutting_down");
     while (this.#background.size > 0) await Promise.all(this.#background);
     await this.#pool[Symbol.asyncDispose]();
   }
@@ -137,9 +138,9 @@ export class InferenceObjects implements AsyncDisposable {
     releaseReservation: () => void,
   ): void {
     const { bus } = this.#options;
-    const release = (why: string) => {
+    const release: OwnedSession["release"] = (message, code = "cancelled") => {
       if (!this.#sessions.delete(path)) return;
-      session.close(why);
+      session.close({ code, message });
       unserve();
       forget();
       releaseReservation();

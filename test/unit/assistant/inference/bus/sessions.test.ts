@@ -58,8 +58,8 @@ describe("a message of a session", () => {
         to: CLIENT,
         detail: {
           v: 1,
-          code: null,
-          message: null,
+          code: "ok",
+          message: "",
           usage: { prompt_tokens: 5, completion_tokens: 5, total_tokens: 10 },
           finish_reason: "stop",
         },
@@ -327,7 +327,9 @@ describe("the end of a session", () => {
     expect(await session.call("Close")).toEqual([]);
     expect(await session.message()).toBe("so far");
     expect(harness.bus.served.has(session.path)).toBe(false);
-    expect(session.finished()).toMatchObject([{ status: "cancelled" }]);
+    expect(session.finished()).toMatchObject([
+      { status: "cancelled", detail: { code: "cancelled", message: "the session was closed" } },
+    ]);
     expect(harness.objects.sessionCount).toBe(0);
     expect(harness.bus.countWatchers(CLIENT)).toBe(0);
     await until(() => harness.service.running === 0);
@@ -349,7 +351,15 @@ describe("the end of a session", () => {
     const sessions = await Promise.all([harness.open(), harness.open(":1.9")]);
     for (const session of sessions) await session.generate();
     await harness.objects[Symbol.asyncDispose]();
-    for (const session of sessions) expect(await session.message()).toMatch(/^(so far)?$/);
+    for (const session of sessions) {
+      expect(await session.message()).toMatch(/^(so far)?$/);
+      expect(session.finished()).toMatchObject([
+        {
+          status: "cancelled",
+          detail: { code: "shutting_down", message: "the companion is shutting down" },
+        },
+      ]);
+    }
     expect(harness.bus.served.size).toBe(0);
     expect(readdirSync(harness.runtimeDir)).toEqual([]);
     await until(() => harness.service.running === 0);
