@@ -32,10 +32,12 @@ import {
 import { type QuerySlot, QuerySlots } from "./query-slots.ts";
 import { QueryTurn } from "./query-turn.ts";
 import { UserQuestion } from "./question.ts";
+import { buildTurnMeta, noSearch } from "./turn-meta.ts";
+import { resolveTurnRoute } from "./turn-route.ts";
 
 /**
- * Runs queries. The first event of a query is sent in a later turn of the event loop than the call of `ask`. Finished
- * is sent once, as the last event.
+ * Runs queries. The first event of a query is sent in a later turn of the event loop than the call of `ask`, unless the
+ * query is cancelled before. Started is sent once, before every other event, and Finished once, as the last event.
  */
 export class Overlay implements OverlayService, AsyncDisposable {
   readonly #dependencies: OverlayDependencies;
@@ -183,13 +185,20 @@ export class Overlay implements OverlayService, AsyncDisposable {
       if (!query.isEnded) this.#listeners.notify(deliver);
     };
     return new QueryTurn(this.#dependencies, query, {
-      started: (meta) => send((listener) => listener.started(id, meta, connection)),
+      started: (meta) => {
+        query.hasStarted = true;
+        send((listener) => listener.started(id, meta, connection));
+      },
       token: (text) => send((listener) => listener.token(id, text, connection)),
       ask: (request, signal) => this.#askPerson(query, slot, request, signal),
+      resume: () => slot.resume(),
     });
   }
 
-  /** Asks the user to allow a call or a transfer of data. Meanwhile the query's slot is free for another query. */
+  /**
+   * Asks the user to allow a call or a transfer of data. Meanwhile the query's slot is free for another query. After a
+   * denial the slot stays free: a turn that continues resumes it.
+   */
   async #askPerson(
     query: OverlayQuery,
     slot: QuerySlot,
@@ -258,9 +267,17 @@ export class Overlay implements OverlayService, AsyncDisposable {
     query.end(new AssistantError("cancelled", "the query has ended"));
     this.#queries.delete(query.id);
     this.#ended.add(query.id, query.connection);
+    if (!query.hasStarted) this.#sendEmptyStarted(query);
     this.#listeners.notify((listener) =>
       listener.finished(query.id, status, detail, query.connection),
     );
+  }
+
+  /** Sends Started for a query that ends before its turn has sent it, because each query sends Started before Finished. */
+  #sendEmptyStarted({ id, request, connection }: OverlayQuery): void {
+    const route = resolveTurnRoute(this.#dependencies.routes, request.modelHint).kind;
+    const meta = buildTurnMeta(request, route, noSearch, undefined);
+    this.#listeners.notify((listener) => listener.started(id, meta, connection));
   }
 }
 

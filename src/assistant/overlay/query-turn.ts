@@ -1,7 +1,6 @@
 import { timestamp } from "../../base/clock.ts";
 import { AssistantError } from "../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../caller.ts";
-import type { SearchHit } from "../context/port.ts";
 import type { DataClass } from "../data-class.ts";
 import { formatRemoteModelName } from "../inference/routing/port.ts";
 import { escapeLine } from "./agent-pass/escape-text.ts";
@@ -13,6 +12,7 @@ import type { ConfirmationRequest, SourceMeta, TurnMeta } from "./port.ts";
 import { getDataClasses } from "./request-data-classes.ts";
 import { streamAnswer } from "./stream-answer.ts";
 import { buildTurnMessages, formatContext } from "./turn-messages.ts";
+import { buildTurnMeta, noSearch, type SearchOutcome, toSourceMeta } from "./turn-meta.ts";
 import { resolveTurnRoute, type TurnRoute } from "./turn-route.ts";
 
 /** The maximum number of passages in the prompt. A small model can read this many together with a question. */
@@ -40,12 +40,8 @@ export interface TurnCallbacks {
    * DeniedError, or with the signal's reason if the question is withdrawn.
    */
   ask(request: ConfirmationRequest, signal: AbortSignal): Promise<Caller>;
-}
-
-/** The result of the search at the start of a turn. */
-interface SearchOutcome {
-  readonly hits: readonly SearchHit[];
-  readonly hasSearched: boolean;
+  /** Resolves when the turn may continue after a question that the user declined. */
+  resume(): Promise<void>;
 }
 
 /**
@@ -79,14 +75,16 @@ export class QueryTurn {
     const [found, hasTools] = await Promise.all([this.#search(), this.#hasTools()]);
     signal.throwIfAborted();
     this.#sources = found.hits.map(toSourceMeta);
-    this.#callbacks.started(this.#buildMeta(found, hasTools));
+    this.#callbacks.started(buildTurnMeta(this.#query.request, this.#route.kind, found, hasTools));
 
     const provenance = [...new Set(found.hits.map((hit) => hit.provenance))];
     if (this.#route.kind === "remote")
       await this.#requestConsent(getDataClasses(provenance, false));
     const context = formatContext(found.hits);
     const results = hasTools === true ? await this.#useTools(context, provenance) : [];
-    const classes = getDataClasses(provenance, results.length > 0);
+    // A denied call has no result of an app.
+    const hasToolResults = results.some(({ call }) => call.status !== "denied");
+    const classes = getDataClasses(provenance, hasToolResults);
     if (this.#route.kind === "remote") await this.#requestConsent(classes);
     await this.#answer(context, results, classes);
   }
@@ -105,24 +103,24 @@ export class QueryTurn {
 
   async #search(): Promise<SearchOutcome> {
     const { request, caller, signal } = this.#query;
-    if (!request.myStuff) return { hits: [], hasSearched: false };
+    if (!request.myStuff) return noSearch;
     const search = {
       query: truncateSearchQuery(request.prompt),
       limit: HITS_MAX,
       isHybrid: true,
-      scopes: undefined,
+      scopes: request.scopes,
     };
     try {
       const hits = await this.#dependencies.context.search(search, caller, signal);
       return { hits, hasSearched: true };
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof AssistantError && error.code === "ledger_unavailable") throw error;
+      if (error instanceof AssistantError && isFatalSearchError(error)) throw error;
       this.#dependencies.logger.warn(
         { err: error, query: this.#query.id },
         "a query continues without context",
       );
-      return { hits: [], hasSearched: false };
+      return noSearch;
     }
   }
 
@@ -141,24 +139,6 @@ export class QueryTurn {
     }
   }
 
-  #buildMeta({ hasSearched }: SearchOutcome, hasTools: boolean | undefined): TurnMeta {
-    const { lane, modelHint, myStuff, window, selection } = this.#query.request;
-    return {
-      v: 1,
-      lane,
-      model: modelHint ?? null,
-      route: this.#route.kind,
-      options: hasSearched ? ["my_stuff"] : [],
-      unavailable: [
-        ...(myStuff && !hasSearched ? ["my_stuff"] : []),
-        ...(window ? ["window"] : []),
-        ...(selection ? ["selection"] : []),
-        ...(hasTools === false ? ["tools"] : []),
-      ],
-      sources: this.#sources,
-    };
-  }
-
   async #useTools(context: string, provenance: readonly string[]): Promise<readonly PassResult[]> {
     const { request, caller, signal } = this.#query;
     const { isAvailable, calls, results } = await this.#dependencies.agentPass.run(
@@ -169,6 +149,7 @@ export class QueryTurn {
         caller,
         model: this.#route.localModel,
         ask: (spec, withdrawn) => this.#callbacks.ask({ ...spec, kind: "call" }, withdrawn),
+        resume: () => this.#callbacks.resume(),
         onCall: (call) => {
           const { progress } = this.#query;
           this.#query.progress = { ...progress, calls: [...progress.calls, call] };
@@ -287,8 +268,9 @@ export class QueryTurn {
   }
 }
 
-function toSourceMeta({ source, provenance, title, uri, score }: SearchHit): SourceMeta {
-  return { source, provenance, title, uri, score };
+/** Returns true if a query must not continue without context after this error of the search. */
+function isFatalSearchError({ code, param }: AssistantError): boolean {
+  return code === "ledger_unavailable" || (code === "invalid_request" && param === "scopes");
 }
 
 /**

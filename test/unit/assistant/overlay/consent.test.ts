@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { AssistantError } from "../../../../src/assistant/assistant-error.ts";
+import { noToolAnswer } from "../../../support/agent-pass-harness.ts";
 import {
   confirmationSpec,
   createCaller,
@@ -186,7 +187,7 @@ describe("the consent to send data to a provider", () => {
   test("is not requested for an unknown provider", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask({ modelHint: "remote:nobody:gpt", myStuff: true });
-    expect(harness.eventSequence(id)).toBe("failed/model_not_found");
+    expect(harness.eventSequence(id)).toBe("started failed/model_not_found");
     expect(harness.searches).toEqual([]);
   });
 
@@ -250,15 +251,26 @@ describe("a tool call that needs confirmation", () => {
     expect(harness.clock.timerCount).toBe(0);
   });
 
-  test("is declined by Cancel", async () => {
+  test("is declined by Cancel, after which the query continues; another Cancel ends it", async () => {
     const harness = createOverlayHarness();
-    harness.pass = async ({ ask }, signal) => {
-      await ask(confirmationSpec(), signal);
-      return oneCallPassOutcome;
-    };
+    await harness.useTools([["create", { title: "Milk" }], noToolAnswer]);
+    harness.inference.script = streamForever;
     const id = await harness.ask({ lane: "agent" });
     harness.overlay.cancel(id, defaultCaller);
     await harness.settle();
-    expect(harness.eventSequence(id)).toBe("started needed(call) denied/declined");
+    expect(harness.eventSequence(id)).toBe("started needed(call) so");
+    harness.overlay.cancel(id, defaultCaller);
+    expect(harness.eventSequence(id)).toBe("started needed(call) so cancelled/cancelled");
+  });
+
+  test("is no data for a provider if the user declines it", async () => {
+    const harness = createOverlayHarness();
+    harness.consent.set("prompt", true);
+    await harness.useTools([["create", { title: "Milk" }], noToolAnswer]);
+    const id = await harness.ask({ lane: "agent", modelHint: REMOTE_MODEL });
+    harness.overlay.respond(id, false, defaultCaller);
+    await harness.settle();
+    expect(harness.eventSequence(id)).toBe("started needed(call) Hello   there completed/ok");
+    expect(harness.inference.requests[0]?.egress?.classes).toEqual(["prompt"]);
   });
 });

@@ -69,11 +69,41 @@ describe("the capacity for queries", () => {
   });
 });
 
+describe("a query that ends before its turn begins", () => {
+  test("gets Started before Finished, without sources and with its options as unavailable", async () => {
+    const harness = createOverlayHarness();
+    harness.inference.script = streamForever;
+    for (let at = 0; at < 4; at += 1) await harness.ask();
+    const waiting = await harness.ask({
+      lane: "agent",
+      modelHint: REMOTE_MODEL,
+      myStuff: true,
+      window: true,
+    });
+    expect(harness.eventSequence(waiting)).toBe("");
+    await harness.overlay[Symbol.asyncDispose]();
+    expect(harness.eventSequence(waiting)).toBe("started cancelled/shutting_down");
+    expect(harness.meta(waiting)).toEqual({
+      v: 1,
+      lane: "agent",
+      model: REMOTE_MODEL,
+      route: "remote",
+      options: [],
+      unavailable: ["my_stuff", "window"],
+      sources: [],
+    });
+    expect(harness.eventsOfQuery(waiting).map(({ to }) => to)).toEqual([
+      defaultCaller.connection,
+      defaultCaller.connection,
+    ]);
+  });
+});
+
 describe("Cancel of the overlay", () => {
   test("ends a query in any state, at once", async () => {
     const harness = createOverlayHarness();
     const stages: readonly [string, () => void, Partial<AskRequest>][] = [
-      ["cancelled/cancelled", () => (harness.hits = forever), { myStuff: true }],
+      ["started cancelled/cancelled", () => (harness.hits = forever), { myStuff: true }],
       [
         "started cancelled/cancelled",
         () => (harness.pass = (_, signal) => forever(signal)),
@@ -93,11 +123,11 @@ describe("Cancel of the overlay", () => {
     for (let at = 0; at < 4; at += 1) await harness.ask();
     const queued = await harness.ask();
     harness.overlay.cancel(queued, defaultCaller);
-    expect(harness.eventSequence(queued)).toBe("cancelled/cancelled");
+    expect(harness.eventSequence(queued)).toBe("started cancelled/cancelled");
     const early = harness.overlay.ask(askRequest(), defaultCaller);
     harness.overlay.cancel(early, defaultCaller);
     await harness.settle();
-    expect(harness.eventSequence(early)).toBe("cancelled/cancelled");
+    expect(harness.eventSequence(early)).toBe("started cancelled/cancelled");
     expect(harness.finished(early)?.message).toBe("the query was cancelled");
   });
 
