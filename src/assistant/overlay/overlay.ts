@@ -22,6 +22,7 @@ import type {
   OverlaySpec,
   OverlayStatus,
 } from "./port.ts";
+import { checkQueryCapacity } from "./query-capacity.ts";
 import {
   cancelledEnd,
   completedEnd,
@@ -59,7 +60,10 @@ export class Overlay implements OverlayService, AsyncDisposable {
     this.#limits = limits;
     this.#startedAtMs = clock.now();
     this.#listeners = new Listeners(logger);
-    this.#slots = new QuerySlots(limits.running);
+    this.#slots = new QuerySlots({
+      slots: limits.running,
+      sandboxed: limits.running - limits.reservedForPerson.slots,
+    });
     this.#tasks = new TaskGroup((err, name) =>
       logger.error({ err, name }, "a background task of a query failed"),
     );
@@ -69,7 +73,8 @@ export class Overlay implements OverlayService, AsyncDisposable {
   ask(request: AskRequest, caller: Caller): number {
     checkAskRequest(request);
     if (this.#isEnding) throw new AssistantError("shutting_down", "the companion is shutting down");
-    this.#checkCapacity(caller.connection);
+    const callers = [...this.#queries.values()].map((query) => query.caller);
+    checkQueryCapacity(callers, caller, this.#limits);
     this.#lastId += 1;
     const query = new OverlayQuery(this.#lastId, request, caller);
     this.#queries.set(query.id, query);
@@ -148,25 +153,9 @@ export class Overlay implements OverlayService, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /**
-   * Throws `limits_exceeded` if there is no capacity for another query. Some of it is reserved for connections that run
-   * no query.
-   */
-  #checkCapacity(connection: string): void {
-    const { running, waiting, reservedForNew: reserved } = this.#limits;
-    const capacity = running + waiting;
-    if (this.#queries.size < capacity) return;
-    const isNew = [...this.#queries.values()].every((query) => query.connection !== connection);
-    if (isNew && this.#queries.size < capacity + reserved) return;
-    throw new AssistantError(
-      "limits_exceeded",
-      `${running} queries are running and ${waiting} wait: wait for one of them to end`,
-    );
-  }
-
   async #run(query: OverlayQuery): Promise<void> {
     try {
-      using slot = await this.#slots.acquire(query.connection, query.signal);
+      using slot = await this.#slots.acquire(query.caller, query.signal);
       query.hasBegun = true;
       await this.#createTurn(query, slot).run();
       this.#end(query, completedEnd(query.progress));

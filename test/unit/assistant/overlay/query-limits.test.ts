@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { Caller } from "../../../../src/assistant/caller.ts";
 import type { AskRequest } from "../../../../src/assistant/overlay/port.ts";
 import {
   askRequest,
@@ -46,6 +47,44 @@ describe("the capacity for queries", () => {
     expect(getRefusal(() => harness.overlay.ask(askRequest(), createCaller(":1.15")))).toMatch(
       /^limits/,
     );
+  });
+
+  test("is counted by app, not by connection, for sandboxed apps, and has a part that is only for the user's own programs", async () => {
+    const harness = createOverlayHarness();
+    harness.inference.script = streamForever;
+    const ask = (caller: Caller) =>
+      getRefusal(() => harness.overlay.ask(askRequest(), caller)).split(":")[0];
+    const app = (connection: number, id = "org.example.App") =>
+      createCaller(`:2.${connection}`, { id, kind: "flatpak" });
+    const answers = Array.from({ length: 30 }, (_, connection) => ask(app(connection)));
+    expect(answers.filter((answer) => answer === "none")).toHaveLength(16);
+    expect(ask(app(31, "org.example.Other"))).toBe("limits_exceeded");
+    await harness.settle();
+    expect(harness.inference.running).toBe(3);
+    const own = await harness.ask({}, createCaller(":1.8"));
+    expect(harness.eventSequence(own)).toBe("started so");
+    // The user's programs have 4 of the 20 places, and 4 more for connections without a query.
+    expect([8, 8, 8, 8, 9].map((connection) => ask(createCaller(`:1.${connection}`)))).toEqual([
+      "none",
+      "none",
+      "none",
+      "limits_exceeded",
+      "none",
+    ]);
+  });
+
+  test("is shared fairly between sandboxed apps, whatever the number of their connections", async () => {
+    const harness = createOverlayHarness();
+    harness.inference.script = streamForever;
+    const ask = (connection: string, id: string) =>
+      harness.ask({}, createCaller(connection, { id, kind: "flatpak" }));
+    for (let at = 0; at < 8; at += 1) await ask(`:2.${at}`, "org.example.Many");
+    const other = await ask(":3.1", "org.example.One");
+    expect(harness.eventSequence(other)).toBe("");
+    harness.overlay.handleDisconnect(":2.0");
+    await harness.settle();
+    expect(harness.eventSequence(other)).toBe("started so");
+    expect(harness.inference.running).toBe(3);
   });
 
   test("is not used by a query that waits for the user", async () => {

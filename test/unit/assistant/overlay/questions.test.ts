@@ -18,7 +18,13 @@ import { Gate, says } from "../../../support/scripted-service.ts";
 
 const remote: Partial<AskRequest> = { modelHint: REMOTE_MODEL, lane: "agent" };
 
-const oneSlot = { running: 1, waiting: 4, reservedForNew: 0, answerTimeoutMs: 1_000 };
+const oneSlot = {
+  running: 1,
+  waiting: 4,
+  reservedForNew: 0,
+  reservedForPerson: { slots: 0, queries: 0 },
+  answerTimeoutMs: 1_000,
+};
 
 describe("an answer to a question", () => {
   test("counts only for the question with its number, not for a later question of the query", async () => {
@@ -141,7 +147,12 @@ describe("the question for consent", () => {
       return oneCallPassOutcome;
     };
     const prompt = `Well\n\u202eknown?${"x".repeat(1_000)}`;
-    const id = await harness.ask({ ...remote, prompt, myStuff: true }, sandboxedCaller);
+    const online = createCaller(":1.9", {
+      id: "org.example.App",
+      kind: "flatpak",
+      hasNetwork: true,
+    });
+    const id = await harness.ask({ ...remote, prompt, myStuff: true }, online);
     expect(harness.spec(id)).toMatchObject({
       scopes: ["memory"],
       address: "https://cloud.example",

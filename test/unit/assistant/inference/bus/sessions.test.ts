@@ -417,14 +417,25 @@ describe("limits of the inference bus", () => {
     await harness.open();
   });
 
-  it("there are at most 1,024 sessions in total", async () => {
+  it("there are at most 1,024 sessions in total; a sandboxed app has at most 64 of them, and all together have 768", async () => {
     const harness = new InferenceBusHarness();
-    for (let client = 0; client < 16; client += 1)
+    const openAs = async (app: number, connection: string) => {
+      harness.bus.apps.set(connection, { id: `org.example.App${app}`, kind: "flatpak" });
+      (await harness.open(connection)).closeReader();
+    };
+    for (let app = 0; app < 12; app += 1) {
+      for (let session = 0; session < 64; session += 1)
+        await openAs(app, `:3.${app * 20 + (session % 20)}`);
+      await expect(openAs(app, `:4.${app}`)).rejects.toEqual(code("limits_exceeded"));
+    }
+    await expect(openAs(12, ":4.12")).rejects.toThrow("sandboxed apps have 768 sessions open");
+    for (let client = 0; client < 4; client += 1)
       for (let session = 0; session < 64; session += 1)
         (await harness.open(`:2.${client}`)).closeReader();
     await expect(harness.open()).rejects.toEqual(code("limits_exceeded"));
-    harness.bus.disconnect(":2.3");
+    harness.bus.disconnect(":3.0");
     await harness.open();
+    await openAs(12, ":4.12");
   });
 
   it.each([
