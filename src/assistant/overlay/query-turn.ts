@@ -1,7 +1,7 @@
 import { timestamp } from "../../base/clock.ts";
 import { AssistantError } from "../assistant-error.ts";
-import { type Caller, sandboxedApp } from "../caller.ts";
-import type { DataClass } from "../data-class.ts";
+import { type Caller, mayUseNetwork, sandboxedApp } from "../caller.ts";
+import type { DataClass, Egress } from "../data-class.ts";
 import { formatRemoteModelName } from "../inference/routing/port.ts";
 import { escapeLine } from "./agent-pass/escape-text.ts";
 import type { PassResult } from "./agent-pass/port.ts";
@@ -178,7 +178,7 @@ export class QueryTurn {
    */
   async #requestConsent(classes: readonly DataClass[]): Promise<void> {
     const { remote, clock, ledger, limits = defaultOverlayLimits } = this.#dependencies;
-    const scopes = remote.missing(classes).filter((scope) => !this.#allowedOnce.has(scope));
+    const scopes = this.#missing(classes);
     const to = this.#route.remote;
     if (scopes.length === 0 || !to) return;
     this.#checkAddress();
@@ -225,7 +225,7 @@ export class QueryTurn {
         inference: this.#dependencies.inference,
         model: this.#selectModel(),
         messages,
-        egress: { classes, allowedOnce: [...this.#allowedOnce] },
+        egress: this.#buildEgress(classes),
         onText: (text) => this.#callbacks.token(text),
       });
     try {
@@ -238,7 +238,8 @@ export class QueryTurn {
         error.code === "consent_required" &&
         this.#route.kind === "local" &&
         !this.#hasAnswered;
-      if (!isAskable || !this.#isMissing(classes)) throw error;
+      if (!isAskable || this.#route.remote === undefined || this.#missing(classes).length === 0)
+        throw error;
       this.#checkProvider();
       await this.#requestConsent(classes);
       await attempt();
@@ -249,11 +250,22 @@ export class QueryTurn {
     return this.#query.progress.model !== null;
   }
 
-  #isMissing(classes: readonly DataClass[]): boolean {
-    const missing = this.#dependencies.remote.missing(classes);
-    return (
-      this.#route.remote !== undefined && missing.some((scope) => !this.#allowedOnce.has(scope))
-    );
+  /**
+   * Returns the data classes that may not be sent yet. The user's permanent consent does not count for a sandboxed app
+   * without the network: otherwise the app could send anything to a provider with it.
+   */
+  #missing(classes: readonly DataClass[]): readonly DataClass[] {
+    const missing = this.#isOnceOnly ? classes : this.#dependencies.remote.missing(classes);
+    return missing.filter((scope) => !this.#allowedOnce.has(scope));
+  }
+
+  get #isOnceOnly(): boolean {
+    return !mayUseNetwork(this.#query.caller);
+  }
+
+  #buildEgress(classes: readonly DataClass[]): Egress {
+    const egress = { classes, allowedOnce: [...this.#allowedOnce] };
+    return this.#isOnceOnly ? { ...egress, isOnceOnly: true } : egress;
   }
 
   /**
