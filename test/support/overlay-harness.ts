@@ -76,6 +76,7 @@ export function searchHit(given: Partial<SearchHit> = {}): SearchHit {
     provenance: "file:notes",
     snippet: "The boiler was serviced in May.",
     score: 0.5,
+    coverage: 0.8,
     uri: "file:///notes/boiler.md",
     title: "Boiler",
     id: "1",

@@ -9,6 +9,7 @@ import { findLocalModel } from "./default-local-model.ts";
 import { defaultOverlayLimits, type OverlayDependencies } from "./overlay-dependencies.ts";
 import type { OverlayQuery } from "./overlay-query.ts";
 import type { ConfirmationRequest, SourceMeta, TurnMeta } from "./port.ts";
+import { selectRelevantHits } from "./relevant-hits.ts";
 import { getDataClasses } from "./request-data-classes.ts";
 import { streamAnswer } from "./stream-answer.ts";
 import { buildTurnMessages, formatContext } from "./turn-messages.ts";
@@ -112,7 +113,7 @@ export class QueryTurn {
     };
     try {
       const hits = await this.#dependencies.context.search(search, caller, signal);
-      return { hits, hasSearched: true };
+      return { hits: selectRelevantHits(hits), hasSearched: true };
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof AssistantError && isFatalSearchError(error)) throw error;

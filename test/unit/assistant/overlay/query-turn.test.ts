@@ -133,6 +133,21 @@ describe("a turn of a query", () => {
     expect(query.endsWith("🌱")).toBe(true);
   });
 
+  test("uses only relevant passages, and the one that is closest by meaning", async () => {
+    const harness = createOverlayHarness();
+    harness.hits = async () => [
+      searchHit({ title: "Half", coverage: 0.5 }),
+      searchHit({ title: "Just", coverage: 0.28 }),
+      searchHit({ title: "Below", coverage: 0.279, provenance: "mail:inbox" }),
+      searchHit({ title: "Close", coverage: 0, parts: { lexical: null, cosine: 1 } }),
+      searchHit({ title: "Far", coverage: 0, parts: { lexical: null, cosine: 2 } }),
+    ];
+    const id = await harness.ask({ myStuff: true });
+    expect(harness.meta(id)?.sources.map(({ title }) => title)).toEqual(["Half", "Just", "Close"]);
+    expect(harness.lastQuestion).not.toContain("Below");
+    expect(harness.inference.requests[0]?.egress?.classes).toEqual(["prompt", "files"]);
+  });
+
   test("searches only the given scopes", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask({ myStuff: true, scopes: ["work", "home"] });
