@@ -24,31 +24,37 @@ export function measureRelevance(dir: string): Figure[] {
         "install man-db and manpages, and let dpkg install /usr/share/man (dpkg.cfg.d may leave it out)",
     );
   const usual = new Corpus(join(dir, "usual"), pages, CHUNK_CHARACTERS);
-  const lexical = score(usual, items, {});
+  const lexical = measureScore(usual, items, {});
   const lines: string[] = [];
   const addLine = (what: string, score: Score) =>
     lines.push(`${what.padEnd(44)} ${formatScore(score)}`);
   addLine(`lexical (chunks of ${CHUNK_CHARACTERS}, title 4, OR, porter)`, lexical);
-  addLine("  AND instead of OR", score(usual, items, { lexical: { operator: " AND " } }));
+  addLine("  AND instead of OR", measureScore(usual, items, { lexical: { operator: " AND " } }));
   for (const titleWeight of [1, 2, 8])
-    addLine(`  title weight ${titleWeight}`, score(usual, items, { lexical: { titleWeight } }));
+    addLine(
+      `  title weight ${titleWeight}`,
+      measureScore(usual, items, { lexical: { titleWeight } }),
+    );
   for (const commonShare of [0.05, 0.1, 0.4, 1])
     addLine(
       `  words in over ${commonShare * 100} % of passages left out`,
-      score(usual, items, { lexical: { commonShare } }),
+      measureScore(usual, items, { lexical: { commonShare } }),
     );
-  addLine("  several passages of one document", score(usual, items, { isDiversified: false }));
+  addLine(
+    "  several passages of one document",
+    measureScore(usual, items, { isDiversified: false }),
+  );
   const { passages } = usual;
   const cutOff = measureCutOff(dir, usual, pages, items);
   usual.close();
   for (const size of [300, 1_200, 2_400]) {
     const other = new Corpus(join(dir, `size-${size}`), pages, size);
-    addLine(`chunks of ${size}`, score(other, items, {}));
+    addLine(`chunks of ${size}`, measureScore(other, items, {}));
     other.close();
   }
   const tokenizer = "unicode61 remove_diacritics 2";
   const plain = new Corpus(join(dir, "plain"), pages, CHUNK_CHARACTERS, tokenizer);
-  addLine("without stemming", score(plain, items, {}));
+  addLine("without stemming", measureScore(plain, items, {}));
   plain.close();
   return [
     {
@@ -77,7 +83,11 @@ interface Score {
 const formatScore = ({ all, chosen, heldOut }: Score) =>
   `${all.toFixed(3)}  (chosen ${chosen.toFixed(3)}, held out ${heldOut.toFixed(3)})`;
 
-function score(corpus: Corpus, items: readonly KnownItem[], variant: SearcherOptions): Score {
+function measureScore(
+  corpus: Corpus,
+  items: readonly KnownItem[],
+  variant: SearcherOptions,
+): Score {
   const searcher = corpus.searcher(variant);
   const each = items.map(({ query, pages }) => {
     const hits = searcher.search({ query, limit: 10, scopes: undefined, queryVector: undefined });

@@ -13,6 +13,10 @@ import {
 } from "../../../support/overlay-harness.ts";
 import { accepted, forever, Gate } from "../../../support/scripted-service.ts";
 
+function createAppCaller(connection: number, id = "org.example.App"): Caller {
+  return createCaller(`:2.${connection}`, { id, kind: "flatpak" });
+}
+
 describe("the capacity for queries", () => {
   test("allows 4 running and 16 waiting queries; the next query is refused until one has ended", async () => {
     const harness = createOverlayHarness();
@@ -54,11 +58,9 @@ describe("the capacity for queries", () => {
     harness.inference.script = streamForever;
     const ask = (caller: Caller) =>
       getRefusal(() => harness.overlay.ask(askRequest(), caller)).split(":")[0];
-    const app = (connection: number, id = "org.example.App") =>
-      createCaller(`:2.${connection}`, { id, kind: "flatpak" });
-    const answers = Array.from({ length: 30 }, (_, connection) => ask(app(connection)));
+    const answers = Array.from({ length: 30 }, (_, connection) => ask(createAppCaller(connection)));
     expect(answers.filter((answer) => answer === "none")).toHaveLength(16);
-    expect(ask(app(31, "org.example.Other"))).toBe("limits_exceeded");
+    expect(ask(createAppCaller(31, "org.example.Other"))).toBe("limits_exceeded");
     await harness.settle();
     expect(harness.inference.running).toBe(3);
     const own = await harness.ask({}, createCaller(":1.8"));
