@@ -1,12 +1,10 @@
-import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { LexicalSearchOptions } from "../../src/assistant/context/index/search/lexical-search.ts";
-import { Searcher } from "../../src/assistant/context/index/search/searcher.ts";
-import { DocumentStore } from "../../src/assistant/context/index/store/document-store.ts";
-import { openIndex } from "../../src/assistant/context/index/store/open-index.ts";
-import { CHUNK_CHARACTERS, splitIntoChunks } from "../../src/assistant/context/index/text/chunk.ts";
+import type { SearcherOptions } from "../../src/assistant/context/index/search/searcher.ts";
+import { CHUNK_CHARACTERS } from "../../src/assistant/context/index/text/chunk.ts";
 import type { Figure } from "../report.ts";
-import { type Page, readManual } from "./manual.ts";
+import { Corpus } from "./corpus.ts";
+import { measureCutOff } from "./cut-off.ts";
+import { readManual } from "./manual.ts";
 import { type KnownItem, knownItems } from "./queries.ts";
 
 /** The nDCG@10 that the lexical ranking must reach. */
@@ -26,30 +24,37 @@ export function measureRelevance(dir: string): Figure[] {
         "install man-db and manpages, and let dpkg install /usr/share/man (dpkg.cfg.d may leave it out)",
     );
   const usual = new Corpus(join(dir, "usual"), pages, CHUNK_CHARACTERS);
-  const lexical = usual.score(items, {});
+  const lexical = measureScore(usual, items, {});
   const lines: string[] = [];
   const addLine = (what: string, score: Score) =>
     lines.push(`${what.padEnd(44)} ${formatScore(score)}`);
   addLine(`lexical (chunks of ${CHUNK_CHARACTERS}, title 4, OR, porter)`, lexical);
-  addLine("  AND instead of OR", usual.score(items, { lexical: { operator: " AND " } }));
+  addLine("  AND instead of OR", measureScore(usual, items, { lexical: { operator: " AND " } }));
   for (const titleWeight of [1, 2, 8])
-    addLine(`  title weight ${titleWeight}`, usual.score(items, { lexical: { titleWeight } }));
+    addLine(
+      `  title weight ${titleWeight}`,
+      measureScore(usual, items, { lexical: { titleWeight } }),
+    );
   for (const commonShare of [0.05, 0.1, 0.4, 1])
     addLine(
       `  words in over ${commonShare * 100} % of passages left out`,
-      usual.score(items, { lexical: { commonShare } }),
+      measureScore(usual, items, { lexical: { commonShare } }),
     );
-  addLine("  several passages of one document", usual.score(items, { isDiversified: false }));
+  addLine(
+    "  several passages of one document",
+    measureScore(usual, items, { isDiversified: false }),
+  );
   const { passages } = usual;
+  const cutOff = measureCutOff(dir, usual, pages, items);
   usual.close();
   for (const size of [300, 1_200, 2_400]) {
     const other = new Corpus(join(dir, `size-${size}`), pages, size);
-    addLine(`chunks of ${size}`, other.score(items, {}));
+    addLine(`chunks of ${size}`, measureScore(other, items, {}));
     other.close();
   }
   const tokenizer = "unicode61 remove_diacritics 2";
   const plain = new Corpus(join(dir, "plain"), pages, CHUNK_CHARACTERS, tokenizer);
-  addLine("without stemming", plain.score(items, {}));
+  addLine("without stemming", measureScore(plain, items, {}));
   plain.close();
   return [
     {
@@ -65,6 +70,7 @@ export function measureRelevance(dir: string): Figure[] {
         ...lines,
       ],
     },
+    cutOff,
   ];
 }
 
@@ -74,74 +80,29 @@ interface Score {
   readonly heldOut: number;
 }
 
-interface Variant {
-  readonly lexical?: Partial<LexicalSearchOptions>;
-  readonly isDiversified?: boolean;
-}
-
 const formatScore = ({ all, chosen, heldOut }: Score) =>
   `${all.toFixed(3)}  (chosen ${chosen.toFixed(3)}, held out ${heldOut.toFixed(3)})`;
 
-/** A search index of Debian's manual pages, with one document for each page. */
-class Corpus {
-  readonly #dir: string;
-  readonly #db: ReturnType<typeof openIndex>["db"];
-
-  constructor(dir: string, pages: readonly Page[], size: number, tokenize?: string) {
-    this.#dir = dir;
-    mkdirSync(dir, { recursive: true });
-    const { db } = openIndex(dir);
-    this.#db = db;
-    if (tokenize !== undefined) {
-      db.exec(`DROP TABLE word; DROP TABLE passage_words;
-        CREATE VIRTUAL TABLE passage_words USING fts5 (title, body, hidden, content = 'passage',
-          content_rowid = 'id', tokenize = '${tokenize}');
-        CREATE VIRTUAL TABLE word USING fts5vocab (passage_words, 'row');`);
-    }
-    db.exec("INSERT INTO source (id, name, path, scope) VALUES (1, 'man', '/man', 'man')");
-    const documents = new DocumentStore(db);
-    documents.inTransaction(() => {
-      for (const { name, document } of pages)
-        documents.put({
-          source: 1,
-          path: name,
-          title: document.title,
-          size: 0,
-          mtimeMs: 0,
-          ctimeMs: 0,
-          indexedMs: 0,
-          sha256: Buffer.alloc(32),
-          chunks: splitIntoChunks(document, size),
-        });
-    });
-  }
-
-  get passages(): number {
-    return this.#db.prepare<[], number>("SELECT count(*) FROM chunk").pluck().get() ?? 0;
-  }
-
-  score(items: readonly KnownItem[], variant: Variant): Score {
-    const searcher = new Searcher(this.#db, variant);
-    const each = items.map(({ query, pages }) => {
-      const hits = searcher.search({ query, limit: 10, scopes: undefined, queryVector: undefined });
-      return computeNdcg(
-        hits.map(({ uri }) => uri.slice(uri.lastIndexOf("/") + 1)),
-        pages,
-      );
-    });
-    const mean = (values: readonly number[]) =>
-      values.reduce((sum, value) => sum + value, 0) / values.length;
-    return {
-      all: mean(each),
-      chosen: mean(each.filter((_, at) => at % 2 === 0)),
-      heldOut: mean(each.filter((_, at) => at % 2 === 1)),
-    };
-  }
-
-  close(): void {
-    this.#db.close();
-    rmSync(this.#dir, { recursive: true });
-  }
+function measureScore(
+  corpus: Corpus,
+  items: readonly KnownItem[],
+  variant: SearcherOptions,
+): Score {
+  const searcher = corpus.searcher(variant);
+  const each = items.map(({ query, pages }) => {
+    const hits = searcher.search({ query, limit: 10, scopes: undefined, queryVector: undefined });
+    return computeNdcg(
+      hits.map(({ uri }) => uri.slice(uri.lastIndexOf("/") + 1)),
+      pages,
+    );
+  });
+  const mean = (values: readonly number[]) =>
+    values.reduce((sum, value) => sum + value, 0) / values.length;
+  return {
+    all: mean(each),
+    chosen: mean(each.filter((_, at) => at % 2 === 0)),
+    heldOut: mean(each.filter((_, at) => at % 2 === 1)),
+  };
 }
 
 /** Computes nDCG@10 over passages. A page counts at its first passage; its further passages only occupy ranks. */

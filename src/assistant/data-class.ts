@@ -15,6 +15,11 @@ export interface Egress {
   readonly classes: readonly DataClass[];
   /** Classes that the user allowed for this one request, in addition to the permanently allowed classes. */
   readonly allowedOnce: readonly DataClass[];
+  /**
+   * True if only `allowedOnce` counts. A sandboxed app without the network must not get one through the consent that the
+   * user has given permanently.
+   */
+  readonly isOnceOnly?: true | undefined;
 }
 
 /** The data classes of a request that contains nothing but the client's own text. */

@@ -90,7 +90,7 @@ describe("a session on a real bus", () => {
       expect(await client.ask("read", session, null)).toBe(`«${prompt}» 🌱`);
     }
     const usage = { prompt_tokens: 5, completion_tokens: 3, total_tokens: 8 };
-    const detail = { v: 1, code: null, message: null, usage, finish_reason: "stop" };
+    const detail = { v: 1, code: "ok", message: "", usage, finish_reason: "stop" };
     const one = { path: session, status: "completed", detail };
     expect(await client.ask("finished", 3)).toEqual([one, one, one]);
     await until(() => service.running === 0);

@@ -197,8 +197,7 @@ export class AgentPassSimulation {
   }
 
   #assertExpectedError(error: unknown): void {
-    if (error instanceof DeniedError)
-      assert.match(error.code, /^(declined|expired|manifest_changed)$/);
+    if (error instanceof DeniedError) assert.match(error.code, /^(expired|manifest_changed)$/);
     else if (error instanceof AssistantError)
       assert.match(error.code, /^(queue_full|ledger_unavailable|forbidden)$/);
     else assert.equal(getErrorMessage(error), "the frontend has gone");

@@ -1,10 +1,13 @@
 import type { Bus, BusSignal, ServedInterface } from "../../src/assistant/bus/port.ts";
+import type { CallerApp } from "../../src/assistant/caller.ts";
 import type { BusValue } from "../../src/dbus/port.ts";
 
 /** A bus without a connection: tests call the served methods directly, and disconnect clients. */
 export class FakeBus implements Bus {
   readonly served = new Map<string, ServedInterface>();
   readonly signals: (BusSignal & { readonly to: string | undefined })[] = [];
+  /** The apps of connections; other connections have none. */
+  readonly apps = new Map<string, CallerApp>();
   onSignal: (signal: BusSignal) => void = () => {};
   readonly #disconnectCallbacks = new Map<string, Set<() => void>>();
   readonly #connections = new Map<string, AbortController>();
@@ -39,7 +42,7 @@ export class FakeBus implements Bus {
     const onAnswered: (() => void)[] = [];
     try {
       return await implementation({
-        caller: { connection, pid: 1, app: undefined },
+        caller: { connection, pid: 1, app: this.apps.get(connection) },
         args,
         signal,
         whenAnswered: (callback) => void onAnswered.push(callback),

@@ -61,6 +61,7 @@ export function askRequest(given: Partial<AskRequest> = {}): AskRequest {
     prompt: "When was the boiler serviced?",
     lane: "chat",
     myStuff: false,
+    scopes: undefined,
     window: false,
     selection: false,
     modelHint: undefined,
@@ -75,6 +76,7 @@ export function searchHit(given: Partial<SearchHit> = {}): SearchHit {
     provenance: "file:notes",
     snippet: "The boiler was serviced in May.",
     score: 0.5,
+    coverage: 0.8,
     uri: "file:///notes/boiler.md",
     title: "Boiler",
     id: "1",
@@ -171,6 +173,8 @@ export class OverlayHarness implements AsyncDisposable {
   ]);
   hits: (signal: AbortSignal) => Promise<readonly SearchHit[]> = async () => [];
   readonly searches: string[] = [];
+  /** The scopes of each search. */
+  readonly searchedScopes: (readonly string[] | undefined)[] = [];
   pass: AgentPass["run"] = async () => emptyPassOutcome;
   localModel: string | undefined = "tiny";
   readonly overlay: Overlay;
@@ -195,8 +199,9 @@ export class OverlayHarness implements AsyncDisposable {
           (model === undefined ? undefined : this.aliases.get(model)) ?? [model],
       },
       context: createFakeContextService({
-        search: async ({ query }, _, signal) => {
+        search: async ({ query, scopes }, _, signal) => {
           this.searches.push(query);
+          this.searchedScopes.push(scopes);
           return this.hits(signal);
         },
       }),

@@ -327,8 +327,8 @@ export const nothingLeft: ReturnType<OverlaySimulation["leftovers"]> = {
 };
 
 /**
- * Matches a valid sequence of signals: Finished comes once and last, Started comes once and before any token, and
- * questions come only in between.
+ * Matches a valid sequence of signals: Started comes once and first, Finished comes once and last, and questions come
+ * before any token.
  */
 const wholeSequence =
-  /^(started (needed\((consent|call)\) )*(a (b )?)?)?(completed|failed|cancelled|denied)\/[a-z_]+$/;
+  /^started (needed\((consent|call)\) )*(a (b )?)?(completed|failed|cancelled|denied)\/[a-z_]+$/;

@@ -3,8 +3,7 @@ import type { Environment } from "../../src/base/process-environment.ts";
 import type { CliIo } from "../../src/cli/io.ts";
 import { runCli } from "../../src/cli/main.ts";
 import { noBus } from "./run-cli.ts";
-
-const LIMIT_MS = 10_000;
+import { WAIT_OPTIONS } from "./wait-limits.ts";
 
 export const key = { enter: "\r", interrupt: "\u0003", end: "\u0004", escape: "\u001b" } as const;
 
@@ -69,7 +68,7 @@ export class Terminal implements Disposable {
 
   /** Resolves when a text or a match of a pattern appears after the last match. Control sequences are ignored. */
   async waitForText(wanted: string | RegExp): Promise<void> {
-    const deadline = AbortSignal.timeout(LIMIT_MS);
+    const deadline = AbortSignal.timeout(WAIT_OPTIONS.timeout);
     for (;;) {
       const rest = stripControlSequences(this.#screen).slice(this.#seen);
       const match = typeof wanted === "string" ? rest.indexOf(wanted) : rest.search(wanted);

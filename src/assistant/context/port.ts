@@ -43,6 +43,11 @@ export interface SearchHit {
   readonly snippet: string;
   /** A larger score is better. Scores can be compared within one answer only. */
   readonly score: number;
+  /**
+   * The share of the query's three rarest words that the words of the query in the passage and its title are worth, from
+   * 0 to 1. Unlike `score`, it can be compared between answers.
+   */
+  readonly coverage: number;
   /** The URI of the file, such as `file:///home/…`. */
   readonly uri: string;
   readonly title: string;

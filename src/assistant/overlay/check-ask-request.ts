@@ -7,7 +7,8 @@ const PROMPT_BYTES_MAX = 1_024 * 1_024;
 const MODEL_LENGTH_MAX = 256;
 
 /** Checks a request. Throws `invalid_request` or `payload_too_large`, with the invalid field in `param`. */
-export function checkAskRequest({ prompt, lane, modelHint, history }: AskRequest): void {
+export function checkAskRequest(request: AskRequest): void {
+  const { prompt, lane, modelHint, history, myStuff, scopes } = request;
   if (prompt.trim() === "") throw invalidParameterError("prompt", "is empty");
   const bytes = Buffer.byteLength(prompt);
   if (bytes > PROMPT_BYTES_MAX)
@@ -20,6 +21,12 @@ export function checkAskRequest({ prompt, lane, modelHint, history }: AskRequest
     throw invalidParameterError(
       "history_json",
       "belongs to the chat lane: set lane to chat, or leave it out",
+    );
+  // Without the search, the option would have no effect, and its caller would expect that the answer keeps to the scopes.
+  if (scopes !== undefined && !myStuff)
+    throw invalidParameterError(
+      "scopes",
+      "limits the search of my_stuff: set my_stuff, or leave it out",
     );
   if ((modelHint?.length ?? 0) > MODEL_LENGTH_MAX)
     throw invalidParameterError("model_hint", `may have at most ${MODEL_LENGTH_MAX} characters`);

@@ -51,9 +51,14 @@ export interface OverlayLimits {
   readonly waiting: number;
   /**
    * The number of queries that are accepted in addition to `running` and `waiting`, only for clients without another
-   * query, so that one client cannot use up all capacity.
+   * query, so that one client cannot use up all capacity. All connections of a sandboxed app are one client.
    */
   readonly reservedForNew: number;
+  /**
+   * The part of the capacity that sandboxed apps, however many they are, leave to the user's own programs: `slots` of
+   * `running`, and `queries` of `running` and `waiting` together.
+   */
+  readonly reservedForPerson: { readonly slots: number; readonly queries: number };
   /** Milliseconds to wait for the user's answer to a question. */
   readonly answerTimeoutMs: number;
 }
@@ -62,6 +67,7 @@ export const defaultOverlayLimits: OverlayLimits = {
   running: 4,
   waiting: 16,
   reservedForNew: 4,
+  reservedForPerson: { slots: 1, queries: 4 },
   // `answerTimeoutMs` equals the time for which Agent1 keeps a parked call, so that the user can answer as long as the
   // call can be confirmed.
   answerTimeoutMs: 300_000,

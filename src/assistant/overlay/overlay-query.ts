@@ -17,6 +17,8 @@ export class OverlayQuery {
   readonly caller: Caller;
   readonly #controller = new AbortController();
   hasBegun = false;
+  /** True after the signal Started was sent. */
+  hasStarted = false;
   isEnded = false;
   question: UserQuestion | undefined;
   /** Number of questions of this query so far, including an open question. */

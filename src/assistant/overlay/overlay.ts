@@ -22,6 +22,7 @@ import type {
   OverlaySpec,
   OverlayStatus,
 } from "./port.ts";
+import { checkQueryCapacity } from "./query-capacity.ts";
 import {
   cancelledEnd,
   completedEnd,
@@ -32,10 +33,12 @@ import {
 import { type QuerySlot, QuerySlots } from "./query-slots.ts";
 import { QueryTurn } from "./query-turn.ts";
 import { UserQuestion } from "./question.ts";
+import { buildTurnMeta, noSearch } from "./turn-meta.ts";
+import { resolveTurnRoute } from "./turn-route.ts";
 
 /**
- * Runs queries. The first event of a query is sent in a later turn of the event loop than the call of `ask`. Finished
- * is sent once, as the last event.
+ * Runs queries. The first event of a query is sent in a later turn of the event loop than the call of `ask`, unless the
+ * query is cancelled before. Started is sent once, before every other event, and Finished once, as the last event.
  */
 export class Overlay implements OverlayService, AsyncDisposable {
   readonly #dependencies: OverlayDependencies;
@@ -57,7 +60,10 @@ export class Overlay implements OverlayService, AsyncDisposable {
     this.#limits = limits;
     this.#startedAtMs = clock.now();
     this.#listeners = new Listeners(logger);
-    this.#slots = new QuerySlots(limits.running);
+    this.#slots = new QuerySlots({
+      slots: limits.running,
+      sandboxed: limits.running - limits.reservedForPerson.slots,
+    });
     this.#tasks = new TaskGroup((err, name) =>
       logger.error({ err, name }, "a background task of a query failed"),
     );
@@ -67,7 +73,8 @@ export class Overlay implements OverlayService, AsyncDisposable {
   ask(request: AskRequest, caller: Caller): number {
     checkAskRequest(request);
     if (this.#isEnding) throw new AssistantError("shutting_down", "the companion is shutting down");
-    this.#checkCapacity(caller.connection);
+    const callers = [...this.#queries.values()].map((query) => query.caller);
+    checkQueryCapacity(callers, caller, this.#limits);
     this.#lastId += 1;
     const query = new OverlayQuery(this.#lastId, request, caller);
     this.#queries.set(query.id, query);
@@ -146,25 +153,9 @@ export class Overlay implements OverlayService, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /**
-   * Throws `limits_exceeded` if there is no capacity for another query. Some of it is reserved for connections that run
-   * no query.
-   */
-  #checkCapacity(connection: string): void {
-    const { running, waiting, reservedForNew: reserved } = this.#limits;
-    const capacity = running + waiting;
-    if (this.#queries.size < capacity) return;
-    const isNew = [...this.#queries.values()].every((query) => query.connection !== connection);
-    if (isNew && this.#queries.size < capacity + reserved) return;
-    throw new AssistantError(
-      "limits_exceeded",
-      `${running} queries are running and ${waiting} wait: wait for one of them to end`,
-    );
-  }
-
   async #run(query: OverlayQuery): Promise<void> {
     try {
-      using slot = await this.#slots.acquire(query.connection, query.signal);
+      using slot = await this.#slots.acquire(query.caller, query.signal);
       query.hasBegun = true;
       await this.#createTurn(query, slot).run();
       this.#end(query, completedEnd(query.progress));
@@ -183,13 +174,20 @@ export class Overlay implements OverlayService, AsyncDisposable {
       if (!query.isEnded) this.#listeners.notify(deliver);
     };
     return new QueryTurn(this.#dependencies, query, {
-      started: (meta) => send((listener) => listener.started(id, meta, connection)),
+      started: (meta) => {
+        query.hasStarted = true;
+        send((listener) => listener.started(id, meta, connection));
+      },
       token: (text) => send((listener) => listener.token(id, text, connection)),
       ask: (request, signal) => this.#askPerson(query, slot, request, signal),
+      resume: () => slot.resume(),
     });
   }
 
-  /** Asks the user to allow a call or a transfer of data. Meanwhile the query's slot is free for another query. */
+  /**
+   * Asks the user to allow a call or a transfer of data. Meanwhile the query's slot is free for another query. After a
+   * denial the slot stays free: a turn that continues resumes it.
+   */
   async #askPerson(
     query: OverlayQuery,
     slot: QuerySlot,
@@ -258,9 +256,17 @@ export class Overlay implements OverlayService, AsyncDisposable {
     query.end(new AssistantError("cancelled", "the query has ended"));
     this.#queries.delete(query.id);
     this.#ended.add(query.id, query.connection);
+    if (!query.hasStarted) this.#sendEmptyStarted(query);
     this.#listeners.notify((listener) =>
       listener.finished(query.id, status, detail, query.connection),
     );
+  }
+
+  /** Sends Started for a query that ends before its turn has sent it, because each query sends Started before Finished. */
+  #sendEmptyStarted({ id, request, connection }: OverlayQuery): void {
+    const route = resolveTurnRoute(this.#dependencies.routes, request.modelHint).kind;
+    const meta = buildTurnMeta(request, route, noSearch, undefined);
+    this.#listeners.notify((listener) => listener.started(id, meta, connection));
   }
 }
 

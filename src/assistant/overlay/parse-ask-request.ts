@@ -6,6 +6,7 @@ import type { AskRequest, HistoryTurn, Lane } from "./port.ts";
 
 const askOptions = {
   my_stuff: "b",
+  scopes: "as",
   window: "b",
   selection: "b",
   model_hint: "s",
@@ -31,6 +32,7 @@ export function parseAskRequest(prompt: string, options: BusValue | undefined): 
     prompt,
     lane,
     myStuff: given.my_stuff ?? false,
+    scopes: given.scopes,
     window: given.window ?? false,
     selection: given.selection ?? false,
     modelHint: given.model_hint === "" ? undefined : given.model_hint,

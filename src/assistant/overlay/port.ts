@@ -12,7 +12,8 @@ export interface OverlayService {
   ask(request: AskRequest, caller: Caller): number;
 
   /**
-   * Ends a query. If the query waits for the user, its question is declined. Has no effect on a query that has ended.
+   * Ends a query. If the query waits for the user, only its question is declined; after a declined tool call the query
+   * continues. Has no effect on a query that has ended.
    */
   cancel(queryId: number, caller: Caller): void;
 
@@ -40,6 +41,11 @@ export interface AskRequest {
   readonly prompt: string;
   readonly lane: Lane;
   readonly myStuff: boolean;
+  /**
+   * The scopes to search for `myStuff`; undefined means all sources that the caller may see. An empty list and unknown
+   * scopes give no passages.
+   */
+  readonly scopes: readonly string[] | undefined;
   readonly window: boolean;
   readonly selection: boolean;
   /** The model that should answer: a local model, or `remote:<provider>:<model>`; undefined means the default model. */
@@ -60,8 +66,8 @@ export interface HistoryTurn {
 }
 
 /**
- * Receives the events of queries: `started` once, unless the query ends earlier; any number of `token`; `finished`
- * exactly once, as the last event. `to` is the connection that asked.
+ * Receives the events of queries: `started` exactly once, as the first event, also for a query that ends before its turn
+ * begins; any number of `token`; `finished` exactly once, as the last event. `to` is the connection that asked.
  */
 export interface OverlayListener {
   started(queryId: number, meta: TurnMeta, to: string): void;
@@ -78,11 +84,11 @@ export interface TurnMeta {
   /** The requested model, null for the default model. The model that answered is in the detail of Finished. */
   readonly model: string | null;
   readonly route: "local" | "remote";
-  /** The requested options that take effect: `my_stuff` if the user's data were searched, otherwise none. */
+  /** The requested options that take effect: `my_stuff` and `scopes` if the user's data were searched. */
   readonly options: readonly string[];
   /**
-   * The requested options that have no effect: `window` and `selection` always, `my_stuff` if the user's data were not
-   * searched, and `tools` if no local model can choose tools.
+   * The requested options that have no effect: `window` and `selection` always, `my_stuff` and `scopes` if the user's
+   * data were not searched, and `tools` if no local model can choose tools.
    */
   readonly unavailable: readonly string[];
   readonly sources: readonly SourceMeta[];

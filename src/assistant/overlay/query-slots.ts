@@ -1,16 +1,22 @@
+import { type Caller, ownerKey, sandboxedApp } from "../caller.ts";
+
 /**
- * A fair concurrency limit for queries. The next slot goes to a query of the connection with the fewest running
- * queries, so that a program with many queries cannot delay the single query of another program.
+ * A fair concurrency limit for queries. The next slot goes to a query of the owner with the fewest running queries, so
+ * that a program with many queries cannot delay the single query of another program. Sandboxed apps, which are one
+ * owner each, together do not use all slots.
  */
 export class QuerySlots {
-  readonly #capacity: number;
+  readonly #limits: { readonly slots: number; readonly sandboxed: number };
+  /** The number of running queries by owner. */
   readonly #running = new Map<string, number>();
   /** The waiting queries in the order of their arrival. */
   readonly #waiting: WaitingQuery[] = [];
   #used = 0;
+  #usedSandboxed = 0;
 
-  constructor(count: number) {
-    this.#capacity = count;
+  /** `slots` is the number of queries that may run, `sandboxed` the number of those that sandboxed apps may have. */
+  constructor(limits: { readonly slots: number; readonly sandboxed: number }) {
+    this.#limits = limits;
   }
 
   get waitingCount(): number {
@@ -22,15 +28,16 @@ export class QuerySlots {
   }
 
   /** Resolves when a slot is free; rejects with the signal's reason. */
-  async acquire(connection: string, signal: AbortSignal): Promise<QuerySlot> {
-    await this.#waitForSlot(connection, false, signal);
+  async acquire(caller: Caller, signal: AbortSignal): Promise<QuerySlot> {
+    const owner = { key: ownerKey(caller), isSandboxed: sandboxedApp(caller) !== undefined };
+    await this.#waitForSlot(owner, false, signal);
     return new QuerySlot({
-      reacquire: () => this.#waitForSlot(connection, true, signal),
-      release: () => this.#release(connection),
+      reacquire: () => this.#waitForSlot(owner, true, signal),
+      release: () => this.#release(owner),
     });
   }
 
-  #waitForSlot(connection: string, hasBegun: boolean, signal: AbortSignal): Promise<void> {
+  #waitForSlot(owner: Owner, hasBegun: boolean, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(signal.reason);
@@ -44,36 +51,44 @@ export class QuerySlots {
         signal.removeEventListener("abort", onAbort);
         resolve();
       };
-      const waiting: WaitingQuery = { connection, hasBegun, start };
+      const waiting: WaitingQuery = { owner, hasBegun, start };
       signal.addEventListener("abort", onAbort, { once: true });
       this.#waiting.push(waiting);
       this.#startWaiting();
     });
   }
 
-  #release(connection: string): void {
+  #release({ key, isSandboxed }: Owner): void {
     this.#used -= 1;
-    const running = this.#countRunning(connection) - 1;
-    if (running === 0) this.#running.delete(connection);
-    else this.#running.set(connection, running);
+    if (isSandboxed) this.#usedSandboxed -= 1;
+    const running = this.#countRunning(key) - 1;
+    if (running === 0) this.#running.delete(key);
+    else this.#running.set(key, running);
     this.#startWaiting();
   }
 
   #startWaiting(): void {
-    while (this.#used < this.#capacity) {
+    while (this.#used < this.#limits.slots) {
       const next = this.#next();
       if (!next) return;
       this.#waiting.splice(this.#waiting.indexOf(next), 1);
+      const { key, isSandboxed } = next.owner;
       this.#used += 1;
-      this.#running.set(next.connection, this.#countRunning(next.connection) + 1);
+      if (isSandboxed) this.#usedSandboxed += 1;
+      this.#running.set(key, this.#countRunning(key) + 1);
       next.start();
     }
   }
 
   #next(): WaitingQuery | undefined {
     let best: WaitingQuery | undefined;
-    for (const waiting of this.#waiting) if (!best || this.#isBefore(waiting, best)) best = waiting;
+    for (const waiting of this.#waiting)
+      if (this.#mayStart(waiting) && (!best || this.#isBefore(waiting, best))) best = waiting;
     return best;
+  }
+
+  #mayStart({ owner }: WaitingQuery): boolean {
+    return !owner.isSandboxed || this.#usedSandboxed < this.#limits.sandboxed;
   }
 
   /**
@@ -82,16 +97,22 @@ export class QuerySlots {
    */
   #isBefore(one: WaitingQuery, other: WaitingQuery): boolean {
     if (one.hasBegun !== other.hasBegun) return one.hasBegun;
-    return this.#countRunning(one.connection) < this.#countRunning(other.connection);
+    return this.#countRunning(one.owner.key) < this.#countRunning(other.owner.key);
   }
 
-  #countRunning(connection: string): number {
-    return this.#running.get(connection) ?? 0;
+  #countRunning(key: string): number {
+    return this.#running.get(key) ?? 0;
   }
 }
 
+/** The program whose queries count together: a connection, or all connections of a sandboxed app. */
+interface Owner {
+  readonly key: string;
+  readonly isSandboxed: boolean;
+}
+
 interface WaitingQuery {
-  readonly connection: string;
+  readonly owner: Owner;
   readonly hasBegun: boolean;
   readonly start: () => void;
 }

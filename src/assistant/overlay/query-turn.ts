@@ -1,8 +1,7 @@
 import { timestamp } from "../../base/clock.ts";
 import { AssistantError } from "../assistant-error.ts";
-import { type Caller, sandboxedApp } from "../caller.ts";
-import type { SearchHit } from "../context/port.ts";
-import type { DataClass } from "../data-class.ts";
+import { type Caller, mayUseNetwork, sandboxedApp } from "../caller.ts";
+import type { DataClass, Egress } from "../data-class.ts";
 import { formatRemoteModelName } from "../inference/routing/port.ts";
 import { escapeLine } from "./agent-pass/escape-text.ts";
 import type { PassResult } from "./agent-pass/port.ts";
@@ -10,9 +9,11 @@ import { findLocalModel } from "./default-local-model.ts";
 import { defaultOverlayLimits, type OverlayDependencies } from "./overlay-dependencies.ts";
 import type { OverlayQuery } from "./overlay-query.ts";
 import type { ConfirmationRequest, SourceMeta, TurnMeta } from "./port.ts";
+import { selectRelevantHits } from "./relevant-hits.ts";
 import { getDataClasses } from "./request-data-classes.ts";
 import { streamAnswer } from "./stream-answer.ts";
 import { buildTurnMessages, formatContext } from "./turn-messages.ts";
+import { buildTurnMeta, noSearch, type SearchOutcome, toSourceMeta } from "./turn-meta.ts";
 import { resolveTurnRoute, type TurnRoute } from "./turn-route.ts";
 
 /** The maximum number of passages in the prompt. A small model can read this many together with a question. */
@@ -40,12 +41,8 @@ export interface TurnCallbacks {
    * DeniedError, or with the signal's reason if the question is withdrawn.
    */
   ask(request: ConfirmationRequest, signal: AbortSignal): Promise<Caller>;
-}
-
-/** The result of the search at the start of a turn. */
-interface SearchOutcome {
-  readonly hits: readonly SearchHit[];
-  readonly hasSearched: boolean;
+  /** Resolves when the turn may continue after a question that the user declined. */
+  resume(): Promise<void>;
 }
 
 /**
@@ -79,14 +76,16 @@ export class QueryTurn {
     const [found, hasTools] = await Promise.all([this.#search(), this.#hasTools()]);
     signal.throwIfAborted();
     this.#sources = found.hits.map(toSourceMeta);
-    this.#callbacks.started(this.#buildMeta(found, hasTools));
+    this.#callbacks.started(buildTurnMeta(this.#query.request, this.#route.kind, found, hasTools));
 
     const provenance = [...new Set(found.hits.map((hit) => hit.provenance))];
     if (this.#route.kind === "remote")
       await this.#requestConsent(getDataClasses(provenance, false));
     const context = formatContext(found.hits);
     const results = hasTools === true ? await this.#useTools(context, provenance) : [];
-    const classes = getDataClasses(provenance, results.length > 0);
+    // A denied call has no result of an app.
+    const hasToolResults = results.some(({ call }) => call.status !== "denied");
+    const classes = getDataClasses(provenance, hasToolResults);
     if (this.#route.kind === "remote") await this.#requestConsent(classes);
     await this.#answer(context, results, classes);
   }
@@ -105,24 +104,24 @@ export class QueryTurn {
 
   async #search(): Promise<SearchOutcome> {
     const { request, caller, signal } = this.#query;
-    if (!request.myStuff) return { hits: [], hasSearched: false };
+    if (!request.myStuff) return noSearch;
     const search = {
       query: truncateSearchQuery(request.prompt),
       limit: HITS_MAX,
       isHybrid: true,
-      scopes: undefined,
+      scopes: request.scopes,
     };
     try {
       const hits = await this.#dependencies.context.search(search, caller, signal);
-      return { hits, hasSearched: true };
+      return { hits: selectRelevantHits(hits), hasSearched: true };
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof AssistantError && error.code === "ledger_unavailable") throw error;
+      if (error instanceof AssistantError && isFatalSearchError(error)) throw error;
       this.#dependencies.logger.warn(
         { err: error, query: this.#query.id },
         "a query continues without context",
       );
-      return { hits: [], hasSearched: false };
+      return noSearch;
     }
   }
 
@@ -141,24 +140,6 @@ export class QueryTurn {
     }
   }
 
-  #buildMeta({ hasSearched }: SearchOutcome, hasTools: boolean | undefined): TurnMeta {
-    const { lane, modelHint, myStuff, window, selection } = this.#query.request;
-    return {
-      v: 1,
-      lane,
-      model: modelHint ?? null,
-      route: this.#route.kind,
-      options: hasSearched ? ["my_stuff"] : [],
-      unavailable: [
-        ...(myStuff && !hasSearched ? ["my_stuff"] : []),
-        ...(window ? ["window"] : []),
-        ...(selection ? ["selection"] : []),
-        ...(hasTools === false ? ["tools"] : []),
-      ],
-      sources: this.#sources,
-    };
-  }
-
   async #useTools(context: string, provenance: readonly string[]): Promise<readonly PassResult[]> {
     const { request, caller, signal } = this.#query;
     const { isAvailable, calls, results } = await this.#dependencies.agentPass.run(
@@ -169,6 +150,7 @@ export class QueryTurn {
         caller,
         model: this.#route.localModel,
         ask: (spec, withdrawn) => this.#callbacks.ask({ ...spec, kind: "call" }, withdrawn),
+        resume: () => this.#callbacks.resume(),
         onCall: (call) => {
           const { progress } = this.#query;
           this.#query.progress = { ...progress, calls: [...progress.calls, call] };
@@ -197,7 +179,7 @@ export class QueryTurn {
    */
   async #requestConsent(classes: readonly DataClass[]): Promise<void> {
     const { remote, clock, ledger, limits = defaultOverlayLimits } = this.#dependencies;
-    const scopes = remote.missing(classes).filter((scope) => !this.#allowedOnce.has(scope));
+    const scopes = this.#missing(classes);
     const to = this.#route.remote;
     if (scopes.length === 0 || !to) return;
     this.#checkAddress();
@@ -244,7 +226,7 @@ export class QueryTurn {
         inference: this.#dependencies.inference,
         model: this.#selectModel(),
         messages,
-        egress: { classes, allowedOnce: [...this.#allowedOnce] },
+        egress: this.#buildEgress(classes),
         onText: (text) => this.#callbacks.token(text),
       });
     try {
@@ -257,7 +239,8 @@ export class QueryTurn {
         error.code === "consent_required" &&
         this.#route.kind === "local" &&
         !this.#hasAnswered;
-      if (!isAskable || !this.#isMissing(classes)) throw error;
+      if (!isAskable || this.#route.remote === undefined || this.#missing(classes).length === 0)
+        throw error;
       this.#checkProvider();
       await this.#requestConsent(classes);
       await attempt();
@@ -268,11 +251,22 @@ export class QueryTurn {
     return this.#query.progress.model !== null;
   }
 
-  #isMissing(classes: readonly DataClass[]): boolean {
-    const missing = this.#dependencies.remote.missing(classes);
-    return (
-      this.#route.remote !== undefined && missing.some((scope) => !this.#allowedOnce.has(scope))
-    );
+  /**
+   * Returns the data classes that may not be sent yet. The user's permanent consent does not count for a sandboxed app
+   * without the network: otherwise the app could send anything to a provider with it.
+   */
+  #missing(classes: readonly DataClass[]): readonly DataClass[] {
+    const missing = this.#isOnceOnly ? classes : this.#dependencies.remote.missing(classes);
+    return missing.filter((scope) => !this.#allowedOnce.has(scope));
+  }
+
+  get #isOnceOnly(): boolean {
+    return !mayUseNetwork(this.#query.caller);
+  }
+
+  #buildEgress(classes: readonly DataClass[]): Egress {
+    const egress = { classes, allowedOnce: [...this.#allowedOnce] };
+    return this.#isOnceOnly ? { ...egress, isOnceOnly: true } : egress;
   }
 
   /**
@@ -287,8 +281,9 @@ export class QueryTurn {
   }
 }
 
-function toSourceMeta({ source, provenance, title, uri, score }: SearchHit): SourceMeta {
-  return { source, provenance, title, uri, score };
+/** Returns true if a query must not continue without context after this error of the search. */
+function isFatalSearchError({ code, param }: AssistantError): boolean {
+  return code === "ledger_unavailable" || (code === "invalid_request" && param === "scopes");
 }
 
 /**

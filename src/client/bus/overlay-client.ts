@@ -14,6 +14,8 @@ export interface OverlayRequest {
    */
   readonly lane: "agent" | "chat";
   readonly myStuff: boolean;
+  /** The scopes of the companion's index to search; undefined means all. */
+  readonly scopes?: readonly string[] | undefined;
   /** The model to use; undefined means the companion's default. */
   readonly model: string | undefined;
   /** The earlier messages of a chat. */
@@ -104,9 +106,10 @@ function createNeverAbortedSignal(): AbortSignal {
 }
 
 function toBusOptions(request: OverlayRequest): Map<string, BusVariant> {
-  const { lane, myStuff, model, history } = request;
+  const { lane, myStuff, scopes, model, history } = request;
   const found = new Map<string, BusVariant>([["lane", { signature: "s", value: lane }]]);
   if (myStuff) found.set("my_stuff", { signature: "b", value: true });
+  if (scopes !== undefined) found.set("scopes", { signature: "as", value: [...scopes] });
   if (model !== undefined) found.set("model_hint", { signature: "s", value: model });
   if (history.length > 0)
     found.set("history_json", { signature: "s", value: JSON.stringify(history) });

@@ -97,7 +97,7 @@ describe("the command ask of the example frontend", () => {
     for (const { stderr } of [consent, call])
       expect(stderr.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202a-\u202e]/u);
     expect(consent.stderr).toContain("sources: ");
-    expect(call.stderr.split("\n")).toHaveLength(11);
+    expect(call.stderr.split("\n")).toHaveLength(10);
   });
 
   it("withdraws a question that another frontend has answered", async () => {

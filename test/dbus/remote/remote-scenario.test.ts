@@ -355,7 +355,10 @@ describe("tools", () => {
     const turn = await person.ask("Please write a note that I need milk");
     await person.waitForQuestion(turn);
     await person.respond(turn, false);
-    expect((await person.waitForEnd(turn)).end).toMatchObject({ status: "denied" });
+    expect((await person.waitForEnd(turn)).end).toMatchObject({
+      status: "completed",
+      detail: { calls: [{ status: "denied" }] },
+    });
   });
 });
 
@@ -391,7 +394,9 @@ describe("the user's data", () => {
     expect(spec).toMatchObject({ chain: ["user", "file:papers"] });
     expect(spec["tiers"]).toEqual({ declared: "write", effective: "destructive" });
     await person.call("Overlay1", "Cancel", "t", turn.queryId);
-    expect((await person.waitForEnd(turn)).end?.status).toBe("denied");
+    expect((await person.waitForEnd(turn)).end?.detail).toMatchObject({
+      calls: [{ status: "denied" }],
+    });
   });
 });
 

@@ -93,6 +93,13 @@ describe("berth ask", () => {
     expect((await run(["ask", "When?"])).errors).toBe("Without: tools\n");
   });
 
+  it("searches only the scopes that --scope names, which implies --my-stuff", async () => {
+    cli.overlay.hits = async () => [house];
+    const { code, errors } = await run(["ask", "--scope", "home", "--scope", "work", "When?"]);
+    expect([code, cli.overlay.searchedScopes]).toEqual([0, [["home", "work"]]]);
+    expect(errors).toContain("Sources: House");
+  });
+
   it("sends the id of the selected model, and appends standard input to the question", async () => {
     cli.overlay.consent.set("prompt", true);
     await run(["ask", "-m", REMOTE_MODEL, "Is this right?"], { input: "a diff\n" });
@@ -253,6 +260,16 @@ describe("berth ask at a terminal", () => {
     person.type(`y${key.enter}`);
     expect(await person.ended).toBe(0);
     expect([...notes.values()]).toEqual([{ title: "Milk" }]);
+  });
+
+  it("prints the answer of the model after the user has declined its tool call", async () => {
+    const { notes } = await cli.overlay.useTools([["create", { title: "Milk" }]]);
+    using person = terminal("ask", "Milk please");
+    await person.waitForText("Run it? [y/N] ");
+    person.type(key.enter);
+    await person.waitForText("Hello there");
+    await person.waitForText("org.example.notes create (denied)");
+    expect([await person.ended, cli.responses, notes.size]).toEqual([0, [[1, false]], 0]);
   });
 
   it("asks the user to type the name of a destructive tool, after a delay", async () => {

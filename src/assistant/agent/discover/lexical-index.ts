@@ -1,20 +1,12 @@
 import MiniSearch from "minisearch";
 import type { RankedItem } from "../../../base/rank-fusion.ts";
+import { stopTerms } from "../../../base/stop-terms.ts";
 import { tokenize } from "../../../base/tokenize.ts";
 import type { SearchableTool } from "./searchable-tool.ts";
 import { findSynonyms } from "./synonyms.ts";
 
 /** Characters of a query beyond this number are ignored. */
 export const QUERY_CHARS_MAX = 1000;
-
-/** Common words that say nothing about the wanted tool. */
-const stopTerms = new Set(
-  tokenize(
-    `a an and any are as at be but by can could did do does for from had has have he her his how i if in into is it its
-    just let like me my need of on or our out please s she so some t that the their them then there these they this to
-    us want was we were what when which who whose will with would you your`,
-  ),
-);
 
 const fields = ["name", "title", "description", "properties", "appName"] as const;
 

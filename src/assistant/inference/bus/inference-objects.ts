@@ -6,9 +6,10 @@ import { type Logger, silentLogger } from "../../../base/logger.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { Bus, BusCall, BusMethod } from "../../bus/port.ts";
 import { readOptions } from "../../bus/read-options.ts";
+import { type Caller, ownerKey, sandboxedApp } from "../../caller.ts";
 import type { InferenceService } from "../service-port.ts";
 import { FifoPool } from "./fifo-pool.ts";
-import type { FinishedSignal } from "./finished-signal.ts";
+import type { CancelReason, FinishedSignal } from "./finished-signal.ts";
 import { InferenceSession } from "./inference-session.ts";
 import { parseEmbedCall, parseGenerateCall } from "./session-requests.ts";
 
@@ -33,7 +34,7 @@ const INTERFACE_VERSION = 1;
 
 /**
  * The largest number of sessions of one client. A client needs one session for each conversation, so a client with more
- * sessions than this probably never closes any.
+ * sessions than this probably never closes any. All connections of a sandboxed app are one client.
  */
 const SESSIONS_PER_OWNER_MAX = 64;
 /**
@@ -41,13 +42,15 @@ const SESSIONS_PER_OWNER_MAX = 64;
  * kernel allows a user 1,024 pipes of full size.
  */
 const SESSIONS_MAX = 1_024;
+/** The largest number of sessions of all sandboxed apps together. The others are reserved for the user's own programs. */
+const SANDBOXED_SESSIONS_MAX = 768;
 
 /** A session and the bus connection that owns it. */
 interface OwnedSession {
   readonly session: InferenceSession;
   readonly owner: string;
   /** Closes the session and removes its object from the bus. */
-  readonly release: (why: string) => void;
+  readonly release: (why: string, code?: CancelReason["code"]) => void;
 }
 
 /**
@@ -60,9 +63,10 @@ export class InferenceObjects implements AsyncDisposable {
   readonly #pool: FifoPool;
   readonly #background = new Set<Promise<void>>();
   readonly #sessions = new Map<string, OwnedSession>();
-  /** The number of sessions of each owner, including sessions that are being opened. */
+  /** The number of sessions by `ownerKey`, including sessions that are being opened. */
   readonly #counts = new Map<string, number>();
   #count = 0;
+  #sandboxedCount = 0;
   #isEnding = false;
   readonly #unserve: () => void;
 
@@ -88,7 +92,8 @@ export class InferenceObjects implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true;
     this.#unserve();
-    for (const { release } of this.#sessions.values()) release("the assistant is shutting down");
+    for (const { release } of this.#sessions.values())
+      release("the companion is shutting down", "shutting_down");
     while (this.#background.size > 0) await Promise.all(this.#background);
     await this.#pool[Symbol.asyncDispose]();
   }
@@ -96,7 +101,7 @@ export class InferenceObjects implements AsyncDisposable {
   async #openSession({ caller, args, signal }: BusCall): Promise<readonly [string, number]> {
     const { model_hint: hint } = readOptions({ model_hint: "s" }, args[0]);
     const model = hint === "" ? undefined : hint;
-    const releaseReservation = this.#reserveSession(caller.connection);
+    const releaseReservation = this.#reserveSession(caller);
     try {
       if (model !== undefined && !(await this.#options.service.model(model)))
         throw new AssistantError("model_not_found", `there is no model ${quoted(model)}`, {
@@ -137,9 +142,9 @@ export class InferenceObjects implements AsyncDisposable {
     releaseReservation: () => void,
   ): void {
     const { bus } = this.#options;
-    const release = (why: string) => {
+    const release: OwnedSession["release"] = (message, code = "cancelled") => {
       if (!this.#sessions.delete(path)) return;
-      session.close(why);
+      session.close({ code, message });
       unserve();
       forget();
       releaseReservation();
@@ -199,19 +204,27 @@ export class InferenceObjects implements AsyncDisposable {
    * Reserves a slot for one more session. Returns a function that releases the slot; calling it again has no effect.
    * Throws `limits_exceeded` if too many sessions are open.
    */
-  #reserveSession(owner: string): () => void {
+  #reserveSession(caller: Caller): () => void {
+    const owner = ownerKey(caller);
+    const sandboxed = sandboxedApp(caller) === undefined ? 0 : 1;
     const count = this.#counts.get(owner) ?? 0;
     if (count >= SESSIONS_PER_OWNER_MAX)
-      throw tooManySessionsError(`this connection has ${SESSIONS_PER_OWNER_MAX} sessions open`);
+      throw tooManySessionsError(
+        `this ${sandboxed === 1 ? "app" : "connection"} has ${SESSIONS_PER_OWNER_MAX} sessions open`,
+      );
     if (this.#count >= SESSIONS_MAX)
       throw tooManySessionsError(`${SESSIONS_MAX} sessions are open`);
+    if (this.#sandboxedCount + sandboxed > SANDBOXED_SESSIONS_MAX)
+      throw tooManySessionsError(`sandboxed apps have ${SANDBOXED_SESSIONS_MAX} sessions open`);
     this.#counts.set(owner, count + 1);
     this.#count += 1;
+    this.#sandboxedCount += sandboxed;
     let isTaken = true;
     return () => {
       if (!isTaken) return;
       isTaken = false;
       this.#count -= 1;
+      this.#sandboxedCount -= sandboxed;
       const left = (this.#counts.get(owner) ?? 1) - 1;
       if (left === 0) this.#counts.delete(owner);
       else this.#counts.set(owner, left);

@@ -4,6 +4,7 @@ import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { AnswerEvent, GenerateRequest, InferenceService } from "../service-port.ts";
 import {
+  type CancelReason,
   cancelledSignal,
   completedSignal,
   type FinishedSignal,
@@ -109,13 +110,13 @@ export class InferenceSession {
    * nothing if there is no message.
    */
   cancel(): void {
-    this.#endMessage("Cancel was called");
+    this.#endMessage(cancelled("Cancel was called"));
   }
 
   /** Closes the session. May be called more than once. */
-  close(why: string): void {
+  close(reason: CancelReason): void {
     if (this.signal.aborted) return;
-    this.#endMessage(why);
+    this.#endMessage(reason);
     this.#closing.abort(sessionClosedError());
     this.#options.pipe.close();
   }
@@ -130,7 +131,8 @@ export class InferenceSession {
       const finished = await this.#copyToPipe(run, message, events);
       this.#finishMessage(run, finished);
     } catch (error) {
-      if (error instanceof ReaderGoneError) this.#finishMessage(run, cancelledSignal(READER_GONE));
+      if (error instanceof ReaderGoneError)
+        this.#finishMessage(run, cancelledSignal(cancelled(READER_GONE)));
       else {
         // A method that aborts the answer also calls `#finishMessage` and thereby resets `#run`. The error of such an
         // abort is not reported.
@@ -164,13 +166,14 @@ export class InferenceSession {
     return finished;
   }
 
-  #endMessage(why: string): void {
+  #endMessage(reason: CancelReason): void {
     const run = this.#run;
     if (!run) return;
-    run.controller.abort(new AssistantError("cancelled", `the generation was ended: ${why}`));
+    const { code, message } = reason;
+    run.controller.abort(new AssistantError(code, `the generation was ended: ${message}`));
     // While `run.message` is undefined, the call of Generate is unanswered. Its caller then receives the error of the
     // abort as the reply, and no signal Finished.
-    if (run.message) this.#finishMessage(run, cancelledSignal(why));
+    if (run.message) this.#finishMessage(run, cancelledSignal(reason));
     else {
       this.#run = undefined;
       this.#options.pipe.endMessage();
@@ -191,7 +194,7 @@ export class InferenceSession {
     const checkReader = () => {
       if (this.#run !== run) return;
       if (pipe.hasReader()) cancelTimer = clock.setTimer(READER_CHECK_MS, checkReader);
-      else this.#endMessage(READER_GONE);
+      else this.#endMessage(cancelled(READER_GONE));
     };
     cancelTimer = clock.setTimer(READER_CHECK_MS, checkReader);
     return () => cancelTimer?.();
@@ -208,6 +211,10 @@ async function releaseAnswer(run: MessageRun, events: AsyncIterator<AnswerEvent>
 }
 
 const READER_GONE = "the session's pipe has no reader any more";
+
+function cancelled(message: string): CancelReason {
+  return { code: "cancelled", message };
+}
 
 function readerGoneError(): AssistantError {
   return new AssistantError("not_found", `${READER_GONE}; open another session`);

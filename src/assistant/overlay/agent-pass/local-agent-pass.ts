@@ -51,7 +51,7 @@ const unavailableModelCodes: ReadonlySet<AssistantErrorCode> = new Set([
   "context_length_exceeded",
 ]);
 
-/** Codes of errors whose messages the agent writes itself; messages with other codes may contain text from an app. */
+/** Codes of errors whose messages Berth writes itself; messages with other codes may contain text from an app. */
 const agentAuthoredCodes: ReadonlySet<CallDetail["code"]> = new Set([
   "unknown_app",
   "unknown_tool",
@@ -62,6 +62,7 @@ const agentAuthoredCodes: ReadonlySet<CallDetail["code"]> = new Set([
   "rate_limited",
   "too_many_parked",
   "paused",
+  "declined",
 ]);
 
 /** The state of one turn's tool calls so far. */
@@ -70,6 +71,8 @@ interface PassProgress {
   readonly past: PastStep[];
   readonly results: PassResult[];
   failuresInARow: number;
+  /** The calls, with their arguments, that the user has declined. The user is not asked for them again. */
+  readonly declined: Set<string>;
   /** The last requested call with its arguments. */
   lastCall: string | undefined;
 }
@@ -114,6 +117,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
       past: [],
       results: [],
       failuresInARow: 0,
+      declined: new Set(),
       lastCall: undefined,
     };
     const question = {
@@ -165,7 +169,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     const { appId, tool, name } = candidate;
     const call = `${name} ${canonicalJson(args)}`;
     // The model has chosen the same call with the same arguments again.
-    if (call === progress.lastCall) return true;
+    if (call === progress.lastCall || progress.declined.has(call)) return true;
     progress.lastCall = call;
     const provenance = progress.chain.labels;
     const argsJson = JSON.stringify(args);
@@ -175,6 +179,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     const turnCall: TurnCall = { call_id: callId, app_id: appId, tool, status };
     progress.results.push({ call: turnCall, text });
     if (!agentAuthoredCodes.has(detail.code)) progress.chain.addApp(appId);
+    if (detail.code === "declined") progress.declined.add(call);
     const past = { choice: JSON.stringify({ tool: name, args }), outcome: text };
     if (status !== "executed") return recordFailure(progress, past);
     progress.past.push(past);

@@ -8,9 +8,9 @@ import type { TurnCall } from "../port.ts";
  */
 export interface AgentPass {
   /**
-   * Resolves when the model needs no further tool or reaches a limit. Rejects with `DeniedError` if the user
-   * declined or did not answer, with AssistantErrors, or with the signal's reason. If no local model is available,
-   * resolves with `isAvailable` false.
+   * Resolves when the model needs no further tool or reaches a limit. A call that the user declines has a result, which
+   * the model sees, and the pass goes on. Rejects with `DeniedError` if the user did not answer in time, with
+   * AssistantErrors, or with the signal's reason. If no local model is available, resolves with `isAvailable` false.
    */
   run(turn: PassTurn, signal: AbortSignal): Promise<PassOutcome>;
 }
@@ -35,6 +35,11 @@ export interface PassTurn {
    * Called when a tool call ends. If `run` rejects, this callback is the only report of the calls that ended before.
    */
   readonly onCall?: ((call: TurnCall) => void) | undefined;
+  /**
+   * Called when a tool call has ended. Resolves when the pass may continue, which takes a while after a declined
+   * question if other queries run. A declined call ends before, so that it does not stay parked meanwhile.
+   */
+  readonly resume?: (() => Promise<void>) | undefined;
 }
 
 export interface PassOutcome {

@@ -17,6 +17,7 @@ function formatRawResult(detail: CallDetail): string {
 }
 
 function formatFailure({ code, message, errors }: CallDetail): string {
+  if (code === "declined") return "not done: declined by the user";
   const faults = (errors ?? []).map(({ path, message: fault }) => `${path || "/"}: ${fault}`);
   const reason = faults.length > 1 ? faults.join("; ") : message;
   return `not done (${code}): ${reason}`;

@@ -9,14 +9,14 @@ import { CallWatcher } from "./call-watcher.ts";
 import type { PassTurn } from "./port.ts";
 
 /**
- * The result of a call that has ended. Its status is `denied` only if the agent refused the call without asking the
- * user; if the user refuses, ToolCallRunner rejects instead.
+ * The result of a call that has ended. Its status is `denied` if the agent refused the call without asking the user, or
+ * if the user declined it (`declined`).
  */
 export interface ToolCallResult extends CallResult {
   readonly callId: number;
 }
 
-type CallTurn = Pick<PassTurn, "caller" | "ask" | "onCall">;
+type CallTurn = Pick<PassTurn, "caller" | "ask" | "onCall" | "resume">;
 
 /** The end of a tool call. If `error` is set, the whole turn of the query ends with this error. */
 interface SettledCall {
@@ -29,7 +29,7 @@ interface SettledCall {
  *
  * - If no confirmation is needed, or if the call is refused: requested, ended.
  * - If the user approves: requested, parked, asked, confirmed, ended.
- * - If the user declines or cannot be asked: requested, parked, asked, withdrawn.
+ * - If the user declines, or cannot be asked: requested, parked, asked, withdrawn.
  * - If another frontend answers first: requested, parked, asked, ended.
  *
  * If the query's turn ends while a call is parked, the call is withdrawn. A dispatched call cannot be withdrawn: it
@@ -52,10 +52,10 @@ export class ToolCallRunner {
   }
 
   /**
-   * Runs one call to its end. Rejects with DeniedError if the user declined or did not answer, in this frontend or in
-   * another one; with `ledger_unavailable`; with `forbidden` if the approving caller may not confirm; with the error of
-   * `turn.ask`, which asks the user; with the signal's reason. After a rejection the call is no longer parked: it does
-   * not wait for the user.
+   * Runs one call to its end. If the user declines, in this frontend or in another one, that is the call's result. Rejects
+   * with DeniedError if the user did not answer in time, or if the tool changed meanwhile; with `ledger_unavailable`; with
+   * `forbidden` if the approving caller may not confirm; with the error of `turn.ask`, which asks the user; with the
+   * signal's reason. After a rejection the call is no longer parked: it does not wait for the user.
    */
   async call(request: CallRequest, turn: CallTurn, signal: AbortSignal): Promise<ToolCallResult> {
     const { appId, tool } = request;
@@ -73,6 +73,7 @@ export class ToolCallRunner {
         : toSettledCall({ status: disposition, detail });
     turn.onCall?.({ call_id: callId, app_id: appId, tool, status: end.status });
     if (error !== undefined) throw error;
+    await turn.resume?.();
     return { ...end, callId };
   }
 
@@ -92,13 +93,16 @@ export class ToolCallRunner {
       const end = await raceWithAbort(ending, signal);
       const { code, message } = end.detail;
       if (code === "ledger_unavailable") throw new AssistantError(code, message);
-      return { end, error: end.status === "denied" ? new DeniedError(code, message) : undefined };
+      const isEnd = end.status === "denied" && code !== "declined";
+      return { end, error: isEnd ? new DeniedError(code, message) : undefined };
     } catch (error) {
       if (signal.aborted) {
         this.#scheduleWithdrawal(Promise.resolve(callId), caller);
         throw error;
       }
-      return { end: await raceWithAbort(this.#agent.withdraw(callId, caller), signal), error };
+      const end = await raceWithAbort(this.#agent.withdraw(callId, caller), signal);
+      const isDeclined = error instanceof DeniedError && error.code === "declined";
+      return { end, error: isDeclined ? undefined : error };
     }
   }
 

@@ -43,10 +43,13 @@ export class EgressPermit implements EgressAuthorization, Disposable {
     // Every request needs consent for the data class `prompt`, because every request contains text that a person or a
     // program wrote.
     this.classes = [...new Set<DataClass>(["prompt", ...egress.classes])];
-    const missing = consent.missing(this.classes);
+    const missing = egress.isOnceOnly === true ? this.classes : consent.missing(this.classes);
     this.once = missing.filter((scope) => egress.allowedOnce.includes(scope));
     const refused = missing.filter((scope) => !egress.allowedOnce.includes(scope));
-    if (refused.length > 0) throw consentRequiredError(refused, provider);
+    if (refused.length > 0)
+      throw egress.isOnceOnly === true
+        ? confirmationRequiredError(refused, provider)
+        : consentRequiredError(refused, provider);
     const watched = this.classes.filter((scope) => !egress.allowedOnce.includes(scope));
     const unwatch = consent.onRevoked(watched, () =>
       this.#abortWith(consentRevokedError(consent.missing(watched), provider)),
@@ -91,6 +94,17 @@ function consentRequiredError(scopes: readonly DataClass[], provider: Provider):
     "consent_required",
     `${formatScopes(scopes)} may not leave this machine for ${provider.id}, and nothing was sent. ` +
       `To allow it: ${formatCommands(scopes)}`,
+  );
+}
+
+function confirmationRequiredError(
+  scopes: readonly DataClass[],
+  provider: Provider,
+): AssistantError {
+  return new AssistantError(
+    "consent_required",
+    `${formatScopes(scopes)} may not leave this machine for ${provider.id}, and nothing was sent: ` +
+      "for an app whose sandbox has no network, the user must allow each request",
   );
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { AssistantError } from "../../../../src/assistant/assistant-error.ts";
+import { noToolAnswer } from "../../../support/agent-pass-harness.ts";
 import {
   confirmationSpec,
   createCaller,
@@ -186,8 +187,56 @@ describe("the consent to send data to a provider", () => {
   test("is not requested for an unknown provider", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask({ modelHint: "remote:nobody:gpt", myStuff: true });
-    expect(harness.eventSequence(id)).toBe("failed/model_not_found");
+    expect(harness.eventSequence(id)).toBe("started failed/model_not_found");
     expect(harness.searches).toEqual([]);
+  });
+
+  test("is requested for each query of a sandboxed app without the network, even if it was given permanently", async () => {
+    const harness = createOverlayHarness();
+    harness.consent.set("prompt", true);
+    for (let round = 0; round < 2; round += 1) {
+      const id = await harness.ask({ modelHint: REMOTE_MODEL }, sandboxedCaller);
+      expect(harness.eventSequence(id)).toBe("started needed(consent)");
+      expect(harness.spec(id)).toMatchObject({
+        scopes: ["prompt"],
+        prompt: "When was the boiler serviced?",
+        caller: { app: "org.example.App", verified: true },
+      });
+      expect(harness.inference.requests).toHaveLength(round);
+      harness.overlay.respond(id, true, defaultCaller);
+      await harness.settle();
+      expect(harness.finished(id)?.status).toBe("completed");
+      expect(harness.inference.requests[round]?.egress).toEqual({
+        classes: ["prompt"],
+        allowedOnce: ["prompt"],
+        isOnceOnly: true,
+      });
+    }
+    const online = createCaller(":1.10", { id: "org.a.B", kind: "flatpak", hasNetwork: true });
+    for (const [caller, modelHint] of [
+      [online, REMOTE_MODEL],
+      [sandboxedCaller, undefined],
+    ] as const)
+      expect(harness.eventSequence(await harness.ask({ modelHint }, caller))).toBe(
+        "started Hello   there completed/ok",
+      );
+  });
+
+  test("is requested for a sandboxed app without the network also if a remote model is only the fallback", async () => {
+    const harness = createOverlayHarness();
+    harness.consent.set("prompt", true);
+    harness.aliases.set("best", ["tiny", REMOTE_MODEL]);
+    harness.inference.script = (request) => {
+      const { isOnceOnly = false, allowedOnce = [] } = request.egress ?? {};
+      if (isOnceOnly && allowedOnce.length === 0)
+        throw new AssistantError("consent_required", "not allowed");
+      return says(request, ["far"]);
+    };
+    const id = await harness.ask({ modelHint: "best" }, sandboxedCaller);
+    expect(harness.eventSequence(id)).toBe("started needed(consent)");
+    harness.overlay.respond(id, true, defaultCaller);
+    await harness.settle();
+    expect(harness.eventSequence(id)).toBe("started needed(consent) far completed/ok");
   });
 
   test("cannot be given by a sandboxed app", async () => {
@@ -250,15 +299,26 @@ describe("a tool call that needs confirmation", () => {
     expect(harness.clock.timerCount).toBe(0);
   });
 
-  test("is declined by Cancel", async () => {
+  test("is declined by Cancel, after which the query continues; another Cancel ends it", async () => {
     const harness = createOverlayHarness();
-    harness.pass = async ({ ask }, signal) => {
-      await ask(confirmationSpec(), signal);
-      return oneCallPassOutcome;
-    };
+    await harness.useTools([["create", { title: "Milk" }], noToolAnswer]);
+    harness.inference.script = streamForever;
     const id = await harness.ask({ lane: "agent" });
     harness.overlay.cancel(id, defaultCaller);
     await harness.settle();
-    expect(harness.eventSequence(id)).toBe("started needed(call) denied/declined");
+    expect(harness.eventSequence(id)).toBe("started needed(call) so");
+    harness.overlay.cancel(id, defaultCaller);
+    expect(harness.eventSequence(id)).toBe("started needed(call) so cancelled/cancelled");
+  });
+
+  test("is no data for a provider if the user declines it", async () => {
+    const harness = createOverlayHarness();
+    harness.consent.set("prompt", true);
+    await harness.useTools([["create", { title: "Milk" }], noToolAnswer]);
+    const id = await harness.ask({ lane: "agent", modelHint: REMOTE_MODEL });
+    harness.overlay.respond(id, false, defaultCaller);
+    await harness.settle();
+    expect(harness.eventSequence(id)).toBe("started needed(call) Hello   there completed/ok");
+    expect(harness.inference.requests[0]?.egress?.classes).toEqual(["prompt"]);
   });
 });

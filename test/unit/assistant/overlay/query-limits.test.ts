@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { Caller } from "../../../../src/assistant/caller.ts";
 import type { AskRequest } from "../../../../src/assistant/overlay/port.ts";
 import {
   askRequest,
@@ -11,6 +12,10 @@ import {
   textEvent,
 } from "../../../support/overlay-harness.ts";
 import { accepted, forever, Gate } from "../../../support/scripted-service.ts";
+
+function createAppCaller(connection: number, id = "org.example.App"): Caller {
+  return createCaller(`:2.${connection}`, { id, kind: "flatpak" });
+}
 
 describe("the capacity for queries", () => {
   test("allows 4 running and 16 waiting queries; the next query is refused until one has ended", async () => {
@@ -48,6 +53,42 @@ describe("the capacity for queries", () => {
     );
   });
 
+  test("is counted by app, not by connection, for sandboxed apps, and has a part that is only for the user's own programs", async () => {
+    const harness = createOverlayHarness();
+    harness.inference.script = streamForever;
+    const ask = (caller: Caller) =>
+      getRefusal(() => harness.overlay.ask(askRequest(), caller)).split(":")[0];
+    const answers = Array.from({ length: 30 }, (_, connection) => ask(createAppCaller(connection)));
+    expect(answers.filter((answer) => answer === "none")).toHaveLength(16);
+    expect(ask(createAppCaller(31, "org.example.Other"))).toBe("limits_exceeded");
+    await harness.settle();
+    expect(harness.inference.running).toBe(3);
+    const own = await harness.ask({}, createCaller(":1.8"));
+    expect(harness.eventSequence(own)).toBe("started so");
+    // The user's programs have 4 of the 20 places, and 4 more for connections without a query.
+    expect([8, 8, 8, 8, 9].map((connection) => ask(createCaller(`:1.${connection}`)))).toEqual([
+      "none",
+      "none",
+      "none",
+      "limits_exceeded",
+      "none",
+    ]);
+  });
+
+  test("is shared fairly between sandboxed apps, whatever the number of their connections", async () => {
+    const harness = createOverlayHarness();
+    harness.inference.script = streamForever;
+    const ask = (connection: string, id: string) =>
+      harness.ask({}, createCaller(connection, { id, kind: "flatpak" }));
+    for (let at = 0; at < 8; at += 1) await ask(`:2.${at}`, "org.example.Many");
+    const other = await ask(":3.1", "org.example.One");
+    expect(harness.eventSequence(other)).toBe("");
+    harness.overlay.handleDisconnect(":2.0");
+    await harness.settle();
+    expect(harness.eventSequence(other)).toBe("started so");
+    expect(harness.inference.running).toBe(3);
+  });
+
   test("is not used by a query that waits for the user", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
@@ -69,11 +110,41 @@ describe("the capacity for queries", () => {
   });
 });
 
+describe("a query that ends before its turn begins", () => {
+  test("gets Started before Finished, without sources and with its options as unavailable", async () => {
+    const harness = createOverlayHarness();
+    harness.inference.script = streamForever;
+    for (let at = 0; at < 4; at += 1) await harness.ask();
+    const waiting = await harness.ask({
+      lane: "agent",
+      modelHint: REMOTE_MODEL,
+      myStuff: true,
+      window: true,
+    });
+    expect(harness.eventSequence(waiting)).toBe("");
+    await harness.overlay[Symbol.asyncDispose]();
+    expect(harness.eventSequence(waiting)).toBe("started cancelled/shutting_down");
+    expect(harness.meta(waiting)).toEqual({
+      v: 1,
+      lane: "agent",
+      model: REMOTE_MODEL,
+      route: "remote",
+      options: [],
+      unavailable: ["my_stuff", "window"],
+      sources: [],
+    });
+    expect(harness.eventsOfQuery(waiting).map(({ to }) => to)).toEqual([
+      defaultCaller.connection,
+      defaultCaller.connection,
+    ]);
+  });
+});
+
 describe("Cancel of the overlay", () => {
   test("ends a query in any state, at once", async () => {
     const harness = createOverlayHarness();
     const stages: readonly [string, () => void, Partial<AskRequest>][] = [
-      ["cancelled/cancelled", () => (harness.hits = forever), { myStuff: true }],
+      ["started cancelled/cancelled", () => (harness.hits = forever), { myStuff: true }],
       [
         "started cancelled/cancelled",
         () => (harness.pass = (_, signal) => forever(signal)),
@@ -93,11 +164,11 @@ describe("Cancel of the overlay", () => {
     for (let at = 0; at < 4; at += 1) await harness.ask();
     const queued = await harness.ask();
     harness.overlay.cancel(queued, defaultCaller);
-    expect(harness.eventSequence(queued)).toBe("cancelled/cancelled");
+    expect(harness.eventSequence(queued)).toBe("started cancelled/cancelled");
     const early = harness.overlay.ask(askRequest(), defaultCaller);
     harness.overlay.cancel(early, defaultCaller);
     await harness.settle();
-    expect(harness.eventSequence(early)).toBe("cancelled/cancelled");
+    expect(harness.eventSequence(early)).toBe("started cancelled/cancelled");
     expect(harness.finished(early)?.message).toBe("the query was cancelled");
   });
 

@@ -133,6 +133,43 @@ describe("a turn of a query", () => {
     expect(query.endsWith("🌱")).toBe(true);
   });
 
+  test("uses only relevant passages, and the one that is closest by meaning", async () => {
+    const harness = createOverlayHarness();
+    harness.hits = async () => [
+      searchHit({ title: "Half", coverage: 0.5 }),
+      searchHit({ title: "Just", coverage: 0.28 }),
+      searchHit({ title: "Below", coverage: 0.279, provenance: "mail:inbox" }),
+      searchHit({ title: "Close", coverage: 0, parts: { lexical: null, cosine: 1 } }),
+      searchHit({ title: "Far", coverage: 0, parts: { lexical: null, cosine: 2 } }),
+    ];
+    const id = await harness.ask({ myStuff: true });
+    expect(harness.meta(id)?.sources.map(({ title }) => title)).toEqual(["Half", "Just", "Close"]);
+    expect(harness.lastQuestion).not.toContain("Below");
+    expect(harness.inference.requests[0]?.egress?.classes).toEqual(["prompt", "files"]);
+  });
+
+  test("searches only the given scopes", async () => {
+    const harness = createOverlayHarness();
+    const id = await harness.ask({ myStuff: true, scopes: ["work", "home"] });
+    expect(harness.meta(id)).toMatchObject({ options: ["my_stuff", "scopes"], unavailable: [] });
+    await harness.ask({ myStuff: true, scopes: [] });
+    await harness.ask({ myStuff: true });
+    expect(harness.searchedScopes).toEqual([["work", "home"], [], undefined]);
+  });
+
+  test("fails if the search refuses its scopes", async () => {
+    const harness = createOverlayHarness();
+    harness.hits = () =>
+      Promise.reject(
+        new AssistantError("invalid_request", "a search has at most 64 scopes", {
+          param: "scopes",
+        }),
+      );
+    const id = await harness.ask({ myStuff: true, scopes: ["work"] });
+    expect(harness.eventSequence(id)).toBe("started failed/invalid_request");
+    expect(harness.inference.requests).toEqual([]);
+  });
+
   test("continues without context if the search fails, and reports the failure", async () => {
     const harness = createOverlayHarness();
     harness.hits = () => Promise.reject(new AssistantError("timeout", "too slow"));
@@ -145,7 +182,7 @@ describe("a turn of a query", () => {
     const harness = createOverlayHarness();
     harness.hits = () => Promise.reject(new AssistantError("ledger_unavailable", "no ledger"));
     const id = await harness.ask({ myStuff: true });
-    expect(harness.eventSequence(id)).toBe("failed/ledger_unavailable");
+    expect(harness.eventSequence(id)).toBe("started failed/ledger_unavailable");
     expect(harness.inference.requests).toEqual([]);
   });
 
@@ -238,6 +275,7 @@ describe("invalid requests to the overlay", () => {
     [{ prompt: "" }, "invalid_request: prompt is empty"],
     [{ prompt: " \n" }, "invalid_request: prompt is empty"],
     [{ prompt: `${long}x` }, "payload_too_large: prompt has 1048577 bytes"],
+    [{ scopes: ["work"] }, "invalid_request: scopes limits the search of my_stuff"],
     [{ modelHint: "remote:cloud" }, "invalid_request: model_hint begins with remote:"],
     [{ modelHint: "remote::gpt" }, "invalid_request: model_hint begins with remote:"],
     [{ modelHint: "m".repeat(257) }, "invalid_request: model_hint may have"],

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { AskRequest } from "../../../../src/assistant/overlay/port.ts";
+import { noToolAnswer } from "../../../support/agent-pass-harness.ts";
 import {
   confirmationSpec,
   createCaller,
@@ -13,11 +14,17 @@ import {
   searchHit,
   streamForever,
 } from "../../../support/overlay-harness.ts";
-import { Gate } from "../../../support/scripted-service.ts";
+import { Gate, says } from "../../../support/scripted-service.ts";
 
 const remote: Partial<AskRequest> = { modelHint: REMOTE_MODEL, lane: "agent" };
 
-const oneSlot = { running: 1, waiting: 4, reservedForNew: 0, answerTimeoutMs: 1_000 };
+const oneSlot = {
+  running: 1,
+  waiting: 4,
+  reservedForNew: 0,
+  reservedForPerson: { slots: 0, queries: 0 },
+  answerTimeoutMs: 1_000,
+};
 
 describe("an answer to a question", () => {
   test("counts only for the question with its number, not for a later question of the query", async () => {
@@ -77,6 +84,27 @@ describe("an answer to a question", () => {
     expect(harness.eventSequence(first)).toBe("started needed(call) so");
   });
 
+  test("of no to a tool call declines the call at once, and the turn continues without it as soon as a slot is free", async () => {
+    const harness = createOverlayHarness({ limits: oneSlot });
+    const agentHarness = await harness.useTools([["create", { title: "Milk" }], noToolAnswer]);
+    const first = await harness.ask({ lane: "agent" });
+    harness.inference.script = streamForever;
+    const second = await harness.ask({}, createCaller(":1.8"));
+    harness.overlay.respond(first, false, defaultCaller);
+    await harness.settle();
+    expect(agentHarness.agent.listParked(defaultCaller)).toEqual([]);
+    expect(harness.eventSequence(first)).toBe("started needed(call)");
+    harness.inference.script = (request) => says(request, ["not", "done"]);
+    harness.overlay.cancel(second, createCaller(":1.8"));
+    await harness.settle();
+    expect(harness.eventSequence(first)).toBe("started needed(call) not done completed/ok");
+    expect(harness.finished(first)?.calls).toMatchObject([{ tool: "create", status: "denied" }]);
+    expect(harness.lastQuestion).toContain(
+      'status="denied">\nnot done: declined by the user\n</result>',
+    );
+    expect(agentHarness.notes.size).toBe(0);
+  });
+
   test("gives the query priority over new queries, even if these have waited longer", async () => {
     const harness = createOverlayHarness({ limits: oneSlot });
     const first = await harness.ask(remote);
@@ -119,7 +147,12 @@ describe("the question for consent", () => {
       return oneCallPassOutcome;
     };
     const prompt = `Well\n\u202eknown?${"x".repeat(1_000)}`;
-    const id = await harness.ask({ ...remote, prompt, myStuff: true }, sandboxedCaller);
+    const online = createCaller(":1.9", {
+      id: "org.example.App",
+      kind: "flatpak",
+      hasNetwork: true,
+    });
+    const id = await harness.ask({ ...remote, prompt, myStuff: true }, online);
     expect(harness.spec(id)).toMatchObject({
       scopes: ["memory"],
       address: "https://cloud.example",

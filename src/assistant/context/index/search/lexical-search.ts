@@ -1,6 +1,7 @@
 import type Database from "better-sqlite3";
 import type { RankedItem } from "../../../../base/rank-fusion.ts";
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
+import { stopTerms } from "../../../../base/stop-terms.ts";
 import { parseQueryWords, type QueryWord } from "./query-words.ts";
 
 export interface LexicalSearchOptions {
@@ -63,13 +64,34 @@ export class LexicalSearch {
       : this.#findIn.all(match, JSON.stringify(sources), limit);
   }
 
-  /** Returns the FTS5 expression for a query; undefined if the query has no words. */
-  #buildMatchExpression(words: readonly QueryWord[]): string | undefined {
+  /**
+   * Returns the weight of each word of a query by its term. Words that few passages contain weigh more, because they say
+   * more about the query's subject; words without a subject, such as `the`, are left out if the query has others.
+   */
+  weighWords(query: string): ReadonlyMap<string, number> {
+    const terms = parseQueryWords(query).map(({ term }) => term);
+    const subjects = terms.filter((term) => !stopTerms.has(term));
+    const count = Math.max(this.#countPassages(), COMMON_MIN);
+    return new Map(
+      (subjects.length > 0 ? subjects : terms).map((term) => [
+        term,
+        Math.log((count + 1) / (this.#documentFrequency(term) + 1)),
+      ]),
+    );
+  }
+
+  #countPassages(): number {
     const count = this.#count.get() ?? 0;
     if (Math.abs(count - this.#countedAt) > this.#countedAt / 10) {
       this.#frequencies.clear();
       this.#countedAt = count;
     }
+    return count;
+  }
+
+  /** Returns the FTS5 expression for a query; undefined if the query has no words. */
+  #buildMatchExpression(words: readonly QueryWord[]): string | undefined {
+    const count = this.#countPassages();
     const max = Math.max(COMMON_MIN, count * this.#options.commonShare);
     const rare = words.filter(({ term }) => this.#documentFrequency(term) <= max);
     const kept = rare.length > 0 ? rare : words;

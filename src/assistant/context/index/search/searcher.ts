@@ -5,6 +5,7 @@ import { type FusedItem, fuseRankings } from "../../../../base/rank-fusion.ts";
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import type { SearchHit } from "../../port.ts";
 import { LexicalSearch, type LexicalSearchOptions } from "./lexical-search.ts";
+import { computeCoverage } from "./query-coverage.ts";
 import { parseQueryWords } from "./query-words.ts";
 import { extractSnippet } from "./snippet.ts";
 import type { VectorIndex } from "./vector-index.ts";
@@ -84,6 +85,7 @@ export class Searcher {
         )
       : lexical.map((item, at) => ({ ...item, ranks: [at + 1] }));
     const terms = new Set(parseQueryWords(query).map(({ term }) => term));
+    const weights = this.#lexical.weighWords(query);
     const mode = queryVector ? ("hybrid" as const) : ("lexical" as const);
     return this.#diversify(ranked, limit).flatMap(({ id, score, ranks }) => {
       const [lexicalRank = null, cosineRank = null] = ranks;
@@ -94,6 +96,7 @@ export class Searcher {
         provenance: `file:${row.source}`,
         snippet: extractSnippet(row.body, terms),
         score,
+        coverage: roundCoverage(computeCoverage(weights, `${row.title}\n${row.body}`)),
         uri: pathToFileURL(join(row.root, row.path)).href,
         title: row.title,
         id: row.key,
@@ -120,6 +123,11 @@ export class Searcher {
     for (const passage of ranked) (isFirst(passage) ? firsts : others).push(passage);
     return [...firsts, ...others].slice(0, limit).toSorted((a, b) => b.score - a.score);
   }
+}
+
+/** Rounds for readable JSON. */
+function roundCoverage(coverage: number): number {
+  return Math.round(coverage * 1_000) / 1_000;
 }
 
 function prepareStatements(db: SqliteDatabase) {

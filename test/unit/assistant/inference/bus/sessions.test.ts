@@ -58,8 +58,8 @@ describe("a message of a session", () => {
         to: CLIENT,
         detail: {
           v: 1,
-          code: null,
-          message: null,
+          code: "ok",
+          message: "",
           usage: { prompt_tokens: 5, completion_tokens: 5, total_tokens: 10 },
           finish_reason: "stop",
         },
@@ -327,7 +327,9 @@ describe("the end of a session", () => {
     expect(await session.call("Close")).toEqual([]);
     expect(await session.message()).toBe("so far");
     expect(harness.bus.served.has(session.path)).toBe(false);
-    expect(session.finished()).toMatchObject([{ status: "cancelled" }]);
+    expect(session.finished()).toMatchObject([
+      { status: "cancelled", detail: { code: "cancelled", message: "the session was closed" } },
+    ]);
     expect(harness.objects.sessionCount).toBe(0);
     expect(harness.bus.countWatchers(CLIENT)).toBe(0);
     await until(() => harness.service.running === 0);
@@ -349,7 +351,15 @@ describe("the end of a session", () => {
     const sessions = await Promise.all([harness.open(), harness.open(":1.9")]);
     for (const session of sessions) await session.generate();
     await harness.objects[Symbol.asyncDispose]();
-    for (const session of sessions) expect(await session.message()).toMatch(/^(so far)?$/);
+    for (const session of sessions) {
+      expect(await session.message()).toMatch(/^(so far)?$/);
+      expect(session.finished()).toMatchObject([
+        {
+          status: "cancelled",
+          detail: { code: "shutting_down", message: "the companion is shutting down" },
+        },
+      ]);
+    }
     expect(harness.bus.served.size).toBe(0);
     expect(readdirSync(harness.runtimeDir)).toEqual([]);
     await until(() => harness.service.running === 0);
@@ -407,14 +417,25 @@ describe("limits of the inference bus", () => {
     await harness.open();
   });
 
-  it("there are at most 1,024 sessions in total", async () => {
+  it("there are at most 1,024 sessions in total; a sandboxed app has at most 64 of them, and all together have 768", async () => {
     const harness = new InferenceBusHarness();
-    for (let client = 0; client < 16; client += 1)
+    const openAs = async (app: number, connection: string) => {
+      harness.bus.apps.set(connection, { id: `org.example.App${app}`, kind: "flatpak" });
+      (await harness.open(connection)).closeReader();
+    };
+    for (let app = 0; app < 12; app += 1) {
+      for (let session = 0; session < 64; session += 1)
+        await openAs(app, `:3.${app * 20 + (session % 20)}`);
+      await expect(openAs(app, `:4.${app}`)).rejects.toEqual(code("limits_exceeded"));
+    }
+    await expect(openAs(12, ":4.12")).rejects.toThrow("sandboxed apps have 768 sessions open");
+    for (let client = 0; client < 4; client += 1)
       for (let session = 0; session < 64; session += 1)
         (await harness.open(`:2.${client}`)).closeReader();
     await expect(harness.open()).rejects.toEqual(code("limits_exceeded"));
-    harness.bus.disconnect(":2.3");
+    harness.bus.disconnect(":3.0");
     await harness.open();
+    await openAs(12, ":4.12");
   });
 
   it.each([

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import type { Caller } from "../../../../../src/assistant/caller.ts";
-import { DeniedError } from "../../../../../src/assistant/overlay/denied-error.ts";
 import {
   NOTES,
   permissiveRules,
@@ -64,14 +63,50 @@ describe("a call that needs confirmation, in the agent pass", () => {
     ]);
   });
 
-  it("ends the turn when the user declines", async () => {
-    const harness = await AgentPassHarness.open([create, ["list", {}]]);
+  it("tells the model when the user declines, and the turn goes on", async () => {
+    const harness = await AgentPassHarness.open([create, ["list", {}], noToolAnswer]);
     harness.answer = declineQuestion;
-    await expect(harness.run()).rejects.toMatchObject({ name: "DeniedError", code: "declined" });
-    expect(harness.reportedCalls).toMatchObject([{ tool: "create", status: "denied" }]);
-    expect(entryNames(harness)).toEqual(["call.requested", "call.parked", "call.declined"]);
-    expect(harness.agentHarness.app.received).toEqual([]);
+    const outcome = await harness.run();
+    expect(outcome).toMatchObject({
+      isAvailable: true,
+      calls: [
+        { tool: "create", status: "denied" },
+        { tool: "list", status: "executed" },
+      ],
+    });
+    expect(outcome.results[0]?.text).toBe("not done: declined by the user");
+    expect(harness.prompts[1]).toContain("not done: declined by the user");
+    expect(harness.reportedCalls).toEqual(outcome.calls);
+    // A declined call adds no app to the provenance chain, so the read that follows needs no confirmation.
+    expect(harness.confirmationRequests).toHaveLength(1);
+    expect(harness.agentHarness.ledger.entryNamesOfCall(outcome.calls[0]?.call_id ?? 0)).toEqual([
+      "call.requested",
+      "call.parked",
+      "call.declined",
+    ]);
+    expect(harness.agentHarness.app.received.map(({ name }) => name)).toEqual(["list"]);
     expect(harness.listParked()).toEqual([]);
+  });
+
+  it("is not asked again in the same turn after the user declined it, even if the model chooses it again later", async () => {
+    const harness = await AgentPassHarness.open([create, ["list", {}], create]);
+    harness.answer = declineQuestion;
+    const outcome = await harness.run();
+    expect(harness.confirmationRequests).toHaveLength(1);
+    expect(outcome.calls.map(({ tool }) => tool)).toEqual(["create", "list"]);
+  });
+
+  it("ends the pass when the user declines two calls in a row", async () => {
+    const harness = await AgentPassHarness.open([
+      create,
+      ["create", { title: "b" }],
+      ["create", { title: "c" }],
+    ]);
+    harness.answer = declineQuestion;
+    const outcome = await harness.run();
+    expect(outcome.calls.map(({ status }) => status)).toEqual(["denied", "denied"]);
+    expect(harness.confirmationRequests).toHaveLength(2);
+    expect(harness.agentHarness.app.received).toEqual([]);
   });
 
   it("ends the turn when the user does not answer in time", async () => {
@@ -93,12 +128,26 @@ describe("a call that needs confirmation, in the agent pass", () => {
     expect(harness.agentHarness.received).toBe(1);
   });
 
-  it("ends the turn when another frontend declines", async () => {
-    const harness = await AgentPassHarness.open([create]);
-    runUntilWithdrawn(harness, (callId) =>
+  it("continues the turn when another frontend declines", async () => {
+    const harness = await AgentPassHarness.open([create, noToolAnswer]);
+    const question = runUntilWithdrawn(harness, (callId) =>
       harness.agentHarness.agent.confirm(callId, false, userCaller(":1.8")),
     );
-    await expect(harness.run()).rejects.toMatchObject({ name: "DeniedError", code: "declined" });
+    const outcome = await harness.run();
+    expect(question.takenBack).toBe(1);
+    expect(outcome.results).toMatchObject([
+      { call: { status: "denied" }, text: "not done: declined by the user" },
+    ]);
+  });
+
+  it("has the result of another frontend's approval if the user declines too late", async () => {
+    const harness = await AgentPassHarness.open([create, noToolAnswer]);
+    harness.answer = async (spec, asked) => {
+      void harness.agentHarness.agent.confirm(spec.call_id, true, userCaller(":1.8"));
+      return declineQuestion(spec, asked);
+    };
+    expect((await harness.run()).calls).toMatchObject([{ status: "executed" }]);
+    expect(harness.agentHarness.received).toBe(1);
   });
 
   it("ends the turn if the tool's declaration changes before the approval", async () => {
@@ -141,7 +190,7 @@ describe("a call that needs confirmation, in the agent pass", () => {
       },
       callResolved: () => {},
     });
-    await expect(harness.run()).rejects.toMatchObject({ code: "declined" });
+    expect((await harness.run()).calls).toMatchObject([{ status: "denied" }]);
     expect(entryNames(harness)).toEqual(["call.requested", "call.parked", "call.declined"]);
   });
 });
@@ -178,7 +227,7 @@ describe("the caller that approves", () => {
     const harness = await AgentPassHarness.open([create]);
     harness.agentHarness.agent.registerConfirmer(userCaller(":1.90"));
     harness.answer = declineQuestion;
-    await expect(harness.run({ caller })).rejects.toBeInstanceOf(DeniedError);
+    expect((await harness.run({ caller })).calls).toMatchObject([{ status: "denied" }]);
     expect(harness.listParked()).toEqual([]);
   });
 });

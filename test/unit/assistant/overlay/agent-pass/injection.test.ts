@@ -23,7 +23,7 @@ describe("a tool result with malicious instructions", () => {
       content: [{ type: "text", text: orders }],
     });
     harness.answer = declineQuestion;
-    await expect(harness.run()).rejects.toMatchObject({ code: "declined" });
+    await harness.run();
     expect(harness.confirmationRequests).toMatchObject([
       {
         tool: "delete",
@@ -43,9 +43,10 @@ describe("a tool result with malicious instructions", () => {
       ["list", {}],
     ]);
     harness.answer = declineQuestion;
-    await expect(harness.run()).rejects.toMatchObject({ code: "declined" });
+    await harness.run();
     expect(harness.confirmationRequests).toMatchObject([
       { tool: "star", tiers: { effective: "write" } },
+      { tool: "list", tiers: { effective: "write" } },
     ]);
     expect(harness.agentHarness.app.received).toHaveLength(1);
   });

@@ -144,6 +144,23 @@ describe("the ledger, the consent and the key for a request to a provider", () =
     );
   });
 
+  test("for an app without the network, only the consent for this one request counts", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("a")];
+    harness.consent.set("prompt", true);
+    const egress = { classes: ["prompt"], allowedOnce: [], isOnceOnly: true } as const;
+    const { error } = await harness.run({ ...chatRequest, egress });
+    expect(error).toMatchObject({
+      code: "consent_required",
+      message: expect.stringContaining("the user must allow each request"),
+    });
+    expect([harness.log, harness.http.calls]).toEqual([[], []]);
+    const allowed = { ...egress, allowedOnce: ["prompt"] } as const;
+    expect((await harness.run({ ...chatRequest, egress: allowed })).error).toBeUndefined();
+    expect(harness.ledger.entries.at(-1)?.fields).toMatchObject({ once: ["prompt"] });
+    expectNothingLeft(harness);
+  });
+
   test("without a writable ledger, nothing is sent, on the first and on the second try", async () => {
     const harness = createEgressHarness();
     harness.ledger.mode = "down";
