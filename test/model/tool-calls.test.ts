@@ -60,7 +60,7 @@ async function begin(
 function read(plan: PromptPlan, text: string) {
   const reader = plan.createParser();
   const deltas = [...reader.push(text, undefined)];
-  const end = reader.end();
+  const end = reader.end(false);
   deltas.push(...end.deltas);
   const answerText = deltas.map((delta) => (delta.type === "text" ? delta.text : "")).join("");
   return { ...end, answerText };
