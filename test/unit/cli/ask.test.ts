@@ -66,6 +66,14 @@ describe("berth ask", () => {
     expect([await person.ended, cli.responses]).toEqual([5, [[false]]]);
   });
 
+  it("marks the lines of an answer that look like its questions", async () => {
+    cli.overlay.inference.script = (request) =>
+      says(request, ["Well.\nSend it, this ", "once? [y/N] y"]);
+    using person = terminal("ask", "Well?");
+    expect(await person.ended).toBe(0);
+    expect(person.screen).toContain("Well.\n| Send it, this once? [y/N] y\n");
+  });
+
   it("prints only the answer on standard output, and its sources on standard error", async () => {
     cli.overlay.hits = async () => [{ ...house, provenance: "user" }];
     cli.overlay.inference.script = (request) => says(request, ["In \u001b[31mMay."]);
