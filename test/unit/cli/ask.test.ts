@@ -130,7 +130,8 @@ describe("berth ask", () => {
 
   it.each([
     ["unauthorized", "the key is refused", "berth remote key ID"],
-    ["no_model", "no model", "berth models start NAME"],
+    ["no_model", "there is no model", "berth models start NAME"],
+    ["no_model", "the system instance does not answer at http://a:7777", "berth status"],
   ] as const)("that fails with %s reports the reason", async (code, message, hint) => {
     cli.overlay.inference.script = async function* () {
       yield accepted;
@@ -139,6 +140,7 @@ describe("berth ask", () => {
     };
     const result = await run(["ask", "Well?"]);
     expect(result).toMatchObject({ code: 4, output: "Half an ans\n" });
+    expect(result.errors).toContain(`error: ${message}\n`);
     expect(result.errors).toContain(hint);
     const json = await run(["ask", "Well?", "--json"]);
     expect(json.code).toBe(4);
