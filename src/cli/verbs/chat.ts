@@ -159,11 +159,28 @@ async function chooseOrStartModel(
     const { startStoppedModel } = await import("../chat/start-stopped-model.ts");
     const started = await startStoppedModel(cli, name);
     if (started !== undefined) return backend.chooseModel(started);
-    if (words.length < 2) throw error;
-    // The user may have forgotten the quotes around the message.
-    const hint = `if it is part of your message: berth chat ${JSON.stringify(words.join(" "))}`;
+    if (words.length === 0) throw error;
+    // The word may be a message, or its beginning without quotes. It is not sent to another model: it may as well be a
+    // model's name with a typing error.
+    const command = await suggestMessageCommand(backend, words);
+    if (command === undefined) throw error;
+    const hint = [`to send it as a message: ${command}`, error.hint ?? ""]
+      .filter(Boolean)
+      .join("; ");
     throw new BerthError("not_found", error.message, { hint, cause: error });
   }
+}
+
+/** Returns the command that sends the words as a message; undefined if there is no model for it. */
+async function suggestMessageCommand(
+  backend: ChatBackend,
+  words: readonly string[],
+): Promise<string | undefined> {
+  const message = JSON.stringify(words.join(" "));
+  // One word stays the model's name, also between quotes.
+  if (words.length > 1) return `berth chat ${message}`;
+  const standard = await backend.chooseModel(undefined).catch(() => undefined);
+  return standard && `berth chat -m ${standard.id} ${message}`;
 }
 
 function isNotFound(error: unknown): error is BerthError {

@@ -168,6 +168,14 @@ describe("errors of berth chat", () => {
     expect(unquoted.errors).toContain('berth chat "Tell me a joke"');
     const alone = await once(["other"], { input: "Hi" });
     expect(alone.errors).toContain("`berth models start other`");
+    using word = terminal("Hello");
+    expect(await word.ended).toBe(1);
+    expect(word.screen).toContain('the assistant has no model "Hello"');
+    expect(word.screen).toContain('to send it as a message: berth chat -m tiny "Hello"');
+    expect(word.screen).toContain("the assistant has tiny, ");
+    expect((await once(["-m", "tiny", "Hello"])).code).toBe(0);
+    expect(asked()).toBe("Hello");
+    world.service.requests.length = 0;
     const embedder = await once(["hub/org/embedder:q8", "hello"]);
     expect(embedder.errors).toContain("is an embedding model");
     expect(world.service.requests).toEqual([]);
