@@ -1,21 +1,25 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { BerthError } from "../../base/errors.ts";
 import type { ServedModel } from "../../client/rest/chat-client.ts";
 import type { ChatBackend } from "../chat/chat-backend.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import { addExamples, integerBetween } from "../command-options.ts";
+import {
+  addExamples,
+  addJsonOptions,
+  integerBetween,
+  isJsonOutput,
+  type JsonFlags,
+} from "../command-options.ts";
 
 const example = 'berth chat small "Name three rivers"';
 
-interface ChatFlags {
+interface ChatFlags extends JsonFlags {
   readonly model?: string;
   readonly system?: string;
   readonly temperature?: number;
   readonly maxTokens?: number;
   readonly thoughts?: boolean;
-  readonly json?: boolean;
-  readonly output?: "json";
   readonly port?: number;
   readonly assistantUrl?: string;
   readonly user?: boolean;
@@ -39,12 +43,10 @@ export function addChat(program: Command, cli: Cli): void {
       parseMaxTokens,
     )
     .option("--thoughts", "show the reasoning of a model before its answer")
-    .option("--json", "print the answer to one message as JSON, as -o json does")
-    .addOption(new Option("-o, --output <format>", "output format").choices(["json"]))
     .option("--port <port>", "port of the assistant", integerBetween(1, 65_535))
     .option("--assistant-url <address>", "address of the assistant (also BERTH_ASSISTANT_URL)")
     .option("--user", "chat through your companion, over the session bus");
-  addExamples(command, [
+  addExamples(addJsonOptions(command, "print the answer to one message as JSON"), [
     ["berth chat", "chat with the loaded model"],
     ["berth chat small", "chat with the model small"],
     ['berth chat small "Name three rivers"', "print one answer"],
@@ -59,7 +61,7 @@ export function addChat(program: Command, cli: Cli): void {
     const isOverBus = flags.user === true || (name !== undefined && isRemote(name));
     if (isOverBus) assertNoHttpFlags(flags);
     const text = await readMessage(cli, message, example);
-    const isJson = flags.json === true || flags.output === "json";
+    const isJson = isJsonOutput(flags);
     if (text === undefined && isJson)
       throw new UsageError("--json needs a message", 'berth chat "Name three rivers" --json');
     const settings = {
