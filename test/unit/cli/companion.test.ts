@@ -122,6 +122,21 @@ describe("tools in the command line", () => {
   });
 });
 
+it.each([
+  [["tools"]],
+  [["undo"]],
+  [["search", "boiler"]],
+  [["search", "--state"]],
+  [["confirm", "--list"]],
+  [["tools", "lint"]],
+])("berth %j prints the same document with -o json as with --json", async (words) => {
+  const [json, output] = [await run([...words, "--json"]), await run([...words, "-o", "json"])];
+  expect(output).toEqual(json);
+  expect(output.code).toBe(0);
+  expect(JSON.parse(output.output)).toBeTypeOf("object");
+  expect((await run([...words, "-o", "yaml"])).code).toBe(2);
+});
+
 describe("without a companion", () => {
   it("every command reports the problem and the next step", async () => {
     const noBusAtAll = await runCommandLine(["tools"], { environment: {} });
