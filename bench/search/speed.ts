@@ -53,6 +53,7 @@ export async function measureSpeed(dir: string, passages: number): Promise<Figur
       get: () => Promise.resolve(""),
       set: () => Promise.resolve(),
       list: () => Promise.resolve(new Map()),
+      apps: () => Promise.resolve([]),
       wipe: () => Promise.resolve(),
     },
     ledger: { append: () => Promise.resolve({ seq: 0, leaf: "" }) },

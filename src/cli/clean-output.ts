@@ -2,7 +2,7 @@ import type { CliIo } from "./io.ts";
 
 /** The characters that end a control sequence early, move the cursor, or change the order of the displayed text. */
 const unsafeCharacters =
-  "\\u0000-\\u0008\\u000B-\\u001F\\u007F-\\u009F\\u2028-\\u202E\\u2066-\\u2069";
+  "\\u0000-\\u0008\\u000B-\\u001F\\u007F-\\u009F\\u061C\\u200E\\u200F\\u2028-\\u202E\\u2066-\\u2069";
 const unsafe = new RegExp(`[${unsafeCharacters}]`);
 /** Matches a control sequence of the command line's own colours and styles, or one unsafe character. */
 // oxlint-disable-next-line no-control-regex -- the pattern matches control sequences

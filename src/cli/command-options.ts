@@ -15,6 +15,26 @@ export function outputOption(): Option {
   return new Option("-o, --output <format>", "output format").choices(outputFormats);
 }
 
+/** The flags that `addJsonOptions` adds. */
+export interface JsonFlags {
+  readonly json?: boolean;
+  readonly output?: "json";
+}
+
+/** Adds --json and -o json to a verb whose answer is text for people, or one JSON document. */
+export function addJsonOptions(
+  command: Command,
+  description = "print the answer of the companion as JSON",
+): Command {
+  return command
+    .option("--json", `${description}, as -o json does`)
+    .addOption(new Option("-o, --output <format>", "output format").choices(["json"]));
+}
+
+export function isJsonOutput({ json, output }: JsonFlags): boolean {
+  return json === true || output === "json";
+}
+
 /** An option for a duration such as 90s or 5m; a plain number means seconds. Its value is in milliseconds. */
 export function durationOption(flags: string, description: string, defaultValue?: string): Option {
   const option = new Option(flags, description).argParser(parseDurationMs);

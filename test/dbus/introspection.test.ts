@@ -34,6 +34,7 @@ const contract: Readonly<Record<string, unknown>> = {
       MemoryGet: "ss -> s",
       MemorySet: "sss -> ",
       MemoryList: "s -> s",
+      MemoryApps: " -> s",
       MemoryWipe: "s -> ",
       IndexState: " -> s",
     },

@@ -193,6 +193,20 @@ describe("an answer of the model", () => {
   });
 });
 
+describe("a prompt", () => {
+  it("is encoded even if it has more tokens than one call may have arguments", async () => {
+    // The vocabulary has no token for this character, so the model reads its four bytes singly.
+    const content = "\u{10348}".repeat(50_000);
+    const tokens = await runner().encode({
+      kind: "chat",
+      messages: [{ role: "user", content }],
+      tools: [],
+      variables: {},
+    });
+    expect(tokens.length).toBeGreaterThan(200_000);
+  });
+});
+
 describe("a sequence of the KV cache", () => {
   it("keeps evaluated tokens, and continues from them with the same result", async () => {
     const tokens = await runner().encode({

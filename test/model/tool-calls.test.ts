@@ -60,7 +60,7 @@ async function begin(
 function read(plan: PromptPlan, text: string) {
   const reader = plan.createParser();
   const deltas = [...reader.push(text, undefined)];
-  const end = reader.end();
+  const end = reader.end(false);
   deltas.push(...end.deltas);
   const answerText = deltas.map((delta) => (delta.type === "text" ? delta.text : "")).join("");
   return { ...end, answerText };
@@ -86,6 +86,22 @@ test("a model with random weights generates valid calls if a call is required", 
       }
     }
   }
+});
+
+test("llama.cpp accepts the grammar for up to 16 calls in one answer", async () => {
+  const runner = runnerOf();
+  const plan = planPrompt(
+    {
+      prompt: chat,
+      toolChoice: { kind: "required" },
+      parallelToolCalls: true,
+      document: undefined,
+    },
+    chatTemplate,
+    () => "call_x",
+  );
+  const [answer] = await runStreams(runner, [await begin(runner, 0, plan, 1)], 30);
+  expect(answer?.text).toMatch(/^<tool_call>\n\{"name"/);
 });
 
 test("the grammar for an optional call does not change an answer in text", async () => {

@@ -36,6 +36,7 @@ const noMemory: Memory = {
   get: () => Promise.reject(new Error("no memory here")),
   set: () => Promise.reject(new Error("no memory here")),
   list: () => Promise.reject(new Error("no memory here")),
+  apps: () => Promise.reject(new Error("no memory here")),
   wipe: () => Promise.reject(new Error("no memory here")),
 };
 

@@ -182,6 +182,8 @@ export interface CallDetail {
 export interface ArgumentError {
   readonly path: string;
   readonly message: string;
+  /** The JSON types that the schema allows here, such as `integer`, if the argument has another type. */
+  readonly types?: readonly string[];
 }
 
 export interface LedgerReference {

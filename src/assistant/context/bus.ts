@@ -43,6 +43,7 @@ function createContextInterface(service: ContextService, daemon: string): Served
       MemoryList: async ({ args: [app], caller }) => [
         JSON.stringify(Object.fromEntries(await memory.list(toText(app), caller))),
       ],
+      MemoryApps: async ({ caller }) => [JSON.stringify(await memory.apps(caller))],
       MemoryWipe: async ({ args: [app], caller }) => {
         await memory.wipe(toText(app), caller);
         return [];

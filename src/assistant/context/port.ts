@@ -95,8 +95,19 @@ export interface Memory {
   get(app: string, key: string, caller: Caller): Promise<string>;
   set(app: string, key: string, value: string, caller: Caller): Promise<void>;
   list(app: string, caller: Caller): Promise<ReadonlyMap<string, string>>;
+  /** Returns the apps that have values, in the order of their ids; to a sandboxed caller only its own app. */
+  apps(caller: Caller): Promise<readonly AppMemoryUsage[]>;
   /** Deletes all values of an app. When this method resolves, no file contains a byte of any value. */
   wipe(app: string, caller: Caller): Promise<void>;
+}
+
+/** One element of the JSON array that the method MemoryApps returns. */
+export interface AppMemoryUsage {
+  readonly app: string;
+  /** The number of keys. */
+  readonly keys: number;
+  /** The number of bytes of all keys and values. */
+  readonly bytes: number;
 }
 
 /** Turns texts into unit vectors. */

@@ -13,10 +13,11 @@ function describeChatError(
   isConversation: boolean,
 ): [message: string, hint: string | undefined] {
   switch (reason) {
+    // Either there is no model, or the companion does not reach the system instance; only the message says which.
     case "no_model":
       return [
-        "the assistant has no chat model",
-        "`berth models start NAME` starts a model that `berth models ls --all` lists; `berth models pull ORG/NAME` downloads another one",
+        message,
+        "`berth status` shows whether the assistant runs; `berth models start NAME` starts a model that `berth models ls --all` lists",
       ];
     case "model_not_found":
       return [

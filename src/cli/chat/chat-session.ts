@@ -2,6 +2,7 @@ import type { ChatMessage, ServedModel } from "../../client/rest/chat-client.ts"
 import type { Cli } from "../cli.ts";
 import { formatError } from "../cli-errors.ts";
 import { formatTable } from "../output/table.ts";
+import { chatPrompts } from "./answer-lines.ts";
 import type { ChatBackend } from "./chat-backend.ts";
 import { addChatHint } from "./chat-error-hints.ts";
 import { type ChatSettings, createChatRequest } from "./chat-settings.ts";
@@ -9,9 +10,6 @@ import type { LineReader } from "./line-reader.ts";
 import { MessageLines } from "./message-lines.ts";
 import { describeCutOff } from "./one-shot.ts";
 import { printAnswer } from "./print-answer.ts";
-
-const PROMPT = ">>> ";
-const CONTINUATION_PROMPT = "... ";
 
 const help = [
   ["/clear", "start a new chat"],
@@ -53,7 +51,9 @@ export class ChatSession {
     let isLeaving = false;
     this.#remark(`${this.#aboutModel()}. /help lists commands, Ctrl-D ends the chat.`);
     for (;;) {
-      const typed = await this.#options.reader.next(lines.isOpen ? CONTINUATION_PROMPT : PROMPT);
+      const typed = await this.#options.reader.next(
+        lines.isOpen ? chatPrompts.continuation : chatPrompts.message,
+      );
       if (typed.type === "end") {
         this.#options.cli.io.writeError("\n");
         return;

@@ -1,7 +1,9 @@
 import { isAbortError } from "../../base/errors.ts";
-import { stripControlCharacters } from "../../base/strip-control-characters.ts";
 import type { ChatEndEvent } from "../../client/rest/chat-client.ts";
 import type { Cli } from "../cli.ts";
+import { sanitizeAnswer } from "../companion/untrusted-text.ts";
+import { COLUMNS_STANDARD } from "../io.ts";
+import { AnswerLines } from "./answer-lines.ts";
 import type { ChatBackendEvent } from "./chat-backend.ts";
 
 /** An answer after it was printed; incomplete if `end` is undefined. */
@@ -76,6 +78,9 @@ export async function printAnswer(
 class AnswerWriter {
   readonly #cli: Cli;
   readonly #isSilent: boolean;
+  /** The lines of the answer; undefined if standard output is not a terminal, and so shows no prompts. */
+  readonly #lines: AnswerLines | undefined;
+  readonly #thoughtLines: AnswerLines | undefined;
   /** The kind of the text that was printed last. */
   #last: "nothing" | "thought" | "text" = "nothing";
   #isLineOpen = false;
@@ -83,12 +88,16 @@ class AnswerWriter {
   constructor(cli: Cli, isSilent: boolean) {
     this.#cli = cli;
     this.#isSilent = isSilent;
+    const { io } = cli;
+    if (io.outputIsTerminal) this.#lines = new AnswerLines(() => io.columns ?? COLUMNS_STANDARD);
+    if (io.errorIsTerminal)
+      this.#thoughtLines = new AnswerLines(() => io.errorColumns ?? COLUMNS_STANDARD);
   }
 
   writeThought(piece: string): void {
-    const text = stripControlCharacters(piece);
+    const text = sanitizeAnswer(piece);
     if (text === "") return;
-    this.#cli.io.writeError(this.#cli.errorColours.dim(text));
+    this.#writeDimmed(this.#thoughtLines?.push(text) ?? text);
     this.#recordWritten("thought", text);
   }
 
@@ -97,25 +106,30 @@ class AnswerWriter {
     if (this.#last === "thought") this.#endThoughts();
     // Line breaks at the start of an answer are omitted, because some chat templates emit them between thoughts and
     // answer.
-    const text =
-      this.#last === "text"
-        ? stripControlCharacters(piece)
-        : stripControlCharacters(piece).trimStart();
+    const clean = sanitizeAnswer(piece);
+    const text = this.#last === "text" ? clean : clean.trimStart();
     if (text === "") return;
-    await this.#cli.io.write(text);
+    const shown = this.#lines?.push(text) ?? text;
+    if (shown !== "") await this.#cli.io.write(shown);
     this.#recordWritten("text", text);
   }
 
   async close(): Promise<void> {
     if (this.#last === "thought") this.#endThoughts();
-    else if (this.#isLineOpen) await this.#cli.io.write("\n");
+    const held = this.#lines?.end() ?? "";
+    if (this.#isLineOpen) await this.#cli.io.write(`${held}\n`);
     this.#isLineOpen = false;
   }
 
   #endThoughts(): void {
+    this.#writeDimmed(this.#thoughtLines?.end() ?? "");
     this.#cli.io.writeError(this.#isLineOpen ? "\n\n" : "\n");
     this.#last = "nothing";
     this.#isLineOpen = false;
+  }
+
+  #writeDimmed(text: string): void {
+    if (text !== "") this.#cli.io.writeError(this.#cli.errorColours.dim(text));
   }
 
   #recordWritten(what: "thought" | "text", text: string): void {

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
+import { tryParseJson } from "../../base/json.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { readAll } from "../read-input.ts";
@@ -25,10 +26,35 @@ export async function readCallArguments(cli: Cli, words: readonly string[]): Pro
   return JSON.stringify(parsePairs(words));
 }
 
+const pairPattern = /^([^=:]+)(:?=)(.*)$/s;
+
+/**
+ * Returns `key:=json` for a pair `key=text` whose text is JSON of the type that the tool expects instead of a text;
+ * undefined for other words. `errors` are the companion's errors about the arguments.
+ */
+export function suggestJsonPair(
+  word: string,
+  errors: readonly { readonly path: string; readonly types: readonly string[] }[],
+): string | undefined {
+  const [, key = "", sign, text = ""] = pairPattern.exec(word) ?? [];
+  if (sign !== "=") return undefined;
+  const path = `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  const wanted = errors.flatMap(({ path: at, types }) => (at === path ? types : []));
+  const given = listJsonTypes(tryParseJson(text));
+  return given.some((type) => wanted.includes(type)) ? `${key}:=${text}` : undefined;
+}
+
+function listJsonTypes(value: unknown): readonly string[] {
+  if (value === null) return ["null"];
+  if (Array.isArray(value)) return ["array"];
+  if (Number.isInteger(value)) return ["integer", "number"];
+  return [typeof value];
+}
+
 function parsePairs(words: readonly string[]): Record<string, unknown> {
   const found = new Map<string, unknown>();
   for (const word of words) {
-    const match = /^([^=:]+)(:?=)(.*)$/s.exec(word);
+    const match = pairPattern.exec(word);
     const [, key = "", sign, value = ""] = match ?? [];
     if (match === null)
       throw new UsageError(`"${word}" is neither JSON nor KEY=TEXT`, `write ${example}`);

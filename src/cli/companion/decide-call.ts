@@ -6,6 +6,7 @@ import type { ViewOptions } from "../output/format-sections.ts";
 import type { Companion } from "./connect-companion.ts";
 import { askDecision, type DecisionPrompt } from "./decision-prompt.ts";
 import type { ParkedCallWatcher } from "./parked-call-watcher.ts";
+import { questionTexts } from "./question-texts.ts";
 import { showConfirmationSpec } from "./show-confirmation-spec.ts";
 import { sanitizeLine } from "./untrusted-text.ts";
 
@@ -118,13 +119,13 @@ export function createCallPrompt({
 }: Pick<PromptedCall, "kind" | "spec">): DecisionPrompt {
   if (kind === "chip")
     return {
-      text: "Run it? [y/N] ",
+      text: questionTexts.call,
       holdMs: spec.holdMs,
       parseAnswer: (line) => (/^y(es)?$/i.test(line) ? "approve" : "decline"),
     };
   const tool = sanitizeLine(spec.tool);
   return {
-    text: "Type the tool's name to run it, or press Enter to decline: ",
+    text: questionTexts.destructiveCall,
     holdMs: spec.holdMs,
     parseAnswer: (line) => {
       if (line === spec.tool) return "approve";

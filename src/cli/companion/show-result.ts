@@ -1,6 +1,7 @@
 import type { CallStatus } from "../../client/bus/agent-client.ts";
 import type { CallDetail } from "../../client/bus/agent-wire.ts";
 import type { Cli } from "../cli.ts";
+import { suggestJsonPair } from "./call-arguments.ts";
 import { sanitizeLine, sanitizeText } from "./untrusted-text.ts";
 
 /**
@@ -9,15 +10,19 @@ import { sanitizeLine, sanitizeText } from "./untrusted-text.ts";
  */
 export const callExitCodes = { executed: 0, failed: 4, denied: 5, parked: 6 } as const;
 
-/** Prints the result on standard output, and all other information and errors on standard error. */
+/**
+ * Prints the result on standard output, and all other information and errors on standard error. `words` are the
+ * arguments that the user typed, if the command has any.
+ */
 export async function showCallResult(
   cli: Cli,
   callId: bigint,
   status: CallStatus,
   detail: CallDetail,
+  words: readonly string[] = [],
 ): Promise<void> {
   cli.exitCode = callExitCodes[status];
-  if (status !== "executed") return explainFailure(cli, callId, status, detail);
+  if (status !== "executed") return explainFailure(cli, callId, status, detail, words);
   const { toYaml } = await import("../output/yaml.ts");
   const text = formatResult(detail, toYaml);
   if (text !== "") await cli.print(text);
@@ -26,7 +31,13 @@ export async function showCallResult(
   cli.note(cli.errorColours.dim(`call ${callId} is done${undo}`));
 }
 
-function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: CallDetail): void {
+function explainFailure(
+  cli: Cli,
+  callId: bigint,
+  status: CallStatus,
+  detail: CallDetail,
+  words: readonly string[],
+): void {
   // A call that the user has declined is not an error.
   if (detail.code === "declined") return cli.note(`call ${callId} is declined; nothing was done`);
   const { red, cyan } = cli.errorColours;
@@ -41,12 +52,19 @@ function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: Ca
   );
   // A single error is already in the message that was printed above, so it is not repeated.
   for (const fault of faults) if (fault !== reason) cli.note(`  ${fault}`);
-  const hint = findHint(detail);
+  const hint = findHint(detail, words);
   if (hint !== undefined) cli.note(`${cyan("try:")}   ${hint}`);
 }
 
-function findHint({ code, appId, tool, digest }: CallDetail): string | undefined {
+function findHint(
+  { code, appId, tool, digest, errors }: CallDetail,
+  words: readonly string[],
+): string | undefined {
   switch (code) {
+    case "invalid_args": {
+      const pairs = words.flatMap((word) => suggestJsonPair(word, errors) ?? []);
+      return pairs.length === 0 ? undefined : `${pairs.join(" ")} (:= gives JSON, = gives text)`;
+    }
     case "unknown_app":
       return "`berth tools` lists the apps and their tools";
     case "unknown_tool":

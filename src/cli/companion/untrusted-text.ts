@@ -11,6 +11,8 @@ const invisible =
 const control = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/g;
 // oxlint-disable-next-line no-control-regex -- see above
 const colour = /\u001B\[[0-9;]*m/g;
+/** The characters that change the direction of the text around them. */
+const directionControls = /[\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/g;
 const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 /** The minimum width of text in a narrow terminal. */
 const WIDTH_MIN = 20;
@@ -23,6 +25,16 @@ export function sanitizeLine(text: string): string {
 /** Escapes an untrusted text but keeps line breaks and tabs. Only for text on its own lines, such as a result. */
 export function sanitizeText(text: string): string {
   return escapeInvisible(stripControlCharacters(text.replace(colour, "")));
+}
+
+/**
+ * Makes a piece of a model's answer safe for a terminal: removes control characters and those that change the direction
+ * of text. An escape in a running text would disturb the reader, and the model's text names no file and no command.
+ */
+export function sanitizeAnswer(piece: string): string {
+  return stripControlCharacters(piece)
+    .replace(/[\u2028\u2029]/g, "\n")
+    .replace(directionControls, "");
 }
 
 /**

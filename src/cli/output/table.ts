@@ -39,10 +39,9 @@ export function formatTable<T>(
   const { width: available, columnWidthsMin } = options;
   const cells = rows.map((row) => columns.map((column) => toSingleLine(column.value(row)) || "-"));
   const widths = columns.map((column, index) =>
-    Math.max(
-      displayWidth(column.header),
-      columnWidthsMin?.[index] ?? 0,
-      ...cells.map((row) => displayWidth(row[index] ?? "")),
+    cells.reduce(
+      (widest, row) => Math.max(widest, displayWidth(row[index] ?? "")),
+      Math.max(displayWidth(column.header), columnWidthsMin?.[index] ?? 0),
     ),
   );
   if (available !== undefined) {

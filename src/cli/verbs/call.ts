@@ -1,14 +1,19 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { addExamples, collectValues } from "../command-options.ts";
+import {
+  addExamples,
+  addJsonOptions,
+  collectValues,
+  isJsonOutput,
+  type JsonFlags,
+} from "../command-options.ts";
 import type { Companion } from "../companion/connect-companion.ts";
 import { canPrompt } from "../prompt.ts";
 
-interface CallFlags {
+interface CallFlags extends JsonFlags {
   readonly provenance?: readonly string[];
   readonly actor?: string;
   readonly yes?: boolean;
-  readonly json?: boolean;
 }
 
 const interruptedMessage =
@@ -16,26 +21,27 @@ const interruptedMessage =
 
 export function addCall(program: Command, cli: Cli): void {
   addExamples(
-    program
-      .command("call")
-      .summary("call a tool of an app, after confirmation if it changes something")
-      .description(
-        "Calls a tool and prints its result. Before a call that changes something, it shows the call and asks for y, or for the name of the tool if the call is destructive; Ctrl-C declines. Without a terminal, and without --yes, such a call waits for `berth confirm`. Exit codes: 0 done, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 the tool failed, 5 denied, 6 waiting.",
-      )
-      .argument("<app-id>", "id of an app")
-      .argument("<tool>", "name of a tool")
-      .argument(
-        "[arguments...]",
-        "JSON, KEY=TEXT and KEY:=JSON pairs, @FILE, or - for standard input",
-      )
-      .option(
-        "--provenance <label>",
-        "origin of this call, such as file:inbox; can be repeated. Default: user on a terminal, else unknown, which needs stricter confirmation",
-        collectValues,
-      )
-      .option("--actor <text>", "description of the caller, shown with the confirmation")
-      .option("-y, --yes", "confirm it without asking")
-      .option("--json", "print the answer of the companion as JSON"),
+    addJsonOptions(
+      program
+        .command("call")
+        .summary("call a tool of an app, after confirmation if it changes something")
+        .description(
+          "Calls a tool and prints its result. Before a call that changes something, it shows the call and asks for y, or for the name of the tool if the call is destructive; Ctrl-C declines. Without a terminal, and without --yes, such a call waits for `berth confirm`. Exit codes: 0 done, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 the tool failed, 5 denied, 6 waiting.",
+        )
+        .argument("<app-id>", "id of an app")
+        .argument("<tool>", "name of a tool")
+        .argument(
+          "[arguments...]",
+          "JSON, KEY=TEXT and KEY:=JSON pairs, @FILE, or - for standard input",
+        )
+        .option(
+          "--provenance <label>",
+          "origin of this call, such as file:inbox; can be repeated. Default: user on a terminal, else unknown, which needs stricter confirmation",
+          collectValues,
+        )
+        .option("--actor <text>", "description of the caller, shown with the confirmation")
+        .option("-y, --yes", "confirm it without asking"),
+    ),
     [
       ["berth call dev.berth.apps list_apps", "run a read tool, which needs no confirmation"],
       ["berth call dev.berth.apps deploy_app name=web image=nginx:1 port:=80", "ask, then run"],
@@ -52,7 +58,8 @@ export function addCall(program: Command, cli: Cli): void {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(
       cli,
-      (companion, signal) => performCall(cli, companion, request, flags, isAsking, signal),
+      (companion, signal) =>
+        performCall(cli, companion, request, flags, { words, isAsking }, signal),
       interruptedMessage,
     );
   });
@@ -63,7 +70,7 @@ async function performCall(
   companion: Companion,
   request: Parameters<Companion["agent"]["requestCall"]>[0],
   flags: CallFlags,
-  isAsking: boolean,
+  { words, isAsking }: { readonly words: readonly string[]; readonly isAsking: boolean },
   signal: AbortSignal,
 ): Promise<void> {
   const { ParkedCallWatcher } = await import("../companion/parked-call-watcher.ts");
@@ -75,7 +82,8 @@ async function performCall(
   using parked = await ParkedCallWatcher.watch(agent);
   const { callId, disposition, detail } = await agent.requestCall(request, signal);
   const finish = async (status: "executed" | "failed" | "denied", document: unknown) => {
-    if (flags.json !== true) return showCallResult(cli, callId, status, parseCallDetail(document));
+    if (!isJsonOutput(flags))
+      return showCallResult(cli, callId, status, parseCallDetail(document), words);
     cli.exitCode = callExitCodes[status];
     await cli.print(
       sanitizeJson({ v: 1, call_id: Number(callId), disposition, status, detail: document }),
@@ -105,7 +113,7 @@ async function performCall(
     cli.note(showConfirmationSpec(callId, spec, getErrorStyle(cli)));
   }
   const hint = `berth confirm ${callId}`;
-  if (flags.json === true)
+  if (isJsonOutput(flags))
     return cli.print(
       sanitizeJson({ v: 1, call_id: Number(callId), disposition, status: "parked", detail }),
     );

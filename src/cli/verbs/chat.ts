@@ -1,21 +1,25 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { BerthError } from "../../base/errors.ts";
 import type { ServedModel } from "../../client/rest/chat-client.ts";
 import type { ChatBackend } from "../chat/chat-backend.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import { addExamples, integerBetween } from "../command-options.ts";
+import {
+  addExamples,
+  addJsonOptions,
+  integerBetween,
+  isJsonOutput,
+  type JsonFlags,
+} from "../command-options.ts";
 
 const example = 'berth chat small "Name three rivers"';
 
-interface ChatFlags {
+interface ChatFlags extends JsonFlags {
   readonly model?: string;
   readonly system?: string;
   readonly temperature?: number;
   readonly maxTokens?: number;
   readonly thoughts?: boolean;
-  readonly json?: boolean;
-  readonly output?: "json";
   readonly port?: number;
   readonly assistantUrl?: string;
   readonly user?: boolean;
@@ -39,12 +43,10 @@ export function addChat(program: Command, cli: Cli): void {
       parseMaxTokens,
     )
     .option("--thoughts", "show the reasoning of a model before its answer")
-    .option("--json", "print the answer to one message as JSON, as -o json does")
-    .addOption(new Option("-o, --output <format>", "output format").choices(["json"]))
     .option("--port <port>", "port of the assistant", integerBetween(1, 65_535))
     .option("--assistant-url <address>", "address of the assistant (also BERTH_ASSISTANT_URL)")
     .option("--user", "chat through your companion, over the session bus");
-  addExamples(command, [
+  addExamples(addJsonOptions(command, "print the answer to one message as JSON"), [
     ["berth chat", "chat with the loaded model"],
     ["berth chat small", "chat with the model small"],
     ['berth chat small "Name three rivers"', "print one answer"],
@@ -59,7 +61,7 @@ export function addChat(program: Command, cli: Cli): void {
     const isOverBus = flags.user === true || (name !== undefined && isRemote(name));
     if (isOverBus) assertNoHttpFlags(flags);
     const text = await readMessage(cli, message, example);
-    const isJson = flags.json === true || flags.output === "json";
+    const isJson = isJsonOutput(flags);
     if (text === undefined && isJson)
       throw new UsageError("--json needs a message", 'berth chat "Name three rivers" --json');
     const settings = {
@@ -159,11 +161,28 @@ async function chooseOrStartModel(
     const { startStoppedModel } = await import("../chat/start-stopped-model.ts");
     const started = await startStoppedModel(cli, name);
     if (started !== undefined) return backend.chooseModel(started);
-    if (words.length < 2) throw error;
-    // The user may have forgotten the quotes around the message.
-    const hint = `if it is part of your message: berth chat ${JSON.stringify(words.join(" "))}`;
+    if (words.length === 0) throw error;
+    // The word may be a message, or its beginning without quotes. It is not sent to another model: it may as well be a
+    // model's name with a typing error.
+    const command = await suggestMessageCommand(backend, words);
+    if (command === undefined) throw error;
+    const hint = [`to send it as a message: ${command}`, error.hint ?? ""]
+      .filter(Boolean)
+      .join("; ");
     throw new BerthError("not_found", error.message, { hint, cause: error });
   }
+}
+
+/** Returns the command that sends the words as a message; undefined if there is no model for it. */
+async function suggestMessageCommand(
+  backend: ChatBackend,
+  words: readonly string[],
+): Promise<string | undefined> {
+  const message = JSON.stringify(words.join(" "));
+  // One word stays the model's name, also between quotes.
+  if (words.length > 1) return `berth chat ${message}`;
+  const standard = await backend.chooseModel(undefined).catch(() => undefined);
+  return standard && `berth chat -m ${standard.id} ${message}`;
 }
 
 function isNotFound(error: unknown): error is BerthError {

@@ -2,16 +2,15 @@ import type { Command } from "commander";
 import type { CallResult } from "../../client/bus/agent-client.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import { addExamples } from "../command-options.ts";
+import { addExamples, addJsonOptions, isJsonOutput, type JsonFlags } from "../command-options.ts";
 import type { Companion } from "../companion/connect-companion.ts";
 import { canPrompt } from "../prompt.ts";
 
-interface ConfirmFlags {
+interface ConfirmFlags extends JsonFlags {
   readonly list?: boolean;
   readonly only?: boolean;
   readonly yes?: boolean;
   readonly decline?: boolean;
-  readonly json?: boolean;
 }
 
 const interruptedMessage =
@@ -19,18 +18,20 @@ const interruptedMessage =
 
 export function addConfirm(program: Command, cli: Cli): void {
   addExamples(
-    program
-      .command("confirm")
-      .summary("confirm or decline tool calls that wait for you")
-      .description(
-        "Shows a waiting call, and asks as `berth call` does: for y, or for the name of the tool if the call is destructive; Ctrl-C declines. Without a number, it shows every waiting call, oldest first, and then each new one, until Ctrl-C. A call without a decision ends by itself after five minutes. The exit codes are those of `berth call`; a call declined with --decline exits with 0.",
-      )
-      .argument("[call-id]", "number of a call")
-      .option("--list", "only list the waiting calls")
-      .option("-y, --yes", "confirm the call without asking")
-      .option("--decline", "decline the call")
-      .option("--only", "without a number: let no other program decide while this one runs")
-      .option("--json", "with --list or a number: print the answer of the companion as JSON"),
+    addJsonOptions(
+      program
+        .command("confirm")
+        .summary("confirm or decline tool calls that wait for you")
+        .description(
+          "Shows a waiting call, and asks as `berth call` does: for y, or for the name of the tool if the call is destructive; Ctrl-C declines. Without a number, it shows every waiting call, oldest first, and then each new one, until Ctrl-C. A call without a decision ends by itself after five minutes. The exit codes are those of `berth call`; a call declined with --decline exits with 0.",
+        )
+        .argument("[call-id]", "number of a call")
+        .option("--list", "only list the waiting calls")
+        .option("-y, --yes", "confirm the call without asking")
+        .option("--decline", "decline the call")
+        .option("--only", "without a number: let no other program decide while this one runs"),
+      "with --list or a number: print the answer of the companion as JSON",
+    ),
     [
       ["berth confirm", "show each waiting call, and decide"],
       ["berth confirm --list", "list the waiting calls"],
@@ -61,14 +62,14 @@ function parseMode(
   word: string | undefined,
   flags: ConfirmFlags,
 ): "list" | "each" | bigint {
-  const { list: isList = false, only = false, yes = false, decline = false, json = false } = flags;
+  const { list: isList = false, only = false, yes = false, decline = false } = flags;
   if (isList) {
     if (word !== undefined || only || yes || decline)
       throw new UsageError("--list can only be combined with --json", "berth confirm --list");
     return "list";
   }
   if (word === undefined) {
-    if (yes || decline || json || !canPrompt(cli))
+    if (yes || decline || isJsonOutput(flags) || !canPrompt(cli))
       throw new UsageError(
         "without a terminal, confirm needs the number of a call",
         "berth confirm NUMBER; `berth confirm --list` shows the numbers",
@@ -96,7 +97,7 @@ async function listWaiting(
   const { parseParkedCalls } = await import("../../client/bus/agent-wire.ts");
   const document = await agent.listParked(signal);
   const calls = parseParkedCalls(document);
-  if (flags.json === true) {
+  if (isJsonOutput(flags)) {
     const { sanitizeJson } = await import("../companion/untrusted-text.ts");
     return cli.print(sanitizeJson(document));
   }
@@ -122,7 +123,7 @@ async function decideOne(
       : await askAndDecide(cli, companion, callId, signal);
   const callResult = parseCallDetail(detail);
   const isDeclined = flags.decline === true && callResult.code === "declined";
-  if (flags.json === true) {
+  if (isJsonOutput(flags)) {
     const { sanitizeJson } = await import("../companion/untrusted-text.ts");
     cli.exitCode = isDeclined ? 0 : callExitCodes[status];
     return cli.print(sanitizeJson({ v: 1, call_id: Number(callId), status, detail }));

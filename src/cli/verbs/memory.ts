@@ -1,13 +1,10 @@
 import type { Command } from "commander";
+import { formatBytes } from "../../base/units.ts";
 import type { Cli } from "../cli.ts";
 import { declinedError, UsageError } from "../cli-errors.ts";
-import { addExamples } from "../command-options.ts";
+import { addExamples, addJsonOptions, isJsonOutput, type JsonFlags } from "../command-options.ts";
 import { formatTable } from "../output/table.ts";
 import { canPrompt, confirm } from "../prompt.ts";
-
-interface JsonFlag {
-  readonly json?: boolean;
-}
 
 /** Above the companion's limit of 64 KiB, so that the companion reports a value that is too long. */
 const INPUT_BYTES_MAX = 1024 * 1024;
@@ -22,6 +19,7 @@ export function addMemory(program: Command, cli: Cli): void {
         "Each app stores its own keys and values with your companion, and no other app can read them. You can read and change all of them.",
       ),
     [
+      ["berth memory ls", "list the apps that have values"],
       ["berth memory ls org.example.Notes", "list the values of an app"],
       ["berth memory set org.example.Notes sort newest", "set a value"],
       ["berth memory wipe org.example.Notes", "delete all values of an app for good"],
@@ -35,22 +33,24 @@ export function addMemory(program: Command, cli: Cli): void {
 
 function addGet(memory: Command, cli: Cli): void {
   addExamples(
-    memory
-      .command("get")
-      .summary("print a value")
-      .description(
-        "Prints a value: unchanged to a file or a pipe, without control characters to a terminal.",
-      )
-      .argument("<app-id>", "id of an app")
-      .argument("<key>", "key of the value")
-      .option("--json", "print JSON"),
+    addJsonOptions(
+      memory
+        .command("get")
+        .summary("print a value")
+        .description(
+          "Prints a value: unchanged to a file or a pipe, without control characters to a terminal.",
+        )
+        .argument("<app-id>", "id of an app")
+        .argument("<key>", "key of the value"),
+      "print JSON",
+    ),
     [["berth memory get org.example.Notes sort", "print one value"]],
-  ).action(async (app: string, key: string, flags: JsonFlag) => {
+  ).action(async (app: string, key: string, flags: JsonFlags) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     const { sanitizeJson, sanitizeText } = await import("../companion/untrusted-text.ts");
     await withCompanion(cli, async ({ context }, signal) => {
       const value = await context.memoryGet(app, key, signal);
-      if (flags.json === true) return cli.print(sanitizeJson({ v: 1, app, key, value }));
+      if (isJsonOutput(flags)) return cli.print(sanitizeJson({ v: 1, app, key, value }));
       if (cli.io.outputIsTerminal) return cli.print(sanitizeText(value));
       // Writes bytes, so that a pipe receives the value unchanged.
       await cli.io.write(Buffer.from(value.endsWith("\n") ? value : `${value}\n`));
@@ -95,21 +95,26 @@ async function readValueFromInput(cli: Cli): Promise<string> {
 
 function addList(memory: Command, cli: Cli): void {
   addExamples(
-    memory
-      .command("ls")
-      .alias("list")
-      .summary("list the keys and values of an app")
-      .argument("<app-id>", "id of an app")
-      .option("--json", "print the answer of the companion as JSON"),
-    [["berth memory ls org.example.Notes --json", "list them as JSON"]],
-  ).action(async (app: string, flags: JsonFlag) => {
+    addJsonOptions(
+      memory
+        .command("ls")
+        .alias("list")
+        .summary("list the apps that have values, or the values of an app")
+        .argument("[app-id]", "list the keys and values of this app"),
+    ),
+    [
+      ["berth memory ls", "list the apps that have values"],
+      ["berth memory ls org.example.Notes --json", "list the values of an app as JSON"],
+    ],
+  ).action(async (app: string | undefined, flags: JsonFlags) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     const { sanitizeJson, sanitizeLine } = await import("../companion/untrusted-text.ts");
     const { parseMemoryEntries } = await import("../../client/bus/context-wire.ts");
     await withCompanion(cli, async ({ context }, signal) => {
+      if (app === undefined) return listApps(cli, await context.memoryApps(signal), flags);
       const document = await context.memoryList(app, signal);
       const entries = parseMemoryEntries(document);
-      if (flags.json === true) return cli.print(sanitizeJson(document));
+      if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
       if (entries.length === 0) return cli.note(`${app} has no values`);
       await cli.print(
         formatTable(
@@ -123,6 +128,25 @@ function addList(memory: Command, cli: Cli): void {
       );
     });
   });
+}
+
+async function listApps(cli: Cli, document: unknown, flags: JsonFlags): Promise<void> {
+  const { sanitizeJson, sanitizeLine } = await import("../companion/untrusted-text.ts");
+  const { parseMemoryApps } = await import("../../client/bus/context-wire.ts");
+  const apps = parseMemoryApps(document);
+  if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
+  if (apps.length === 0) return cli.note("no app has values");
+  await cli.print(
+    formatTable(
+      apps,
+      [
+        { header: "APP", value: ({ app }) => sanitizeLine(app) },
+        { header: "KEYS", value: ({ keys }) => String(keys), isRightAligned: true },
+        { header: "SIZE", value: ({ bytes }) => formatBytes(bytes), isRightAligned: true },
+      ],
+      { width: cli.io.columns },
+    ),
+  );
 }
 
 function addWipe(memory: Command, cli: Cli): void {

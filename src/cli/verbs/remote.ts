@@ -1,15 +1,10 @@
-import { Argument, type Command, Option } from "commander";
+import { Argument, type Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { addExamples } from "../command-options.ts";
+import { addExamples, addJsonOptions, isJsonOutput, type JsonFlags } from "../command-options.ts";
 import { consentArguments, parseConsentChanges } from "../companion/remote/consent-arguments.ts";
 import type { ViewOptions } from "../output/format-sections.ts";
 import { addRemoteKey } from "./remote-key.ts";
 import { addRemoteLogin } from "./remote-login.ts";
-
-interface OutputFlags {
-  readonly json?: boolean;
-  readonly output?: "json";
-}
 
 export function addRemote(program: Command, cli: Cli): void {
   const remote = addExamples(
@@ -49,7 +44,7 @@ function addList(remote: Command, cli: Cli): void {
         ),
     ),
     [["berth remote ls -o json", "print the list as JSON, without keys"]],
-  ).action(async (flags: OutputFlags) => {
+  ).action(async (flags: JsonFlags) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
       const document = await client.state(signal);
@@ -124,7 +119,7 @@ function addListModels(remote: Command, cli: Cli): void {
         .argument("<provider>", "id of a provider"),
     ),
     [["berth remote models openrouter", "list the names of its models"]],
-  ).action(async (id: string, flags: OutputFlags) => {
+  ).action(async (id: string, flags: JsonFlags) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     const { parseModelIds } = await import("../../client/bus/remote-wire.ts");
     const { sanitizeJson, sanitizeLine } = await import("../companion/untrusted-text.ts");
@@ -138,18 +133,8 @@ function addListModels(remote: Command, cli: Cli): void {
   });
 }
 
-function addJsonOptions(command: Command): Command {
-  return command
-    .option("--json", "print the answer of the companion as JSON, as -o json does")
-    .addOption(new Option("-o, --output <format>", "output format").choices(["json"]));
-}
-
-function isJsonOutput({ json, output }: OutputFlags): boolean {
-  return json === true || output === "json";
-}
-
 function addRemoteConsent(remote: Command, cli: Cli): void {
-  addExamples(
+  const command = addJsonOptions(
     remote
       .command("consent")
       .summary("show or change which data may leave this machine, for all providers")
@@ -160,22 +145,22 @@ function addRemoteConsent(remote: Command, cli: Cli): void {
         new Argument("[scope...]", "scopes, followed by on or off; or all, or none").choices(
           consentArguments,
         ),
-      )
-      .option("--json", "print it as JSON"),
-    [
-      ["berth remote consent", "show the allowed scopes"],
-      ["berth remote consent prompt on", "allow your messages to be sent"],
-      ["berth remote consent prompt files on mail off", "change several scopes"],
-      ["berth remote consent none", "let no data leave this machine"],
-    ],
-  ).action(async (words: string[], flags: { json?: boolean }) => {
+      ),
+    "print it as JSON",
+  );
+  addExamples(command, [
+    ["berth remote consent", "show the allowed scopes"],
+    ["berth remote consent prompt on", "allow your messages to be sent"],
+    ["berth remote consent prompt files on mail off", "change several scopes"],
+    ["berth remote consent none", "let no data leave this machine"],
+  ]).action(async (words: string[], flags: JsonFlags) => {
     const changes = parseConsentChanges(words);
     const { withCompanion } = await import("../companion/connect-companion.ts");
     const { parseRemoteReport } = await import("../../client/bus/remote-wire.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
       for (const { scope, isAllowed } of changes) await client.setConsent(scope, isAllowed, signal);
       const { consent } = parseRemoteReport(await client.state(signal));
-      if (flags.json === true) return cli.print(JSON.stringify({ v: 1, consent }, null, 2));
+      if (isJsonOutput(flags)) return cli.print(JSON.stringify({ v: 1, consent }, null, 2));
       const { showConsent } = await import("../companion/remote/show-remote.ts");
       const options = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
       await cli.print(showConsent(consent, options));

@@ -2,37 +2,44 @@ import type { Command } from "commander";
 import type { HitRow, IndexReport } from "../../client/bus/context-wire.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import { addExamples, collectValues, integerBetween } from "../command-options.ts";
+import {
+  addExamples,
+  addJsonOptions,
+  collectValues,
+  integerBetween,
+  isJsonOutput,
+  type JsonFlags,
+} from "../command-options.ts";
 import { formatTable } from "../output/table.ts";
 
-interface SearchFlags {
+interface SearchFlags extends JsonFlags {
   readonly limit?: number;
   readonly hybrid?: boolean;
   readonly scope?: readonly string[];
   readonly state?: boolean;
-  readonly json?: boolean;
 }
 
 const LIMIT_MAX = 50;
 
 export function addSearch(program: Command, cli: Cli): void {
   addExamples(
-    program
-      .command("search")
-      .summary("search the documents that your companion has indexed")
-      .description(
-        "Searches the folders that your companion indexes, and prints the best passages. The ledger records every search.",
-      )
-      .argument("[words...]", "words to search for")
-      .option(
-        "--limit <number>",
-        `number of passages, 1 to ${LIMIT_MAX}; default: 3`,
-        integerBetween(1, LIMIT_MAX),
-      )
-      .option("--hybrid", "search by meaning, too, not only by words")
-      .option("--scope <scope>", "search only this scope; can be repeated", collectValues)
-      .option("--state", "show the state of the index")
-      .option("--json", "print the answer of the companion as JSON"),
+    addJsonOptions(
+      program
+        .command("search")
+        .summary("search the documents that your companion has indexed")
+        .description(
+          "Searches the folders that your companion indexes, and prints the best passages. The ledger records every search.",
+        )
+        .argument("[words...]", "words to search for")
+        .option(
+          "--limit <number>",
+          `number of passages, 1 to ${LIMIT_MAX}; default: 3`,
+          integerBetween(1, LIMIT_MAX),
+        )
+        .option("--hybrid", "search by meaning, too, not only by words")
+        .option("--scope <scope>", "search only this scope; can be repeated", collectValues)
+        .option("--state", "show the state of the index"),
+    ),
     [
       ["berth search minutes of the last meeting", "print the three best passages"],
       ["berth search --hybrid --limit 10 backups", "print ten passages, found by meaning, too"],
@@ -53,7 +60,7 @@ export function addSearch(program: Command, cli: Cli): void {
     await withCompanion(cli, async ({ context }, signal) => {
       if (flags.state === true) {
         const document = await context.indexState(signal);
-        if (flags.json === true) return cli.print(sanitizeJson(document));
+        if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
         return printState(cli, parseIndexReport(document));
       }
       const document = await context.search(
@@ -61,7 +68,7 @@ export function addSearch(program: Command, cli: Cli): void {
         signal,
       );
       const hits = parseHitRows(document);
-      if (flags.json === true) return cli.print(sanitizeJson(document));
+      if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
       if (hits.length === 0)
         return cli.note("no passage found; `berth search --state` shows what is indexed");
       const { showHits } = await import("../companion/show-hits.ts");

@@ -9,29 +9,30 @@ import type {
 } from "../../assistant/agent/manifests/lint-manifests.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes } from "../cli-errors.ts";
-import { addExamples } from "../command-options.ts";
+import { addExamples, addJsonOptions, isJsonOutput, type JsonFlags } from "../command-options.ts";
 import { sanitizeJson, sanitizeLine } from "../companion/untrusted-text.ts";
 
-interface LintFlags {
-  readonly json?: boolean;
+interface LintFlags extends JsonFlags {
   readonly quiet?: boolean;
 }
 
 /** Adds the verb `tools lint`, which reads the manifests itself and needs no companion. */
 export function addToolsLint(tools: Command, cli: Cli): void {
   addExamples(
-    tools
-      .command("lint")
-      .summary("check tool manifests, without a companion")
-      .description(
-        "Checks tool manifests by the rules of the companion. Without a path it checks the folders that your companion reads: ASSISTANT_MANIFEST_PATH, or assistant/manifests/ in $XDG_DATA_HOME and $XDG_DATA_DIRS. Prints each fault as file:line:column and exits with 1 if a manifest is rejected.",
-      )
-      .argument(
-        "[path...]",
-        "manifests, or folders of manifests; the first folder takes precedence",
-      )
-      .option("--json", "print the results as JSON")
-      .option("-q, --quiet", "print only faults"),
+    addJsonOptions(
+      tools
+        .command("lint")
+        .summary("check tool manifests, without a companion")
+        .description(
+          "Checks tool manifests by the rules of the companion. Without a path it checks the folders that your companion reads: ASSISTANT_MANIFEST_PATH, or assistant/manifests/ in $XDG_DATA_HOME and $XDG_DATA_DIRS. Prints each fault as file:line:column and exits with 1 if a manifest is rejected.",
+        )
+        .argument(
+          "[path...]",
+          "manifests, or folders of manifests; the first folder takes precedence",
+        )
+        .option("-q, --quiet", "print only faults"),
+      "print the results as JSON",
+    ),
     [
       ["berth tools lint", "check the installed manifests"],
       ["berth tools lint org.example.Notes.json", "check one manifest"],
@@ -42,7 +43,7 @@ export function addToolsLint(tools: Command, cli: Cli): void {
       result.problems.length +
       result.manifests.flatMap(({ faults }) => faults.filter(isError)).length;
     if (errors > 0) cli.exitCode = exitCodes.failed;
-    if (flags.json === true) return cli.print(sanitizeJson(createLintDocument(result)));
+    if (isJsonOutput(flags)) return cli.print(sanitizeJson(createLintDocument(result)));
     for (const { directory, message } of result.problems) cli.note(`${directory}: ${message}`);
     for (const manifest of result.manifests)
       await printManifest(cli, manifest, flags.quiet === true);

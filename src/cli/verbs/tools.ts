@@ -1,12 +1,11 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { addExamples } from "../command-options.ts";
+import { addExamples, addJsonOptions, isJsonOutput, type JsonFlags } from "../command-options.ts";
 import { addToolsLint } from "./tools-lint.ts";
 import { addToolsServe } from "./tools-serve.ts";
 
-interface ListFlags {
+interface ListFlags extends JsonFlags {
   readonly find?: string;
-  readonly json?: boolean;
 }
 
 export function addTools(program: Command, cli: Cli): void {
@@ -32,16 +31,17 @@ export function addTools(program: Command, cli: Cli): void {
 
 function addList(tools: Command, cli: Cli): void {
   addExamples(
-    tools
-      .command("list", { isDefault: true })
-      .alias("ls")
-      .summary("list tools")
-      .description(
-        "Lists tools; with the id of an app, lists its tools with their details. TIER: read changes nothing, write makes changes that can be reversed, destructive makes changes that cannot. UNDO: `berth undo` can undo a call of the tool.",
-      )
-      .argument("[app-id]", "list only the tools of this app")
-      .option("--find <words>", "list tools for this purpose, best first")
-      .option("--json", "print the answer of the companion as JSON"),
+    addJsonOptions(
+      tools
+        .command("list", { isDefault: true })
+        .alias("ls")
+        .summary("list tools")
+        .description(
+          "Lists tools; with the id of an app, lists its tools with their details. TIER: read changes nothing, write makes changes that can be reversed, destructive makes changes that cannot. UNDO: `berth undo` can undo a call of the tool.",
+        )
+        .argument("[app-id]", "list only the tools of this app")
+        .option("--find <words>", "list tools for this purpose, best first"),
+    ),
     [
       ["berth tools list --json", "list the tools as JSON"],
       ['berth tools list --find "what is on my list"', "list tools for a purpose, best first"],
@@ -61,7 +61,7 @@ function addList(tools: Command, cli: Cli): void {
           ? all
           : all.filter((tool: unknown) => getField(tool, "app_id") === appId);
       const rows = parseToolRows(document);
-      if (flags.json === true) return cli.print(sanitizeJson(document));
+      if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
       if (rows.length === 0) return cli.note(formatNoTools(appId, flags.find));
       const { showTools } = await import("../companion/show-tools.ts");
       await cli.print(showTools(rows, appId !== undefined, cli.colours, cli.io.columns));

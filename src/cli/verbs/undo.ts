@@ -1,29 +1,35 @@
 import type { Command } from "commander";
 import type { UndoReport } from "../../client/bus/agent-wire.ts";
 import type { Cli } from "../cli.ts";
-import { addExamples, integerBetween } from "../command-options.ts";
+import {
+  addExamples,
+  addJsonOptions,
+  integerBetween,
+  isJsonOutput,
+  type JsonFlags,
+} from "../command-options.ts";
 
-interface UndoFlags {
+interface UndoFlags extends JsonFlags {
   readonly skip?: number;
-  readonly json?: boolean;
 }
 
 const CALL_ID_MAX = Number.MAX_SAFE_INTEGER;
 
 export function addUndo(program: Command, cli: Cli): void {
   addExamples(
-    program
-      .command("undo")
-      .summary("undo the last tool call")
-      .description(
-        "Undoes the last tool call that can be undone, with the tool that the app declares for the undo. Another run undoes the call before that one. If an undo fails, the call stays next in line until it is undone or skipped. Exit codes: 0 done, or nothing to undo; 4 failed, can be tried again.",
-      )
-      .option(
-        "--skip <call-id>",
-        "never undo this call, and continue with the one before it",
-        integerBetween(0, CALL_ID_MAX),
-      )
-      .option("--json", "print the answer of the companion as JSON"),
+    addJsonOptions(
+      program
+        .command("undo")
+        .summary("undo the last tool call")
+        .description(
+          "Undoes the last tool call that can be undone, with the tool that the app declares for the undo. Another run undoes the call before that one. If an undo fails, the call stays next in line until it is undone or skipped. Exit codes: 0 done, or nothing to undo; 4 failed, can be tried again.",
+        )
+        .option(
+          "--skip <call-id>",
+          "never undo this call, and continue with the one before it",
+          integerBetween(0, CALL_ID_MAX),
+        ),
+    ),
     [
       ["berth undo", "undo the last call"],
       ["berth undo --skip 17", "never undo call 17"],
@@ -42,7 +48,7 @@ export function addUndo(program: Command, cli: Cli): void {
             : await agent.undoSkip(BigInt(flags.skip), signal);
         const report = parseUndoReport(document);
         if (report.status === "failed") cli.exitCode = callExitCodes.failed;
-        if (flags.json === true) return cli.print(sanitizeJson(document));
+        if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
         if (report.status === "failed") return explainFailure(cli, report, sanitizeLine);
         await cli.print(formatUndoReport(report, sanitizeLine));
       },

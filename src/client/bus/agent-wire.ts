@@ -31,7 +31,12 @@ export interface CallDetail {
   /** The result of the tool; undefined if it returned none, whereas null is a result. */
   readonly result: unknown;
   readonly content: readonly unknown[];
-  readonly errors: readonly { readonly path: string; readonly message: string }[];
+  readonly errors: readonly {
+    readonly path: string;
+    readonly message: string;
+    /** The JSON types that the argument may have; empty if another rule is violated. */
+    readonly types: readonly string[];
+  }[];
   readonly isUndoable: boolean;
   readonly expiresAt: string | undefined;
   /**
@@ -106,6 +111,7 @@ export function parseCallDetail(document: unknown): CallDetail {
     errors: toItems(getField(document, "errors")).map((error) => ({
       path: getText(error, "path"),
       message: getText(error, "message"),
+      types: filterTexts(getField(error, "types")),
     })),
     isUndoable: getField(document, "undoable") === true,
     expiresAt: getTextOrUndefined(document, "expires_at"),

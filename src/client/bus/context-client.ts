@@ -56,6 +56,10 @@ export class ContextClient {
     return this.#context.callJson("MemoryList", "s", [app], limits);
   }
 
+  memoryApps(signal: AbortSignal): Promise<unknown> {
+    return this.#context.callJson("MemoryApps", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
+  }
+
   async memoryWipe(app: string, signal: AbortSignal): Promise<void> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     await this.#context.call("MemoryWipe", "s", [app], limits);

@@ -58,6 +58,21 @@ export function parseIndexReport(document: unknown): IndexReport {
   };
 }
 
+export interface MemoryAppRow {
+  readonly app: string;
+  readonly keys: number;
+  readonly bytes: number;
+}
+
+export function parseMemoryApps(document: unknown): readonly MemoryAppRow[] {
+  if (!Array.isArray(document)) throw unexpectedAnswer(undefined);
+  return document.map((row: unknown) => ({
+    app: getText(row, "app"),
+    keys: getNumberOrUndefined(row, "keys") ?? 0,
+    bytes: getNumberOrUndefined(row, "bytes") ?? 0,
+  }));
+}
+
 /** Returns the values by key, ordered by key. */
 export function parseMemoryEntries(document: unknown): readonly (readonly [string, string])[] {
   if (typeof document !== "object" || document === null || Array.isArray(document))

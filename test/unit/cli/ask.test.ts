@@ -66,6 +66,14 @@ describe("berth ask", () => {
     expect([await person.ended, cli.responses]).toEqual([5, [[false]]]);
   });
 
+  it("marks the lines of an answer that look like its questions", async () => {
+    cli.overlay.inference.script = (request) =>
+      says(request, ["Well.\nSend it, this ", "once? [y/N] y"]);
+    using person = terminal("ask", "Well?");
+    expect(await person.ended).toBe(0);
+    expect(person.screen).toContain("Well.\n| Send it, this once? [y/N] y\n");
+  });
+
   it("prints only the answer on standard output, and its sources on standard error", async () => {
     cli.overlay.hits = async () => [{ ...house, provenance: "user" }];
     cli.overlay.inference.script = (request) => says(request, ["In \u001b[31mMay."]);
@@ -129,7 +137,8 @@ describe("berth ask", () => {
 
   it.each([
     ["unauthorized", "the key is refused", "berth remote key ID"],
-    ["no_model", "no model", "berth models start NAME"],
+    ["no_model", "there is no model", "berth models start NAME"],
+    ["no_model", "the system instance does not answer at http://a:7777", "berth status"],
   ] as const)("that fails with %s reports the reason", async (code, message, hint) => {
     cli.overlay.inference.script = async function* () {
       yield accepted;
@@ -138,6 +147,7 @@ describe("berth ask", () => {
     };
     const result = await run(["ask", "Well?"]);
     expect(result).toMatchObject({ code: 4, output: "Half an ans\n" });
+    expect(result.errors).toContain(`error: ${message}\n`);
     expect(result.errors).toContain(hint);
     const json = await run(["ask", "Well?", "--json"]);
     expect(json.code).toBe(4);

@@ -123,6 +123,24 @@ describe("one message of berth chat", () => {
     expect(output).toBe("]0;owned[2Ja\tb\n31mc日本\n");
   });
 
+  it("prints no characters of the answer that change the direction of text, also not as escapes", async () => {
+    const marks = "\u061c\u200e\u200f\u202a\u202e\u2066\u2069";
+    world.service.script = () => [
+      accepted,
+      started(),
+      thought(`H${marks}m`),
+      text(`a${marks}b`),
+      end,
+    ];
+    const said = await once(["--thoughts", "Well then"]);
+    expect(said).toEqual({ code: 0, output: "ab\n", errors: "Hm\n\n" });
+  });
+
+  it("does not mark lines of an answer that a pipe receives", async () => {
+    world.service.script = (request) => says(request, [">>> x\n... y"]);
+    expect((await once(["Well then"])).output).toBe(">>> x\n... y\n");
+  });
+
   it("is cancelled by Ctrl-C, and the model stops generating its answer", async () => {
     world.service.script = async function* (_request, signal) {
       yield accepted;
@@ -150,6 +168,14 @@ describe("errors of berth chat", () => {
     expect(unquoted.errors).toContain('berth chat "Tell me a joke"');
     const alone = await once(["other"], { input: "Hi" });
     expect(alone.errors).toContain("`berth models start other`");
+    using word = terminal("Hello");
+    expect(await word.ended).toBe(1);
+    expect(word.screen).toContain('the assistant has no model "Hello"');
+    expect(word.screen).toContain('to send it as a message: berth chat -m tiny "Hello"');
+    expect(word.screen).toContain("the assistant has tiny, ");
+    expect((await once(["-m", "tiny", "Hello"])).code).toBe(0);
+    expect(asked()).toBe("Hello");
+    world.service.requests.length = 0;
     const embedder = await once(["hub/org/embedder:q8", "hello"]);
     expect(embedder.errors).toContain("is an embedding model");
     expect(world.service.requests).toEqual([]);
@@ -236,6 +262,16 @@ describe("a chat with berth chat", () => {
     await person.waitForText("<Be brief\nthree>\n>>> ");
     person.type(`/system -${key.enter}/clear${key.enter}four${key.enter}`);
     await person.waitForText("<four>\n>>> ");
+    person.type(key.end);
+    expect(await person.ended).toBe(0);
+  });
+
+  it("marks the lines of an answer that look like its prompt", async () => {
+    world.service.script = (request) => says(request, ["Done.\n>", ">> Delete all\n", ">>"]);
+    using person = terminal();
+    await person.waitForText(">>> ");
+    person.type(`Hello${key.enter}`);
+    await person.waitForText("Done.\n| >>> Delete all\n>>\n>>> ");
     person.type(key.end);
     expect(await person.ended).toBe(0);
   });

@@ -15,6 +15,7 @@ describe("text on its way to a terminal", () => {
     ["a carriage return", "a\rb", "a\\u000db"],
     ["the removal of a line", "a\r\u001b[Kb", "a\\u000d\\u001b[Kb"],
     ["a reversed direction", "a\u202eb\u2066c", "a\\u202eb\\u2066c"],
+    ["marks of direction", "a\u061cb\u200ec\u200fd", "a\\u061cb\\u200ec\\u200fd"],
     ["NUL, backspace and DEL", "a\u0000\bb\u007f", "a\\u0000\\u0008b\\u007f"],
   ])("shows %s as its escape", (_name, given, shown) => {
     expect(cleanText(given, true)).toBe(shown);

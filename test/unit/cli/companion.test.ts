@@ -33,7 +33,10 @@ const tools = notesTools
     title: `Title of ${tool.name}`,
     description: `${tool.description}${HOSTILE}`,
   }));
-const forecast = buildDeclaration("forecast", "read", { type: "object" });
+const forecast = buildDeclaration("forecast", "read", {
+  type: "object",
+  properties: { days: { type: "integer" } },
+});
 const weatherTool = {
   ...forecast,
   description: "Tells what the weather will be,\nhere or elsewhere.",
@@ -92,8 +95,10 @@ describe("tools in the command line", () => {
   });
 
   it("are listed for one app, for a query, and as JSON without control characters", async () => {
-    const weather = await run(["tools", "org.example.weather", "--json"]);
-    expect(JSON.parse(weather.output)).toMatchObject([{ name: "forecast" }]);
+    for (const flags of [["--json"], ["-o", "json"]]) {
+      const weather = await run(["tools", "org.example.weather", ...flags]);
+      expect(JSON.parse(weather.output)).toMatchObject([{ name: "forecast" }]);
+    }
     const found = await run(["tools", "--find", "weather"]);
     expect(found.output.split("\n")).toHaveLength(3);
     expect(bus.calls.at(-1)).toEqual({ member: "Discover", args: ["weather"] });
@@ -115,6 +120,21 @@ describe("tools in the command line", () => {
     const other = await run(["tools", "approve", NOTES, "list", "e".repeat(64)]);
     expect(other).toMatchObject({ code: 1, errors: expect.stringContaining("never seen") });
   });
+});
+
+it.each([
+  [["tools"]],
+  [["undo"]],
+  [["search", "boiler"]],
+  [["search", "--state"]],
+  [["confirm", "--list"]],
+  [["tools", "lint"]],
+])("berth %j prints the same document with -o json as with --json", async (words) => {
+  const [json, output] = [await run([...words, "--json"]), await run([...words, "-o", "json"])];
+  expect(output).toEqual(json);
+  expect(output.code).toBe(0);
+  expect(JSON.parse(output.output)).toBeTypeOf("object");
+  expect((await run([...words, "-o", "yaml"])).code).toBe(2);
 });
 
 describe("without a companion", () => {
@@ -276,6 +296,13 @@ describe("berth call without a terminal", () => {
       errors:
         "error: call 1 failed (invalid_args): /title: is missing, and 1 more\n  /title: is missing\n  /body: must be string\n",
     });
+    const days = await run(["call", "org.example.weather", "forecast", "days=1", "place=2"]);
+    expect(days.errors).toContain("/days: must be integer");
+    expect(days.errors).toContain("\ntry:   days:=1 (:= gives JSON, = gives text)\n");
+    for (const word of ["days=many", "days=true", "days:=true"]) {
+      const other = await run(["call", "org.example.weather", "forecast", word]);
+      expect([other.code, other.errors.includes("try:")]).toEqual([4, false]);
+    }
     const unknown = await run(["call", "org.example.nothing", "x"]);
     expect(unknown).toMatchObject({ code: 4, errors: expect.stringContaining("`berth tools`") });
     const broken = await run(["call", NOTES, "create", "{title}"]);
@@ -610,6 +637,17 @@ describe("berth memory", () => {
     expect((await run(["memory", "wipe", NOTES, "--yes"])).code).toBe(0);
     expect(memory.countItems()).toBe(0);
     expect((await run(["memory", "ls", NOTES])).errors).toContain("has no values");
+  });
+
+  it("lists the apps that have values", async () => {
+    expect((await run(["memory", "ls"])).errors).toContain("no app has values");
+    await run(["memory", "set", NOTES, "sort", "newest"]);
+    expect((await run(["memory", "ls"])).output).toBe(
+      "APP                 KEYS   SIZE\norg.example.notes      1   10 B\n",
+    );
+    expect(JSON.parse((await run(["memory", "ls", "-o", "json"])).output)).toEqual([
+      { app: NOTES, keys: 1, bytes: 10 },
+    ]);
   });
 
   it("asks for confirmation before a wipe at a terminal", async () => {

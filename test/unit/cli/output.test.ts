@@ -55,6 +55,13 @@ describe("display width", () => {
 });
 
 describe("tables of the command line", () => {
+  it("may have more rows than one call may have arguments", () => {
+    const many = Array.from({ length: 200_000 }, () => "x");
+    // Each row, and the header, is one letter and a line break.
+    const table = formatTable(many, [{ header: "N", value: (row) => row }]);
+    expect(table).toHaveLength(2 * 200_001);
+  });
+
   const rows = [
     { name: "日本", text: "short" },
     { name: "web", text: "a message that goes on and on for quite a while" },

@@ -56,6 +56,8 @@ function toArgumentError(error: ErrorObject, schema: JsonObject): ArgumentError 
         message: `is not an argument of this tool${formatSuggestion(name, listKnownNames(error, schema))}`,
       };
     }
+    case "type":
+      return { path, message, types: [params["type"]].flat().map(String) };
     case "enum": {
       const values: unknown = params["allowedValues"];
       const shown = Array.isArray(values)

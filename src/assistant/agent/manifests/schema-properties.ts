@@ -50,7 +50,8 @@ export function collectProperties(schema: unknown, root: JsonObject): ReadonlyMa
     }
     for (const keyword of ["allOf", "anyOf", "oneOf"]) {
       const branches = getOwn(part, keyword);
-      if (Array.isArray(branches)) queue.push(...branches);
+      if (!Array.isArray(branches)) continue;
+      for (const branch of branches) queue.push(branch);
     }
     const reference = getOwn(part, "$ref");
     if (typeof reference === "string" && reference.startsWith("#")) {

@@ -8,9 +8,9 @@ import { type Logger, silentLogger } from "../../../base/logger.ts";
 import { KeyedMutex } from "../../../base/mutex.ts";
 import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 import { AssistantError } from "../../assistant-error.ts";
-import type { Caller } from "../../caller.ts";
+import { type Caller, sandboxedApp } from "../../caller.ts";
 import type { EntryValue, Ledger } from "../../ledger/port.ts";
-import type { Memory } from "../port.ts";
+import type { AppMemoryUsage, Memory } from "../port.ts";
 import { AppKey } from "./app-key.ts";
 import { KeyFolder } from "./key-folder.ts";
 import {
@@ -144,6 +144,14 @@ export class AppMemory implements Memory, AsyncDisposable {
     });
   }
 
+  apps(caller: Caller): Promise<readonly AppMemoryUsage[]> {
+    return this.#withMemoryErrors(async () => {
+      const own = sandboxedApp(caller);
+      const apps = await this.#withFiles(({ file }) => file.listUsage());
+      return own === undefined ? apps : apps.filter(({ app }) => app === own);
+    });
+  }
+
   wipe(app: string, caller: Caller): Promise<void> {
     return this.#runExclusive(app, caller, async () => {
       const kept = await this.#withFiles(({ file }) => file.readUsage(app));
@@ -180,16 +188,23 @@ export class AppMemory implements Memory, AsyncDisposable {
 
   async #runExclusive<T>(app: string, caller: Caller, work: () => Promise<T>): Promise<T> {
     checkApp(app, caller);
+    return this.#withMemoryErrors(() => {
+      if (this.#mutex.pending(app) >= PENDING_MAX)
+        throw new AssistantError(
+          "busy",
+          `${PENDING_MAX} calls for the memory of ${app} are waiting; try again later`,
+          { retryAfterSeconds: 1 },
+        );
+      return this.#mutex.runExclusive(app, work);
+    });
+  }
+
+  /** Runs `work` unless the memory is closing. Turns errors of the files into errors for callers, and logs them. */
+  async #withMemoryErrors<T>(work: () => Promise<T>): Promise<T> {
     if (this.#closing.signal.aborted)
       throw new AssistantError("shutting_down", "the assistant is shutting down; nothing was done");
-    if (this.#mutex.pending(app) >= PENDING_MAX)
-      throw new AssistantError(
-        "busy",
-        `${PENDING_MAX} calls for the memory of ${app} are waiting; try again later`,
-        { retryAfterSeconds: 1 },
-      );
     try {
-      return await this.#mutex.runExclusive(app, work);
+      return await work();
     } catch (error) {
       const failure = toMemoryError(error);
       if (failure.code === "storage_failed")

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { openSecureDeleteDatabase } from "../../../base/secure-delete-database.ts";
 import type { Migration, SqliteDatabase } from "../../../base/sqlite.ts";
+import type { AppMemoryUsage } from "../port.ts";
 import type { MemoryUsage } from "./memory-bounds.ts";
 
 const migrations: readonly Migration[] = [
@@ -41,6 +42,13 @@ export class MemoryFile {
 
   listApps(): readonly string[] {
     return this.#db.prepare<[], string>("SELECT name FROM app").pluck().all();
+  }
+
+  /** Returns the usage of each app that has values, in the order of their names. */
+  listUsage(): readonly AppMemoryUsage[] {
+    return this.#db
+      .prepare<[], AppMemoryUsage>("SELECT name AS app, keys, bytes FROM app ORDER BY name")
+      .all();
   }
 
   countApps(): number {

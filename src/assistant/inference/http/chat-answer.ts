@@ -32,7 +32,7 @@ export class ChatAnswer implements AnswerBuilder {
     switch (event.type) {
       case "text":
         choice.content += event.text;
-        choice.logprobs.push(...(event.logprobs ?? []));
+        for (const logprob of event.logprobs ?? []) choice.logprobs.push(logprob);
         break;
       case "reasoning":
         choice.reasoning += event.text;

@@ -24,7 +24,7 @@ export class CompletionAnswer implements AnswerBuilder {
     if (!choice) return;
     if (event.type === "text") {
       choice.text += event.text;
-      choice.logprobs.push(...(event.logprobs ?? []));
+      for (const logprob of event.logprobs ?? []) choice.logprobs.push(logprob);
     } else if (event.type === "end") choice.finishReason = event.reason;
   }
 

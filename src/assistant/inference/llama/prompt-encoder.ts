@@ -98,7 +98,8 @@ export class PromptEncoder {
     const tokens: Token[] = [];
     let plain = "";
     const flush = () => {
-      tokens.push(...this.#tokenizeText(plain));
+      // A loop, because spreading the tokens of a long prompt into one call would overflow the stack.
+      for (const token of this.#tokenizeText(plain)) tokens.push(token);
       plain = "";
     };
     for (const { text, allowsControlTokens } of pieces) {

@@ -35,20 +35,23 @@ export class AnswerParser {
   }
 
   push(text: string, logprobs: Logprobs | undefined): readonly AnswerDelta[] {
-    if (logprobs !== undefined) this.#heldLogprobs.push(...logprobs);
+    for (const logprob of logprobs ?? []) this.#heldLogprobs.push(logprob);
     return this.#withLogprobs(this.#parse(text), logprobs !== undefined);
   }
 
-  end(): AnswerEnd {
-    const deltas = (this.#reasoning?.end() ?? []).flatMap((part) =>
+  /** See `AnswerStreamParser.end`. */
+  end(isCut: boolean): AnswerEnd {
+    const deltas = (this.#reasoning?.end(isCut) ?? []).flatMap((part) =>
       part.kind === "reasoning"
         ? [{ type: "reasoning", text: part.text } as const]
         : this.#parseAnswer(part.text),
     );
-    for (const part of this.#calls?.end() ?? []) deltas.push(...toDeltas(part));
+    for (const part of this.#calls?.end(isCut) ?? []) deltas.push(...toDeltas(part));
     const calls = this.#calls?.calls ?? [];
-    if (this.#heldLogprobs.length > 0 && calls.length === 0) {
-      const last = deltas.findLastIndex(({ type }) => type === "text");
+    const last = deltas.findLastIndex(({ type }) => type === "text");
+    // If the end of a cut answer has no text, the logprobs are those of a marker that was dropped.
+    const hasText = last !== -1 || !isCut;
+    if (this.#heldLogprobs.length > 0 && calls.length === 0 && hasText) {
       const text = deltas[last]?.type === "text" ? deltas[last].text : "";
       const delta = { type: "text", text, logprobs: this.#heldLogprobs } as const;
       if (last === -1) deltas.push(delta);

@@ -43,7 +43,11 @@ export interface PromptPlan {
 
 export interface AnswerStreamParser {
   push(text: string, logprobs: readonly TokenLogprob[] | undefined): readonly AnswerDelta[];
-  end(): AnswerEnd;
+  /**
+   * Returns what is still held back. If the token limit cut the answer off (`isCut`), the beginning of a marker or of a
+   * tool call is dropped; else it is text, because the model has chosen to end there.
+   */
+  end(isCut: boolean): AnswerEnd;
 }
 
 /**
@@ -67,7 +71,8 @@ export function planPrompt(
     format: format ?? hermesFormat,
     tools: callable,
     isCallOptional: request.toolChoice.kind === "auto",
-    allowsSeveralCalls: request.parallelToolCalls,
+    // A choice that names a function asks for one call of it, as in OpenAI's API.
+    allowsSeveralCalls: request.parallelToolCalls && request.toolChoice.kind !== "function",
     document: request.document,
     thinking,
   });

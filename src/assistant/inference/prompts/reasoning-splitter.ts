@@ -1,4 +1,4 @@
-import { findLengthBeforeMarker } from "./partial-marker.ts";
+import { findLengthBeforeMarker, findPartialMarkerLength } from "./partial-marker.ts";
 import type { Thinking } from "./tools/tool-grammar.ts";
 
 export interface AnswerPart {
@@ -37,11 +37,22 @@ export class ReasoningSplitter {
     return parts;
   }
 
-  /** Returns the text that is still held back. Call this method when the answer has ended. */
-  end(): readonly AnswerPart[] {
-    const text = this.#held;
+  /**
+   * Returns the text that is still held back. Call this method when the answer has ended. If the answer was cut off
+   * within a tag, the part of the tag is dropped.
+   */
+  end(isCut: boolean): readonly AnswerPart[] {
+    let text = this.#held;
     this.#held = "";
-    if (this.#state !== "thinking") return text === "" ? [] : [{ kind: "answer", text }];
+    if (this.#state !== "thinking") {
+      // In the state `start`, only white space and a part of the opening tag are held back.
+      const isTag = isCut && text.trim() !== "";
+      return text === "" || isTag ? [] : [{ kind: "answer", text }];
+    }
+    if (isCut) {
+      const partial = findPartialMarkerLength(text, this.#thinking.close);
+      text = text.slice(0, text.length - partial);
+    }
     const rest = (this.#isBlankSoFar ? text.trimStart() : text).trimEnd();
     return rest === "" ? [] : [{ kind: "reasoning", text: rest }];
   }

@@ -105,7 +105,7 @@ async function* runAttempt(
     } else if (event.type === "text") {
       for (const delta of reader.push(event.text, event.logprobs)) yield { ...delta, choice };
     } else {
-      const { deltas, calledTools, reasoningTokens, calls } = reader.end();
+      const { deltas, calledTools, reasoningTokens, calls } = reader.end(event.reason === "length");
       onCalls(calls);
       for (const delta of deltas) yield { ...delta, choice };
       yield {

@@ -14,6 +14,7 @@ import {
   showCall,
 } from "../../companion/decide-call.ts";
 import type { DecisionOutcome, DecisionPrompt } from "../../companion/decision-prompt.ts";
+import { questionTexts } from "../../companion/question-texts.ts";
 import { sanitizeLine } from "../../companion/untrusted-text.ts";
 import { showConsentQuestion } from "./show-consent-question.ts";
 
@@ -72,7 +73,7 @@ function createQuestionPrompt(
   if (question.kind === "call")
     return createCallPrompt({ kind: choosePromptKind(question.spec), spec: question.spec });
   return {
-    text: "Send it, this once? [y/N] ",
+    text: questionTexts.consent,
     holdMs: 0,
     parseAnswer: (line) => (/^y(es)?$/i.test(line) ? "approve" : "decline"),
   };

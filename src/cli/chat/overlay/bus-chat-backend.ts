@@ -45,7 +45,7 @@ export function createBusChatBackend(
       if (local === "")
         throw new NotFoundError(
           "the companion has no local chat model",
-          "`berth models start NAME` starts one; -m remote:PROVIDER:MODEL selects a model of a provider",
+          "`berth status` shows whether the assistant runs; `berth models start NAME` starts a model; -m remote:PROVIDER:MODEL selects a model of a provider",
         );
       return toServedModel(local);
     },

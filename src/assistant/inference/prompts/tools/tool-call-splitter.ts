@@ -1,5 +1,5 @@
 import type { ToolCall } from "../../runner.ts";
-import { findLengthBeforeMarker } from "../partial-marker.ts";
+import { findLengthBeforeMarker, findPartialMarkerLength } from "../partial-marker.ts";
 import { JsonCallScanner } from "./json-call-scanner.ts";
 import { NamedCallScanner } from "./named-call-scanner.ts";
 import type { ToolFormat } from "./tool-format.ts";
@@ -17,6 +17,9 @@ export type CallPart =
  * Separators and closing tags that may follow a tool call in a model's answer. They are not part of the answer's text.
  */
 const callClosers = ["</tool_call>", ",", "]", ";"];
+
+/** A control token that Llama 3 may write before a call. */
+const PYTHON_TAG = "<|python_tag|>";
 
 export interface ToolCallSplitterOptions {
   readonly format: ToolFormat;
@@ -64,12 +67,31 @@ export class ToolCallSplitter {
     return parts;
   }
 
-  end(): readonly CallPart[] {
+  /**
+   * Returns the text that is still held back. Call this method when the answer has ended. If the answer was cut off,
+   * the beginning of a call is dropped, so that it does not appear as text.
+   */
+  end(isCut: boolean): readonly CallPart[] {
     const isOpen = this.#state === "call" && !this.#isNameReported;
     const text = isOpen ? this.#raw + this.#held : this.#state === "text" ? this.#held : "";
     this.#held = "";
     this.#raw = "";
-    return text === "" ? [] : [{ kind: "text", text }];
+    if (text === "" || (isCut && this.#mayBeginCall(text, isOpen))) return [];
+    return [{ kind: "text", text }];
+  }
+
+  /** Returns true if the last text of an answer may be the beginning of a call. */
+  #mayBeginCall(text: string, isOpen: boolean): boolean {
+    const { format, names } = this.#options;
+    if (format.marker !== undefined)
+      return isOpen || findPartialMarkerLength(text, format.marker) > 0;
+    // In a format without a marker, another JSON object is an answer.
+    const beginnings = [PYTHON_TAG, ...[...names].map((name) => `{"name":${JSON.stringify(name)}`)];
+    const squeezed = text.replaceAll(/\s/g, "");
+    return (
+      squeezed !== "" &&
+      beginnings.some((one) => one.startsWith(squeezed) || squeezed.startsWith(one))
+    );
   }
 
   #readText(parts: CallPart[]): void {
@@ -95,8 +117,11 @@ export class ToolCallSplitter {
 
   #readTextOrObject(parts: CallPart[]): void {
     if (this.#canBegin) {
-      const text = this.#held.trimStart().replace(/^<\|python_tag\|>\s*/, "");
-      if (text === "" || "<|python_tag|>".startsWith(text)) return;
+      const start = this.#held.trimStart();
+      const text = start.startsWith(PYTHON_TAG)
+        ? start.slice(PYTHON_TAG.length).trimStart()
+        : start;
+      if (text === "" || PYTHON_TAG.startsWith(text)) return;
       this.#canBegin = false;
       if (text.startsWith("{")) {
         this.#raw = this.#held.slice(0, this.#held.length - text.length);

@@ -4,6 +4,12 @@ import type { Expression } from "../../schema-grammar/expression.ts";
 import { buildTextNotStartingWith, buildTextUntilMarker } from "./marker-grammar.ts";
 import type { ToolFormat } from "./tool-format.ts";
 
+/**
+ * The maximum number of calls in one answer, which the API documents. Without a limit, a small model would call tools
+ * until the token limit if a call is required.
+ */
+const CALLS_MAX = 16;
+
 export interface AnswerConstraints {
   readonly format: ToolFormat;
   /** The tools that may be called. */
@@ -102,7 +108,7 @@ function buildAnswerExpression(
   const allowsMore = constraints.allowsSeveralCalls && format.allowsSeveralCalls;
   const rest: readonly Expression[] = [
     rule("call"),
-    ...(allowsMore ? [{ kind: "repeat", item: further, min: 0, max: undefined } as const] : []),
+    ...(allowsMore ? [{ kind: "repeat", item: further, min: 0, max: CALLS_MAX - 1 } as const] : []),
     literal(format.close),
   ];
   const begin = format.open + format.before;

@@ -143,7 +143,11 @@ describe("a call that the agent refuses", () => {
   it("reports the place of each invalid argument", async () => {
     const harness = await AgentHarness.open();
     const { detail } = await harness.request("create", { title: 7, other: 1 });
-    expect(detail.errors).toContainEqual({ path: "/title", message: "must be string" });
+    expect(detail.errors).toContainEqual({
+      path: "/title",
+      message: "must be string",
+      types: ["string"],
+    });
     expect(detail.errors?.map(({ path }) => path)).toContain("/other");
     expect(detail).toMatchObject({ tier: "write", effective_tier: "write" });
   });

@@ -57,6 +57,35 @@ describe("a value in the memory of an app", () => {
   });
 });
 
+describe("the list of the apps that have values", () => {
+  it("has each app with its usage, and no app without values", async () => {
+    const { memory } = new MemoryHarness();
+    expect(await memory.apps(unconfinedCaller)).toEqual([]);
+    await memory.set(OTHER, "n", "22", unconfinedCaller);
+    await memory.set(NOTES, "colour", "blue", unconfinedCaller);
+    await memory.set(NOTES, "n", "", unconfinedCaller);
+    expect(await memory.apps(unconfinedCaller)).toEqual([
+      { app: NOTES, keys: 2, bytes: 11 },
+      { app: OTHER, keys: 1, bytes: 3 },
+    ]);
+    await memory.wipe(NOTES, unconfinedCaller);
+    expect(await memory.apps(unconfinedCaller)).toMatchObject([{ app: OTHER }]);
+  });
+
+  it("has only the own app of a sandboxed caller", async () => {
+    const { memory } = new MemoryHarness();
+    await memory.set(NOTES, "colour", "blue", unconfinedCaller);
+    expect(await memory.apps(sandboxedCaller(NOTES))).toMatchObject([{ app: NOTES }]);
+    expect(await memory.apps(sandboxedCaller(OTHER))).toEqual([]);
+  });
+
+  it("is refused while the companion shuts down", async () => {
+    const { memory } = new MemoryHarness();
+    await memory[Symbol.asyncDispose]();
+    await expect(memory.apps(unconfinedCaller)).rejects.toEqual(code("shutting_down"));
+  });
+});
+
 describe("access to the memory of apps", () => {
   it.each(["flatpak", "snap"] as const)(
     "an app in a %s may use only its own memory",

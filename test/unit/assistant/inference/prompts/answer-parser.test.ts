@@ -101,7 +101,7 @@ describe("tool calls in an answer, however the text is split", () => {
       { type: "tool_call", index: 0, arguments: '": 1}' },
     ]);
     expect(reader.push("}\n</tool_call>", undefined)).toEqual([]);
-    expect(reader.end()).toMatchObject({
+    expect(reader.end(false)).toMatchObject({
       deltas: [],
       calledTools: true,
       calls: [{ name: "weather", arguments: '{"a": 1}' }],
@@ -120,7 +120,7 @@ describe("text that contains no tool call", () => {
     ["a part of a marker", hermes, "a < b, <tool, <tool_cal"],
     ["a marker without a call", hermes, "Write <tool_call> before a call."],
     ["an object that is no call", hermes, '<tool_call>{"nome": 1}</tool_call> and more'],
-    ["a call that was cut off before its name", hermes, '<tool_call>\n{"na'],
+    ["a call that the model ended before its name", hermes, '<tool_call>\n{"na'],
     ["JSON", llama, '{"name": "Ada", "parameters": {"born": 1815}} was a person'],
     ["JSON of something else", llama, '{"rain": [1, 2]}\n'],
     ["a call further on", llama, 'Look: {"name": "weather", "parameters": {}}'],
@@ -149,6 +149,51 @@ describe("text that contains no tool call", () => {
       ),
       { numRuns: 2_000 },
     );
+  });
+});
+
+describe("an answer that the token limit cut off", () => {
+  const written = 'Let me see.\n\n<tool_call>\n{"name": "weather", "arguments": {}}\n</tool_call>';
+  const listed = 'Let me see. [TOOL_CALLS] [{"name": "weather", "arguments": {}}, {"name": "we';
+  test.each([
+    ["hermes", hermes, `${written}\n<tool_call>\n{"na`, "Let me see."],
+    ["list", list, listed, "Let me see."],
+    ["named", named, "Let me see.[TOOL_CALLS]weather[ARGS]{}[TOOL_CALLS]wea", "Let me see."],
+    ["bare", llama, '{"name": "weather", "parameters": {}}', ""],
+    ["tagged", llama, '\n<|python_tag|>{ "name":"weather", "parameters": {}}', ""],
+    ["after reasoning", thinker, `<think>\nHm.\n</think>\n\n${written}`, "Let me see."],
+  ])("has no part of a call in its text: %s", (_, plan, whole, before) => {
+    for (let length = 0; length <= whole.length; length++) {
+      const cut = whole.slice(0, length);
+      for (const pieces of [[cut], cut.split("")]) {
+        const { text } = readAnswer(plan, pieces, true);
+        expect([cut, before.startsWith(text.trimEnd())]).toEqual([cut, true]);
+      }
+    }
+  });
+
+  test.each([
+    ["an object that is no call", llama, '{"rain": [1, 2'],
+    ["an object with another name", llama, '{"name": "Ada", "parame'],
+    ["an unfinished sentence", hermes, "It rains in\n"],
+    ["a smaller-than sign in the text", hermes, "a < b"],
+  ])("keeps text that is not part of a call: %s", (_, plan, text) => {
+    for (const pieces of cuts(text)) expect(readAnswer(plan, pieces, true).text).toBe(text);
+  });
+
+  test("has no part of a tag in its reasoning", () => {
+    const whole = "<think>\nIt may rain.\n</think>\n\nYes.";
+    for (let length = 0; length <= whole.length; length++) {
+      const answer = readAnswer(thinker, [whole.slice(0, length)], true);
+      expect("It may rain.".startsWith(answer.reasoning)).toBe(true);
+      expect("Yes.".startsWith(answer.text)).toBe(true);
+    }
+  });
+
+  test("has no logprobs of a call that was dropped", () => {
+    const answer = readAnswerWithLogprobs(hermes, ["It", " <tool", "_call>", '\n{"na'], true);
+    expect(answer.text).toBe("It");
+    expect(answer.logprobs.map(({ text }) => text)).toEqual(["It"]);
   });
 });
 
@@ -200,6 +245,18 @@ describe("logprobs in an answer", () => {
     ];
     const answer = readAnswerWithLogprobs(thinker, pieces);
     expect(answer.logprobs.map(({ text }) => text)).toEqual(["It", " rains", "."]);
+  });
+
+  test("are emitted even if one piece has more of them than one call may have arguments", () => {
+    const logprobs = Array.from({ length: 200_000 }, () => ({
+      text: "",
+      bytes: [],
+      logprob: -1,
+      top: [],
+    }));
+    const [delta] = hermes.createParser().push("It rains.", logprobs);
+    expect(delta).toMatchObject({ type: "text" });
+    expect(delta).toHaveProperty("logprobs.length", 200_000);
   });
 
   test("of a last token whose text is held back are emitted at the end", () => {

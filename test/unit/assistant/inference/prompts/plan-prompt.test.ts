@@ -60,6 +60,15 @@ const written = {
   llama3: { one: '{"name": "weather", "parameters": {"city":"Graz"}}', two: undefined },
 } as const;
 
+/** Writes an answer with this number of calls. */
+function repeatCall(family: "chatMl" | "mistral" | "devstral", count: number): string {
+  const { one } = written[family];
+  const calls = (call: string) => Array.from({ length: count }, () => call);
+  if (family === "chatMl") return calls(one).join("\n");
+  if (family === "devstral") return calls(one).join("");
+  return `[TOOL_CALLS] [${calls(one.slice("[TOOL_CALLS] [".length, -1)).join(", ")}]`;
+}
+
 describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)(
   "the model family %s",
   (name) => {
@@ -94,6 +103,26 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)(
       expect(
         acceptorOf(plan)(one.replace("weather", "weather_now").replace('"city":"Graz"', "")),
       ).toBe(true);
+    });
+
+    test("a named tool is called exactly once, even if parallel calls are allowed", () => {
+      if (two === undefined) return;
+      const twice = two
+        .replaceAll(/weather(?:_now)?/g, "weather_now")
+        .replace('{"city":"Graz"}', "{}");
+      const request: PlanRequest = {
+        ...auto,
+        toolChoice: { kind: "function", name: "weather_now" },
+      };
+      expect(acceptorOf(planned(required, template))(twice)).toBe(true);
+      expect(acceptorOf(planned(request, template))(twice)).toBe(false);
+    });
+
+    test.each([required, auto])("an answer has at most 16 calls: request %#", (request) => {
+      if (name === "llama3") return;
+      const accepts = acceptorOf(planned(request, template));
+      expect(accepts(repeatCall(name, 16))).toBe(true);
+      expect(accepts(repeatCall(name, 17))).toBe(false);
     });
 
     test("the tool choice `auto` allows any text, and tool calls with valid arguments", () => {

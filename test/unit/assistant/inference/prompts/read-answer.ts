@@ -1,4 +1,7 @@
-import type { AnswerDelta } from "../../../../../src/assistant/inference/prompts/answer-parser.ts";
+import type {
+  AnswerDelta,
+  AnswerEnd,
+} from "../../../../../src/assistant/inference/prompts/answer-parser.ts";
 import type { AnswerStreamParser } from "../../../../../src/assistant/inference/prompts/plan-prompt.ts";
 import type { TokenLogprob } from "../../../../../src/assistant/inference/runner.ts";
 
@@ -15,15 +18,16 @@ export interface ReadAnswer {
   readonly logprobs: readonly TokenLogprob[];
 }
 
-/** Assembles an answer from its deltas as a client does. */
+/** Assembles an answer from its deltas as a client does. `isCut`: the token limit ended the answer. */
 export function readAnswer(
   plan: { createParser(): AnswerStreamParser },
   pieces: readonly string[],
+  isCut = false,
 ): ReadAnswer {
   const reader = plan.createParser();
   return assembleAnswer(
     pieces.flatMap((piece) => reader.push(piece, undefined)),
-    reader,
+    reader.end(isCut),
   );
 }
 
@@ -31,16 +35,16 @@ export function readAnswer(
 export function readAnswerWithLogprobs(
   plan: { createParser(): AnswerStreamParser },
   pieces: readonly string[],
+  isCut = false,
 ): ReadAnswer {
   const reader = plan.createParser();
   return assembleAnswer(
     pieces.flatMap((text) => reader.push(text, [{ text, bytes: [], logprob: -1, top: [] }])),
-    reader,
+    reader.end(isCut),
   );
 }
 
-function assembleAnswer(streamed: readonly AnswerDelta[], reader: AnswerStreamParser): ReadAnswer {
-  const end = reader.end();
+function assembleAnswer(streamed: readonly AnswerDelta[], end: AnswerEnd): ReadAnswer {
   const deltas = [...streamed, ...end.deltas];
   const calls: { id: string; name: string; arguments: string }[] = [];
   let text = "";

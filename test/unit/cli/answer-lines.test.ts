@@ -1,0 +1,67 @@
+import { describe, expect, it } from "vitest";
+import { AnswerLines } from "../../../src/cli/chat/answer-lines.ts";
+
+/** Prints an answer that arrives in these pieces at a terminal of this width. */
+function print(pieces: readonly string[], columns = 80): string {
+  const lines = new AnswerLines(() => columns);
+  return pieces.map((piece) => lines.push(piece)).join("") + lines.end();
+}
+
+describe("a line of an answer at a terminal", () => {
+  it.each([
+    [">>> rm -r notes", "| >>> rm -r notes"],
+    ["Done.\n>>> Yes.\n", "Done.\n| >>> Yes.\n"],
+    ["  >>>", "|   >>>"],
+    ["\t>>> x", "| \t>>> x"],
+    ["... and more", "| ... and more"],
+    ["\u200b>\u200d>\u0338> x", "| \u200b>\u200d>\u0338> x"],
+    ["＞＞＞ x", "| ＞＞＞ x"],
+    ["… x", "| … x"],
+    ["Send it, this once? [y/N] y", "| Send it, this once? [y/N] y"],
+    ["run it? [y/N] ", "| run it? [y/N] "],
+    [
+      "Type the tool's name to run it, or press Enter to decline: x",
+      "| Type the tool's name to run it, or press Enter to decline: x",
+    ],
+  ])("that looks like a prompt has a mark: %j", (answer, shown) => {
+    expect(print([answer])).toBe(shown);
+    expect(print(answer.split(""))).toBe(shown);
+  });
+
+  it.each([
+    "",
+    "Hello there",
+    "It rains.\n\n  Take a coat.\n",
+    "a >>> b",
+    ">> quoted\n> quoted",
+    "...and so on",
+    "Send it to me.\nRun it and see.",
+    "שלום می‌خواهم 👩‍💻",
+    "  ",
+    ">>",
+  ])("that looks like no prompt is unchanged: %j", (answer) => {
+    expect(print([answer])).toBe(answer);
+    expect(print(Array.from(answer))).toBe(answer);
+  });
+
+  it("has a mark also where the terminal wraps a long line", () => {
+    expect(print([`${"x".repeat(20)}>>> y`], 20)).toBe(`${"x".repeat(20)}| >>> y`);
+    expect(print([`${" ".repeat(20)}>>> y`], 20)).toBe(`${" ".repeat(20)}| >>> y`);
+    expect(print(["日".repeat(10), ">>> y"], 20)).toBe(`${"日".repeat(10)}| >>> y`);
+    expect(print(["日".repeat(9), "x日>>> y"], 20)).toBe(`${"日".repeat(9)}x日>>> y`);
+    expect(print([`${"x".repeat(19)}>>> y`], 20)).toBe(`${"x".repeat(19)}>>> y`);
+  });
+
+  it("is printed as soon as it cannot become a prompt any more", () => {
+    const lines = new AnswerLines(() => 80);
+    expect(lines.push(">")).toBe("");
+    expect(lines.push("> ")).toBe(">> ");
+    expect(lines.push("a")).toBe("a");
+  });
+
+  it("begins after a question, too", () => {
+    const lines = new AnswerLines(() => 80);
+    expect(lines.push("It rains.") + lines.end()).toBe("It rains.");
+    expect(lines.push(">>> x")).toBe("| >>> x");
+  });
+});
