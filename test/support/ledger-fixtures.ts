@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import { type OpenLedger, openLedger } from "../../src/assistant/ledger/ledger.ts";
 import { OfflineLedger } from "../../src/assistant/ledger/offline-ledger.ts";
 import type { NewEntry, Receipt } from "../../src/assistant/ledger/port.ts";
-import { systemClock } from "../../src/base/clock.ts";
+import { type Clock, systemClock } from "../../src/base/clock.ts";
 
 /**
  * Creates a state directory, which is removed after the test. If `keep` is given, the directory remains, and `keep`
@@ -18,8 +18,21 @@ export function createStateDirectory(keep?: (remove: () => void) => void): strin
   return directory;
 }
 
-export function openTestLedger(dir: string): Promise<OpenLedger> {
-  return openLedger({ dir, clock: systemClock, version: "0.0.0-test" });
+export function openTestLedger(dir: string, clock: Clock = systemClock): Promise<OpenLedger> {
+  return openLedger({ dir, clock, version: "0.0.0-test" });
+}
+
+/** The system's clock, whose time a test can set to another one. */
+export class SettableClock implements Clock {
+  offsetMs = 0;
+
+  now(): number {
+    return systemClock.now() + this.offsetMs;
+  }
+
+  setTimer(delayMs: number, callback: () => void): () => void {
+    return systemClock.setTimer(delayMs, callback);
+  }
 }
 
 /** Creates the ledger entry with this number. Every third entry has no sealed content. */

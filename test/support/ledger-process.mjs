@@ -3,6 +3,7 @@
 //
 //   append COUNT BYTES  appends COUNT entries at once; prints `ack SEQ LEAF` or `refused CODE` for each, then `done`
 //   checkpoint          writes a checkpoint; prints `done` or `refused CODE`
+//   erase               erases all sealed texts; prints `done` or `refused CODE`
 //   state               prints the state as JSON
 //   end                 closes the ledger, and exits
 //
@@ -35,6 +36,8 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (command === "state") say(JSON.stringify(ledger.state));
   else if (command === "end") break;
   else if (command === "checkpoint") await ledger.checkpoint().then(() => say("done"), refusal);
+  else if (command === "erase")
+    await ledger.eraseBefore(Date.now() + 1).then(() => say("done"), refusal);
   else {
     const text = "x".repeat(Number(bytes));
     await Promise.all(Array.from({ length: Number(count) }, () => append(text)));

@@ -63,8 +63,11 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
     from: /^src\/cli\/verbs\/tools-lint\.ts$/,
     to: /^src\/assistant\/agent\/manifests\/lint-manifests\.ts$/,
   },
-  // `berth ledger` verifies the files of a ledger without a daemon, so the verb may import the verifier.
-  { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline-ledger\.ts$/ },
+  // `berth ledger` verifies the files of a ledger and erases texts without a daemon, so the verb may import that code.
+  {
+    from: /^src\/cli\/verbs\/ledger(-command|-erase)?\.ts$/,
+    to: /^src\/assistant\/ledger\/offline-(ledger|erase)\.ts$/,
+  },
 ];
 
 /**
@@ -138,7 +141,7 @@ export const innerRooms: Readonly<
  * all of them.
  */
 const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
-  ledger: [/^assistant-error\.ts$/],
+  ledger: [/^(assistant-error|caller)\.ts$/, /^bus\/port\.ts$/],
   bus: [/^(assistant-error|caller)\.ts$/],
   agent: [
     /^(assistant-error|caller)\.ts$/,

@@ -24,6 +24,7 @@ import { buildInferenceServer } from "../inference/http/inference-server.ts";
 import { RoutedInference } from "../inference/routing/routed-inference.ts";
 import type { InferenceService } from "../inference/service-port.ts";
 import { UpstreamInference } from "../inference/upstream/upstream-inference.ts";
+import { serveLedger } from "../ledger/bus.ts";
 import { type OpenLedger, openLedger } from "../ledger/ledger.ts";
 import { serveRemote } from "../remote/remote-bus.ts";
 import { appsDir, openCompanionAgent } from "./companion-agent.ts";
@@ -144,6 +145,7 @@ export async function runCompanion(
   );
   cleanup.defer(serveContext({ bus, service: context, daemon }));
   cleanup.defer(serveRemote({ bus, service: remote.service, daemon }));
+  cleanup.defer(serveLedger({ bus, ledger, clock, daemon }));
   cleanup.use(
     // The sessions of Inference1 offer local models only; remote models are available through the overlay and port
     // 7778.

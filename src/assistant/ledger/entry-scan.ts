@@ -135,16 +135,19 @@ export class EntryScan {
         this.#addProblem(seq, `the sealed text of entry ${seq} does not match its commitment`);
     } else if (body.sealed !== undefined) this.#missingSealed.add(seq);
 
-    const about = body.fields[body.name === "ledger.erased" ? "seq" : "dispatch"];
-    if (body.name === "ledger.erased" && typeof about === "number") {
-      if (this.#missingSealed.delete(about)) this.erased += 1;
-      else if (this.#presentSealed.has(about))
-        this.#addProblem(
-          about,
-          `the sealed text of entry ${about} was erased, but is stored again`,
-        );
-    } else if (typeof about === "number") this.#openDispatches.delete(about);
+    const { from, to, dispatch } = body.fields;
+    if (body.name === "ledger.erased" && typeof from === "number" && typeof to === "number")
+      this.#trackErasure(from, Math.min(to, seq - 1));
+    if (typeof dispatch === "number") this.#openDispatches.delete(dispatch);
     if (body.name.endsWith(".dispatch")) this.#openDispatches.add(seq);
+  }
+
+  #trackErasure(from: number, to: number): void {
+    for (let seq = Math.max(0, from); seq <= to; seq += 1) {
+      if (this.#missingSealed.delete(seq)) this.erased += 1;
+      else if (this.#presentSealed.has(seq))
+        this.#addProblem(seq, `the sealed text of entry ${seq} was erased, but is stored again`);
+    }
   }
 
   #addLeaf(leaf: Buffer): void {

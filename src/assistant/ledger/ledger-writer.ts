@@ -7,6 +7,7 @@ import { faultDescriptions, openCheckpoint, signCheckpoint } from "./checkpoint.
 import {
   computeCommitment,
   type DraftEntry,
+  draftEntry,
   FIRST_ENTRY_PREV,
   formatBody,
   SALT_BYTES,
@@ -16,6 +17,7 @@ import type { LedgerPaths } from "./ledger-paths.ts";
 import { ledgerMigrations } from "./ledger-schema.ts";
 import { TILE_HEIGHT } from "./merkle-proof.ts";
 import { emptyRoot, hashLeaf } from "./merkle-tree.ts";
+import { findOldTexts, type OldTexts, type TextRun } from "./old-texts.ts";
 import type { Receipt } from "./port.ts";
 import { readFileIfExists } from "./read-file-if-exists.ts";
 import type { NoteSigner } from "./signed-note.ts";
@@ -36,6 +38,20 @@ const CHECKPOINT_DISTANCE = 1_024;
 const WAL_BYTES_MAX = 8 * 1024 * 1024;
 /** The bytes that each commit writes in addition to its entries: pages of B-trees, the checkpoint, frame headers. */
 const COMMIT_BYTES = 7 * 4_096;
+
+export interface OldTextsRequest {
+  /** The RFC 3339 time of the entries from which on texts are kept. */
+  readonly before: string;
+  /** The entry after which the search begins; -1 for all. */
+  readonly after: number;
+  /** The time of the entry that records the erasure. */
+  readonly time: string;
+}
+
+/** The run of texts that was erased, with the receipt of the entry that records this; see `OldTexts`. */
+export interface ErasedRun extends OldTexts {
+  readonly receipt: Receipt | undefined;
+}
 
 /**
  * The only database connection that writes the ledger. All methods are synchronous and run in the writer's thread.
@@ -117,17 +133,13 @@ export class LedgerWriter {
     return this.#statements.findLeaf.get(seq)?.toString("hex");
   }
 
-  hasSealed(seq: number): boolean {
-    return this.#statements.hasSealed.get(seq) !== undefined;
-  }
-
   /** Returns the dispatch entries without a result. */
   listOpenDispatches(): number[] {
     return this.#statements.openDispatches.all();
   }
 
   /** Writes the entries in one commit with one flush. When it returns, they are on the disk, under a signed checkpoint. */
-  append(drafts: readonly DraftEntry[], eraseSeq?: number): Receipt[] {
+  append(drafts: readonly DraftEntry[], erased?: TextRun): Receipt[] {
     const edge = this.#tail.edge.copy();
     const receipts: Receipt[] = [];
     let {
@@ -160,7 +172,7 @@ export class LedgerWriter {
         receipts.push({ seq, leaf: prev });
         bytes += 2 * (body.length + (draft.sealed?.length ?? 0));
       }
-      if (eraseSeq !== undefined) this.#statements.erase.run(eraseSeq);
+      if (erased) this.#statements.erase.run(erased.from, erased.to);
       if (newest - before < CHECKPOINT_DISTANCE) this.#statements.dropCheckpoint.run(newest);
       else before = newest;
       newest = edge.size;
@@ -186,13 +198,18 @@ export class LedgerWriter {
     return computeCommitment(salt, sealed);
   }
 
-  /** Deletes the sealed text of an entry, and records this in a new entry. */
-  erase(seq: number, draft: DraftEntry): Receipt {
-    const [receipt] = this.append([draft], seq);
-    assert(receipt);
+  /**
+   * Deletes the next run of sealed texts older than `before` after entry `after`, and records this in a new entry, in
+   * the same commit. Appends to the ledger wait meanwhile, so one call examines and deletes a limited number of texts.
+   */
+  eraseOldTexts({ before, after, time }: OldTextsRequest): ErasedRun {
+    const { run, next } = findOldTexts(this.#db, before, after);
+    if (!run) return { run, next, receipt: undefined };
+    const fields = { before, from: run.from, texts: run.texts, to: run.to };
+    const [receipt] = this.append([draftEntry({ name: "ledger.erased", fields }, time)], run);
     this.#mustTruncate = true;
     this.#tryTruncate();
-    return receipt;
+    return { run, next, receipt };
   }
 
   /** Writes the newest checkpoint to the checkpoint file, flushes the file and returns the checkpoint. */

@@ -10,6 +10,7 @@ import { type LedgerPaths, resolveLedgerPaths } from "./ledger-paths.ts";
 import { ledgerMigrations, storedHashes, storedSize } from "./ledger-schema.ts";
 import { proveConsistency, proveInclusion, verifyInclusion } from "./merkle-proof.ts";
 import { hashLeaf } from "./merkle-tree.ts";
+import { findOldTexts, type OldTexts } from "./old-texts.ts";
 import { readFileIfExists } from "./read-file-if-exists.ts";
 import { type NoteVerifier, parseVerifier } from "./signed-note.ts";
 import { readVerifier } from "./signing-key.ts";
@@ -132,6 +133,19 @@ export class OfflineLedger implements Disposable {
       if (size > head.size) return undefined;
       const path = this.#computeProof((hashes) => proveConsistency(hashes, size, head.size));
       return { path, checkpoint: head.note, size: head.size };
+    });
+  }
+
+  /** Returns the number of sealed texts of entries that are older than `before`, an RFC 3339 time in UTC. */
+  countOldTexts(before: string): number {
+    return this.#readInSnapshot(() => {
+      let count = 0;
+      for (let after: number | undefined = -1; after !== undefined; ) {
+        const { run, next }: OldTexts = findOldTexts(this.#db, before, after);
+        count += run?.texts ?? 0;
+        after = next;
+      }
+      return count;
     });
   }
 
@@ -278,7 +292,7 @@ function chooseVerifier(files: LedgerPaths, text: string | undefined): NoteVerif
 }
 
 export interface OfflineFailure {
-  readonly status: "tampered" | "unreadable" | "key";
+  readonly status: "tampered" | "rolled_back" | "unreadable" | "key";
   readonly message: string;
   readonly hint: string | undefined;
 }
@@ -287,7 +301,8 @@ export interface OfflineFailure {
 export function toOfflineFailure(error: unknown): OfflineFailure | undefined {
   if (!(error instanceof LedgerFailure)) return undefined;
   const { kind, message, hint } = error;
-  const status = kind === "tampered" || kind === "key" ? kind : "unreadable";
+  const isOwn = kind === "tampered" || kind === "rolled_back" || kind === "key";
+  const status = isOwn ? kind : "unreadable";
   return { status, message, hint };
 }
 

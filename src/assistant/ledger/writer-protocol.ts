@@ -1,5 +1,6 @@
 import type { DraftEntry } from "./ledger-entry.ts";
 import type { LedgerFailureKind } from "./ledger-failure.ts";
+import type { ErasedRun, OldTextsRequest } from "./ledger-writer.ts";
 import type { Receipt } from "./port.ts";
 
 /**
@@ -12,15 +13,14 @@ export type WriterRequest =
    */
   | { readonly type: "open"; readonly time: string; readonly isFull: boolean }
   | { readonly type: "append"; readonly drafts: readonly DraftEntry[] }
-  | { readonly type: "erase"; readonly seq: number; readonly draft: DraftEntry }
+  | ({ readonly type: "erase" } & OldTextsRequest)
   | { readonly type: "save_checkpoint" }
   | { readonly type: "close" };
 
 export type WriterAnswer =
   | { readonly type: "open"; readonly size: number; readonly isFull: boolean }
   | { readonly type: "append"; readonly receipts: readonly Receipt[] }
-  /** The receipt of the entry `ledger.erased`; undefined if the entry to erase has no sealed text. */
-  | { readonly type: "erase"; readonly receipt: Receipt | undefined }
+  | ({ readonly type: "erase" } & ErasedRun)
   /**
    * If `needsMaintenance` is true, a reader still keeps an erased text in the write-ahead log, so the request must be
    * repeated soon.

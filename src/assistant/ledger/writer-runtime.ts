@@ -60,11 +60,9 @@ export class WriterRuntime {
       case "append":
         return { type: "append", receipts: this.#append(this.#requireWriter(), request.drafts) };
       case "erase": {
-        const writer = this.#requireWriter();
-        if (!writer.hasSealed(request.seq)) return { type: "erase", receipt: undefined };
-        const receipt = writer.erase(request.seq, request.draft);
-        this.#acknowledged = receipt;
-        return { type: "erase", receipt };
+        const erased = this.#requireWriter().eraseOldTexts(request);
+        this.#acknowledged = erased.receipt ?? this.#acknowledged;
+        return { type: "erase", ...erased };
       }
       case "save_checkpoint": {
         const writer = this.#requireWriter();

@@ -9,8 +9,7 @@ export interface WriterStatements {
   readonly addEntry: Database.Statement<[seq: number, body: string, leafHash: Buffer]>;
   readonly addNode: Database.Statement<[level: number, index: number, hash: Buffer]>;
   readonly addSealed: Database.Statement<[seq: number, salt: Buffer, text: string]>;
-  readonly erase: Database.Statement<[number]>;
-  readonly hasSealed: Database.Statement<[number], number>;
+  readonly erase: Database.Statement<[from: number, to: number]>;
   readonly addCheckpoint: Database.Statement<[size: number, note: string]>;
   readonly dropCheckpoint: Database.Statement<[number]>;
   readonly newestCheckpoint: Database.Statement<[], string>;
@@ -30,8 +29,7 @@ export function prepareWriterStatements(db: SqliteDatabase): WriterStatements {
     addEntry: db.prepare("INSERT INTO entry (seq, body, leaf) VALUES (?, ?, ?)"),
     addNode: db.prepare("INSERT INTO node (level, ix, hash) VALUES (?, ?, ?)"),
     addSealed: db.prepare("INSERT INTO sealed (seq, salt, plain) VALUES (?, ?, ?)"),
-    erase: db.prepare("DELETE FROM sealed WHERE seq = ?"),
-    hasSealed: db.prepare<[number], number>("SELECT 1 FROM sealed WHERE seq = ?").pluck(),
+    erase: db.prepare("DELETE FROM sealed WHERE seq BETWEEN ? AND ?"),
     addCheckpoint: db.prepare("INSERT INTO checkpoint (size, note) VALUES (?, ?)"),
     dropCheckpoint: db.prepare("DELETE FROM checkpoint WHERE size = ?"),
     newestCheckpoint: db

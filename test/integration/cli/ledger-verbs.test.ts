@@ -181,6 +181,41 @@ describe("berth ledger", () => {
     expect(entries[0]).toMatchObject({ sealed_text: { prompt: "prompt 0" } });
   });
 
+  it("erase erases old texts for good, says how many, and asks only on a terminal", async () => {
+    const dir = await ledgerOf(6);
+    expect(await run(dir, "erase", "--before", "1d", "--yes")).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(/^no sealed text is older than \d{4}-/),
+    });
+    expect(await run(dir, "erase", "--before", "1ms")).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining("add --yes"),
+    });
+    for (const when of ["yesterday", "2999-01-01", "2026-02-31T25:00:00Z"])
+      expect((await run(dir, "erase", "--before", when, "--yes")).code).toBe(2);
+    const json = await run(dir, "erase", "--before", "1ms", "--yes", "--json");
+    expect([json.code, JSON.parse(json.output)]).toMatchObject([
+      0,
+      { v: 1, texts: 4, entries: 1, first: 1, last: 5 },
+    ]);
+    expect((await run(dir, "verify")).output).toMatch(
+      /^whole: 8 entries, 0 sealed texts, 4 erased/,
+    );
+    expect((await run(dir, "tail", "--sealed")).output).toContain("(erased)");
+    expect((await run(dir, "prove", "3")).code).toBe(0);
+  });
+
+  it("erase refuses while an assistant that is no companion has the ledger open", async () => {
+    const dir = createStateDirectory();
+    await using ledger = await openTestLedger(dir);
+    await appendEntries(ledger, 2);
+    expect(await run(dir, "erase", "--before", "1ms", "--yes")).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/runs.*\ntry:.*stop it/),
+    });
+    expect((await run(dir, "verify")).output).toMatch(/2 sealed texts, 0 erased/);
+  });
+
   it("export writes the ledger as tiles, and refuses a folder that is not empty", async () => {
     const dir = await ledgerOf(3);
     const { code, output } = await run(dir, "export", "out");
