@@ -6,6 +6,7 @@ import { type Static, Type } from "typebox";
 import { getErrorCode } from "../base/errors.ts";
 import { LazyValidator } from "../base/json-validator.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
+import { parseDuration } from "../base/units.ts";
 import { ConfigError } from "./config-error.ts";
 import { readConfigYaml } from "./config-yaml.ts";
 
@@ -19,6 +20,8 @@ const MODEL_PATTERN = "^(?!remote:)\\S{1,256}$|^remote:[a-z0-9][a-z0-9_-]{0,31}:
  * models of providers.
  */
 const ALIAS_PATTERN = "^(?!remote:)\\S{1,256}$";
+/** Matches `keep`, or a number of hours or days. */
+const RETENTION_PATTERN = "^(keep|[1-9][0-9]{0,4}[hd])$";
 /** The maximum number of models of one alias, because each of them may cost a request while the user waits. */
 const CHAIN_MAX = 8;
 
@@ -35,6 +38,7 @@ const CompanionDocument = Type.Object(
     disabled_tools: Type.Optional(Type.Array(Type.String({ pattern: "^[^/]+/[^/]+$" }))),
     confirm: Type.Optional(Type.Union([Type.Literal("any"), Type.Literal("strict")])),
     embedding_model: Type.Optional(Type.String({ minLength: 1 })),
+    ledger_retention: Type.Optional(Type.String({ pattern: RETENTION_PATTERN })),
     models: Type.Optional(
       Type.Record(
         Type.String({ pattern: ALIAS_PATTERN }),
@@ -76,6 +80,7 @@ const expectations: { readonly [key: string]: string } = {
   disabled_tools: "a list of APP_ID/TOOL",
   confirm: '"any" or "strict"',
   embedding_model: "the id of an embedding model",
+  ledger_retention: '"keep", or a number of days or hours such as 90d or 12h',
   models: `names without spaces that do not begin with "remote:", each with a model (a local one, or remote:PROVIDER:MODEL) or a list of 1 to ${CHAIN_MAX} different ones`,
   index: "a list of { name, path, scope } with names of lower-case letters, digits and - _ .",
 };
@@ -90,6 +95,8 @@ export interface CompanionFile {
   readonly confirm: "any" | "strict";
   /** The model whose embeddings rank hybrid searches; undefined if hybrid searches are answered lexically. */
   readonly embeddingModel: string | undefined;
+  /** How long the texts of the ledger are kept, in milliseconds; undefined means for ever. */
+  readonly ledgerRetentionMs: number | undefined;
   /** The user's own names for models. Each name has 1 to 8 models, which are tried in order. */
   readonly models: ReadonlyMap<string, readonly string[]>;
   readonly index: readonly IndexedFolder[];
@@ -110,6 +117,7 @@ const emptyCompanionFile: CompanionFile = Object.freeze({
   disabledTools: new Set<string>(),
   confirm: "any",
   embeddingModel: undefined,
+  ledgerRetentionMs: undefined,
   models: new Map<string, readonly string[]>(),
   index: [],
 });
@@ -156,9 +164,14 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
     disabledTools: new Set(value.disabled_tools),
     confirm: value.confirm ?? "any",
     embeddingModel: value.embedding_model,
+    ledgerRetentionMs: parseRetention(value.ledger_retention),
     models,
     index,
   };
+}
+
+function parseRetention(text = "keep"): number | undefined {
+  return text === "keep" ? undefined : parseDuration(text);
 }
 
 function createConfigError(

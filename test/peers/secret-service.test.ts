@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { SecretService } from "../../src/assistant/key-sources/secret-service/secret-service.ts";
 import type { Credential } from "../../src/assistant/remote/vault/port.ts";
-import { SecretService } from "../../src/assistant/remote/vault/secret-service/secret-service.ts";
 import { connectSessionBus, openConnection } from "../../src/dbus/connect-session-bus.ts";
 import { Keyring } from "../support/keyring.ts";
 import { findFilesWith } from "../support/memory-harness.ts";
@@ -220,7 +220,7 @@ test("a keyring that never answers delays the daemon no longer than its time lim
   };
   const { signal } = new AbortController();
   expect(await silent.call(request, { signal, timeoutMs: 5_000 })).toEqual([1]);
-  const source = new SecretService(sessionBus, "vault", 100);
+  const source = new SecretService(sessionBus, "vault", { probeMs: 100 });
   const why = expect.stringContaining("does not answer");
   expect(await source.probe(signal)).toEqual({ state: "locked", why });
   const ending = new AbortController();

@@ -23,6 +23,8 @@ import { readFileIfExists } from "./read-file-if-exists.ts";
 import type { NoteSigner } from "./signed-note.ts";
 import { loadOrCreateSigner } from "./signing-key.ts";
 import { checkAgainstCheckpoint, checkTail, type TailState } from "./tail-check.ts";
+import type { TextKeyPair } from "./text-cipher.ts";
+import { type TextKeys, TextStore } from "./text-store.ts";
 import { prepareWriterStatements, type WriterStatements } from "./writer-statements.ts";
 
 /**
@@ -62,6 +64,7 @@ export class LedgerWriter {
   readonly #db: SqliteDatabase;
   readonly #signer: NoteSigner;
   readonly #statements: WriterStatements;
+  readonly #texts: TextStore;
   #tail: TailState;
   #walBytes = 0;
   #mustTruncate = false;
@@ -116,6 +119,7 @@ export class LedgerWriter {
     this.#signer = signer;
     this.#tail = tail;
     this.#statements = prepareWriterStatements(db);
+    this.#texts = new TextStore(db);
     this.hadCheckpoint = hadCheckpoint;
   }
 
@@ -172,7 +176,7 @@ export class LedgerWriter {
         receipts.push({ seq, leaf: prev });
         bytes += 2 * (body.length + (draft.sealed?.length ?? 0));
       }
-      if (erased) this.#statements.erase.run(erased.from, erased.to);
+      if (erased) this.#texts.erase(erased.from, erased.to);
       if (newest - before < CHECKPOINT_DISTANCE) this.#statements.dropCheckpoint.run(newest);
       else before = newest;
       newest = edge.size;
@@ -194,7 +198,7 @@ export class LedgerWriter {
 
   #seal(seq: number, sealed: string | undefined, salt: Buffer): string | undefined {
     if (sealed === undefined) return undefined;
-    this.#statements.addSealed.run(seq, salt, sealed);
+    this.#texts.add(seq, salt, sealed);
     return computeCommitment(salt, sealed);
   }
 
@@ -210,6 +214,27 @@ export class LedgerWriter {
     this.#mustTruncate = true;
     this.#tryTruncate();
     return { run, next, receipt };
+  }
+
+  readTextKeys(): TextKeys & { readonly ledgerId: string } {
+    return { ...this.#texts.readKeys(), ledgerId: this.#signer.verifier.name };
+  }
+
+  /** Stores the key pair of new texts. Returns false, and changes nothing, if a text needs the present one. */
+  saveTextKeys(pair: TextKeyPair): boolean {
+    return this.#db.transaction(() => this.#texts.saveKeyPair(pair)).immediate();
+  }
+
+  /**
+   * Encrypts some of the texts that are readable, in one commit, and overwrites their readable form. Returns their
+   * number, which is 0 if none is left.
+   */
+  encryptSomeTexts(): number {
+    const texts = this.#db.transaction(() => this.#texts.encryptSome()).immediate();
+    if (texts === 0) return 0;
+    this.#mustTruncate = true;
+    this.#tryTruncate();
+    return texts;
   }
 
   /** Writes the newest checkpoint to the checkpoint file, flushes the file and returns the checkpoint. */

@@ -8,6 +8,9 @@ import { ErasedTextsCount } from "./erased-texts-count.ts";
 import { draftEntry } from "./ledger-entry.ts";
 import { LedgerFailure, type LedgerFailureKind } from "./ledger-failure.ts";
 import type { ErasedTexts, Ledger, NewEntry, Receipt, TextEraser } from "./port.ts";
+import type { TextKeyPair } from "./text-cipher.ts";
+import type { TextKeyStore } from "./text-protection.ts";
+import type { TextKeys } from "./text-store.ts";
 import type { FailedAnswer, WriterAnswer, WriterRequest } from "./writer-protocol.ts";
 import { WriterThread } from "./writer-thread.ts";
 
@@ -41,7 +44,7 @@ export interface LedgerState {
     | undefined;
 }
 
-export interface OpenLedger extends Ledger, TextEraser, AsyncDisposable {
+export interface OpenLedger extends Ledger, TextEraser, TextKeyStore, AsyncDisposable {
   readonly state: LedgerState;
   /** Writes the newest checkpoint to its file and returns it. */
   checkpoint(): Promise<string>;
@@ -172,6 +175,29 @@ class ThreadedLedger implements OpenLedger {
       this.#scheduleCheckpointSave();
     }
     return erased.total;
+  }
+
+  async readTextKeys(): Promise<TextKeys & { readonly ledgerId: string }> {
+    const answer = await this.#request({ type: "read_text_keys" });
+    if (answer.type !== "read_text_keys") throw this.#unavailableError();
+    return answer;
+  }
+
+  async saveTextKeys(pair: TextKeyPair): Promise<boolean> {
+    const answer = await this.#request({ type: "save_text_keys", pair });
+    if (answer.type !== "save_text_keys") throw this.#unavailableError();
+    return answer.isSaved;
+  }
+
+  async encryptTexts(): Promise<number> {
+    for (let total = 0; ; ) {
+      const answer: WriterAnswer = await this.#request({ type: "encrypt_texts" });
+      if (answer.type !== "encrypt_texts") throw this.#unavailableError();
+      if (answer.texts === 0) return total;
+      total += answer.texts;
+      // A reader may keep the readable texts in the write-ahead log, which is truncated with the next checkpoint.
+      this.#scheduleCheckpointSave();
+    }
   }
 
   async checkpoint(): Promise<string> {

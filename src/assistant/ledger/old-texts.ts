@@ -27,12 +27,15 @@ const RUN_BYTES_MAX = 4 * 1024 * 1024;
  */
 export function findOldTexts(db: SqliteDatabase, before: string, after: number): OldTexts {
   const rows = db
-    .prepare<[number, number], [seq: number, bytes: number, time: string | null]>(
-      `SELECT t.seq, octet_length(t.plain), CASE WHEN json_valid(e.body) THEN json_extract(e.body, '$.time') END
-       FROM sealed t JOIN entry e ON e.seq = t.seq WHERE t.seq > ? ORDER BY t.seq LIMIT ?`,
+    .prepare<[unknown], [seq: number, bytes: number, time: string | null]>(
+      `SELECT t.seq, t.bytes, CASE WHEN json_valid(e.body) THEN json_extract(e.body, '$.time') END
+       FROM (SELECT seq, octet_length(plain) AS bytes FROM sealed WHERE seq > :after
+             UNION ALL SELECT seq, octet_length(box) FROM encrypted_text WHERE seq > :after
+             ORDER BY seq LIMIT :max) t
+       LEFT JOIN entry e ON e.seq = t.seq ORDER BY t.seq`,
     )
     .raw()
-    .all(after, EXAMINED_MAX);
+    .all({ after, max: EXAMINED_MAX });
   let run: TextRun | undefined;
   let bytesOfRun = 0;
   for (const [seq, bytes, time] of rows) {

@@ -2,6 +2,8 @@ import type { DraftEntry } from "./ledger-entry.ts";
 import type { LedgerFailureKind } from "./ledger-failure.ts";
 import type { ErasedRun, OldTextsRequest } from "./ledger-writer.ts";
 import type { Receipt } from "./port.ts";
+import type { TextKeyPair } from "./text-cipher.ts";
+import type { TextKeys } from "./text-store.ts";
 
 /**
  * A message to the writer's thread. Each message gets one answer, and the next message is sent only after that answer.
@@ -14,6 +16,10 @@ export type WriterRequest =
   | { readonly type: "open"; readonly time: string; readonly isFull: boolean }
   | { readonly type: "append"; readonly drafts: readonly DraftEntry[] }
   | ({ readonly type: "erase" } & OldTextsRequest)
+  | { readonly type: "read_text_keys" }
+  | { readonly type: "save_text_keys"; readonly pair: TextKeyPair }
+  /** Encrypts some of the texts that are readable; to be repeated until the answer is 0. */
+  | { readonly type: "encrypt_texts" }
   | { readonly type: "save_checkpoint" }
   | { readonly type: "close" };
 
@@ -26,6 +32,9 @@ export type WriterAnswer =
    * repeated soon.
    */
   | { readonly type: "save_checkpoint"; readonly note: string; readonly needsMaintenance: boolean }
+  | ({ readonly type: "read_text_keys"; readonly ledgerId: string } & TextKeys)
+  | { readonly type: "save_text_keys"; readonly isSaved: boolean }
+  | { readonly type: "encrypt_texts"; readonly texts: number }
   | { readonly type: "close" }
   | FailedAnswer;
 

@@ -64,6 +64,15 @@ export class WriterRuntime {
         this.#acknowledged = erased.receipt ?? this.#acknowledged;
         return { type: "erase", ...erased };
       }
+      case "read_text_keys":
+        return { type: "read_text_keys", ...this.#requireWriter().readTextKeys() };
+      case "save_text_keys":
+        return {
+          type: "save_text_keys",
+          isSaved: this.#requireWriter().saveTextKeys(request.pair),
+        };
+      case "encrypt_texts":
+        return { type: "encrypt_texts", texts: this.#requireWriter().encryptSomeTexts() };
       case "save_checkpoint": {
         const writer = this.#requireWriter();
         const note = writer.saveCheckpoint();

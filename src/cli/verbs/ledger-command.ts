@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import type { OfflineLedger } from "../../assistant/ledger/offline-ledger.ts";
 import { resolveAssistantDataDir, resolveCompanionDataDir } from "../../base/assistant-paths.ts";
 import { BerthError } from "../../base/errors.ts";
+import type { SessionBus } from "../../dbus/port.ts";
 import type { Cli } from "../cli.ts";
 import { formatError } from "../cli-errors.ts";
 
@@ -88,4 +89,28 @@ export async function withLedger(
     const shown = new BerthError("internal", `${message} (${dir})`, { hint });
     cli.io.writeError(formatError(shown, cli.errorColours, cli.globals.verbose === true));
   }
+}
+
+/** Reads the key of the encrypted texts, from the keyring through the session bus if it is there. */
+export async function unlockLedgerTexts(
+  cli: Cli,
+  ledger: OfflineLedger,
+  dir: string,
+): Promise<void> {
+  const source = ledger.textKeySource;
+  if (source === undefined) return;
+  const { unlockTexts } = await import("../../assistant/ledger/offline-texts.ts");
+  const { environment } = cli.io;
+  const { signal } = new AbortController();
+  await using sessionBus =
+    source === "secret-service" ? await openKeyringBus(cli, signal) : undefined;
+  await unlockTexts(ledger, { dir, environment, sessionBus }, signal);
+}
+
+async function openKeyringBus(cli: Cli, signal: AbortSignal): Promise<SessionBus | undefined> {
+  const { sessionBusAddress } = await import("../../dbus/session-bus-address.ts");
+  const address = sessionBusAddress(cli.io.environment);
+  return address === undefined
+    ? undefined
+    : cli.io.openSessionBus(address, signal, false).catch(() => undefined);
 }

@@ -9,6 +9,7 @@ import {
   type CommonFlags,
   countOf,
   reportNotFound,
+  unlockLedgerTexts,
   withLedger,
 } from "./ledger-command.ts";
 import { addErase } from "./ledger-erase.ts";
@@ -65,6 +66,7 @@ function addVerify(ledger: Command, cli: Cli): void {
       const against = (flags.against ?? []).map((file) =>
         readTextFile(resolve(cli.io.workingDirectory, file), "the checkpoint to compare with"),
       );
+      await unlockLedgerTexts(cli, opened, dir);
       const verdict = opened.verify(against);
       cli.exitCode = { whole: 0, tampered: 1, rolled_back: 2, key: 4 }[verdict.status];
       await cli.print(
@@ -77,8 +79,8 @@ function addVerify(ledger: Command, cli: Cli): void {
 }
 
 function createVerdictDocument(verdict: Verdict): Record<string, unknown> {
-  const { firstBad, ...others } = verdict;
-  return { v: 1, ...others, first_bad: firstBad ?? null };
+  const { firstBad, uncheckedReason, ...others } = verdict;
+  return { v: 1, ...others, unchecked_reason: uncheckedReason, first_bad: firstBad ?? null };
 }
 
 function formatVerdict(verdict: Verdict, dir: string): string {
@@ -86,6 +88,9 @@ function formatVerdict(verdict: Verdict, dir: string): string {
   if (status === "whole")
     return [
       `whole: ${countOf(size, "entry", "entries")}, ${countOf(sealed, "sealed text")}, ${erased} erased, ${countOf(checkpoints, "checkpoint")}`,
+      ...(verdict.unchecked === 0
+        ? []
+        : [`texts  ${verdict.unchecked} not checked: ${verdict.uncheckedReason}`]),
       `root   ${root}`,
       `origin ${origin}`,
       `ledger ${dir}`,
@@ -135,7 +140,8 @@ function addTail(ledger: Command, cli: Cli): void {
     ),
     [["berth ledger tail -n 5 --sealed", "show the last five, with their sealed texts"]],
   ).action(async (flags: CommonFlags & { limit: number; name?: string; sealed?: boolean }) => {
-    await withLedger(cli, flags, async (opened) => {
+    await withLedger(cli, flags, async (opened, _, dir) => {
+      if (flags.sealed === true) await unlockLedgerTexts(cli, opened, dir);
       const entries = opened.tail(flags.limit, flags.name);
       const isJson = flags.json === true;
       const line = (entry: TailEntry) =>
@@ -148,11 +154,16 @@ function addTail(ledger: Command, cli: Cli): void {
   });
 }
 
-function formatTailEntry({ body, plain }: TailEntry, withSealed: boolean, nowMs: number): string {
+function formatTailEntry(
+  { body, plain, lockedBecause }: TailEntry,
+  withSealed: boolean,
+  nowMs: number,
+): string {
   const time = formatTime(body.time, nowMs);
   const first = `${body.seq}  ${time}  ${body.name}  ${formatEntryFields(body.fields)}`.trimEnd();
   if (!withSealed || body.sealed === undefined) return first;
-  return `${first}\n    ${plain ?? "(erased)"}`;
+  const reason = lockedBecause === undefined ? "(erased)" : `(encrypted: ${lockedBecause})`;
+  return `${first}\n    ${plain ?? reason}`;
 }
 
 /** Formats fields as `model=tiny priority=interactive`, with JSON for values that are no plain word. */
@@ -165,8 +176,10 @@ function formatEntryFields(fields: TailEntry["body"]["fields"]): string {
     .join(" ");
 }
 
-function createTailDocument({ body, leaf, plain }: TailEntry, withSealed: boolean) {
-  if (!withSealed || plain === undefined) return { ...body, leaf };
+function createTailDocument({ body, leaf, plain, lockedBecause }: TailEntry, withSealed: boolean) {
+  if (!withSealed) return { ...body, leaf };
+  if (lockedBecause !== undefined) return { ...body, leaf, sealed_text_locked: lockedBecause };
+  if (plain === undefined) return { ...body, leaf };
   const sealedText: unknown = JSON.parse(plain);
   return { ...body, leaf, sealed_text: sealedText };
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
@@ -7,6 +7,7 @@ import {
   createStateDirectory,
   editDatabase,
   openTestLedger,
+  protectTestLedger,
 } from "../../support/ledger-fixtures.ts";
 import { runCommandLine } from "../../support/run-cli.ts";
 
@@ -179,6 +180,32 @@ describe("berth ledger", () => {
       .map((line) => JSON.parse(line));
     expect(entries.map(({ seq }) => seq)).toEqual([1, 2, 4, 5]);
     expect(entries[0]).toMatchObject({ sealed_text: { prompt: "prompt 0" } });
+  });
+
+  it("verify and tail decrypt texts with the key in the data directory, and say so if they cannot", async () => {
+    const dir = createStateDirectory();
+    {
+      await using ledger = await openTestLedger(dir);
+      await protectTestLedger(ledger, dir);
+      await appendEntries(ledger, 2);
+    }
+    const key = join(dir, "ledger-text-key");
+    expect((await run(dir, "verify")).output).toMatch(/^whole: 3 entries, 2 sealed texts.*\nroot/);
+    expect((await run(dir, "tail", "--sealed")).output).toContain('{"prompt":"prompt 0"}');
+    chmodSync(key, 0o644);
+    const why = "the file ledger-text-key in the assistant's data directory has the mode 0644";
+    expect(await run(dir, "verify")).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(`^whole: .*\ntexts  2 not checked: ${why}.*\nroot`),
+    });
+    expect((await run(dir, "tail", "--sealed")).output).toContain(`    (encrypted: ${why}`);
+    const json = await run(dir, "tail", "--sealed", "-n", "1", "--json");
+    expect(JSON.parse(json.output).sealed_text_locked).toContain(why);
+    rmSync(key);
+    expect(await run(dir, "verify", "--json")).toMatchObject({
+      code: 4,
+      output: expect.stringContaining('"unchecked": 2'),
+    });
   });
 
   it("erase erases old texts for good, says how many, and asks only on a terminal", async () => {

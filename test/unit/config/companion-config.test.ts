@@ -61,6 +61,7 @@ disabled_apps: [org.example.Old]
 disabled_tools: [org.example.Notes/delete_note]
 confirm: strict
 embedding_model: embed
+ledger_retention: 90d
 models:
   fast: hub/org/small:q8
   best: [remote:openrouter:meta-llama/llama-3.3-70b:free, tiny]
@@ -76,6 +77,7 @@ index:
       disabledTools: new Set(["org.example.Notes/delete_note"]),
       confirm: "strict",
       embeddingModel: "embed",
+      ledgerRetentionMs: 90 * 86_400_000,
       models: new Map([
         ["fast", ["hub/org/small:q8"]],
         ["best", ["remote:openrouter:meta-llama/llama-3.3-70b:free", "tiny"]],
@@ -92,6 +94,7 @@ index:
     expect(readCompanionFile(join(folder, "none.yaml"))).toMatchObject({
       isPaused: false,
       confirm: "any",
+      ledgerRetentionMs: undefined,
       models: new Map(),
       index: [],
     });
@@ -125,6 +128,8 @@ index:
   it.each([
     ["pausd: true\n", 'unknown key "pausd"; did you mean "paused"?'],
     ["confirm: loud\n", 'confirm must be "any" or "strict"'],
+    ["ledger_retention: 0d\n", 'ledger_retention must be "keep", or a number of days'],
+    ["ledger_retention: 90\n", 'ledger_retention must be "keep", or a number of days'],
     ["disabled_tools: [x]\n", "disabled_tools must be a list of APP_ID/TOOL"],
     ["- 1\n", 'it contains "key: value" lines'],
     ["a: [\n", "companion.yaml:2:1"],
