@@ -8,6 +8,7 @@ import { LazyValidator } from "../base/json-validator.ts";
 import { findUntrustedStep, listPathSteps } from "../base/path-trust.ts";
 import { findPrivateGroup } from "../base/private-group.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
+import { parseDuration } from "../base/units.ts";
 import { ORIGIN_PATTERN } from "./allowed-origin.ts";
 import { ConfigError } from "./config-error.ts";
 import { readConfigYaml } from "./config-yaml.ts";
@@ -22,6 +23,8 @@ const MODEL_PATTERN = "^(?!remote:)\\S{1,256}$|^remote:[a-z0-9][a-z0-9_-]{0,31}:
  * models of providers.
  */
 const ALIAS_PATTERN = "^(?!remote:)\\S{1,256}$";
+/** Matches `keep`, or a number of hours or days. */
+const RETENTION_PATTERN = "^(keep|[1-9][0-9]{0,4}[hd])$";
 /** The maximum number of models of one alias, because each of them may cost a request while the user waits. */
 const CHAIN_MAX = 8;
 
@@ -40,6 +43,7 @@ const CompanionDocument = Type.Object(
     serve_other_users: Type.Optional(Type.Boolean()),
     allowed_origins: Type.Optional(Type.Array(Type.String({ pattern: ORIGIN_PATTERN }))),
     embedding_model: Type.Optional(Type.String({ minLength: 1 })),
+    ledger_retention: Type.Optional(Type.String({ pattern: RETENTION_PATTERN })),
     models: Type.Optional(
       Type.Record(
         Type.String({ pattern: ALIAS_PATTERN }),
@@ -84,6 +88,7 @@ const expectations: { readonly [key: string]: string } = {
   allowed_origins:
     "a list of values of the Origin header, such as app://obsidian.md, without a path and without wildcards",
   embedding_model: "the id of an embedding model",
+  ledger_retention: '"keep", or a number of days or hours such as 90d or 12h',
   models: `names without spaces that do not begin with "remote:", each with a model (a local one, or remote:PROVIDER:MODEL) or a list of 1 to ${CHAIN_MAX} different ones`,
   index: "a list of { name, path, scope } with names of lower-case letters, digits and - _ .",
 };
@@ -102,6 +107,8 @@ export interface CompanionFile {
   readonly allowedOrigins: ReadonlySet<string>;
   /** The model whose embeddings rank hybrid searches; undefined if hybrid searches are answered lexically. */
   readonly embeddingModel: string | undefined;
+  /** How long the texts of the ledger are kept, in milliseconds; undefined means for ever. */
+  readonly ledgerRetentionMs: number | undefined;
   /** The user's own names for models. Each name has 1 to 8 models, which are tried in order. */
   readonly models: ReadonlyMap<string, readonly string[]>;
   readonly index: readonly IndexedFolder[];
@@ -124,6 +131,7 @@ const emptyCompanionFile: CompanionFile = Object.freeze({
   servesOtherUsers: false,
   allowedOrigins: new Set<string>(),
   embeddingModel: undefined,
+  ledgerRetentionMs: undefined,
   models: new Map<string, readonly string[]>(),
   index: [],
 });
@@ -175,6 +183,7 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
     servesOtherUsers: value.serve_other_users ?? false,
     allowedOrigins: new Set(value.allowed_origins),
     embeddingModel: value.embedding_model,
+    ledgerRetentionMs: parseRetention(value.ledger_retention),
     models,
     index,
   };
@@ -190,6 +199,10 @@ function assertTrusted(file: string): void {
     `the companion's settings ${file} are not used, because other users can change ${what}`,
     `make sure that only you and root own and can write ${open.path} (chown, chmod go-w), or move the file to a folder of yours`,
   );
+}
+
+function parseRetention(text = "keep"): number | undefined {
+  return text === "keep" ? undefined : parseDuration(text);
 }
 
 function createConfigError(

@@ -244,3 +244,14 @@ it("the ledger verifies as whole after these tests, and contains their calls wit
     expect(stdout).toContain(name);
   expect(stdout).not.toContain("two bottles");
 });
+
+it("ledger erase erases the texts through the running companion, after the user has answered y", async () => {
+  const words = ["ledger", "erase", "--user", "--before", "1ms"];
+  const { code } = await runAnswering(/for good\? \[y\/N\] /, "y", ...words);
+  expect(code).toBe(0);
+  expect((await berth("ledger", "verify", "--user")).stdout).toMatch(
+    /^whole: \d+ entries, 0 sealed texts, [1-9]\d* erased/,
+  );
+  const { stdout } = await berth("ledger", "tail", "--user", "--name", "ledger.erased");
+  expect(stdout).toMatch(/ledger\.erased .*from=\d+ texts=\d+ to=\d+/);
+});

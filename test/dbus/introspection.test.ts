@@ -2,6 +2,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { serveAgent } from "../../src/assistant/agent/bus.ts";
 import { readInterfaces } from "../../src/assistant/bus/read-interfaces.ts";
 import { serveContext } from "../../src/assistant/context/bus.ts";
+import { serveLedger } from "../../src/assistant/ledger/bus.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { AgentHarness } from "../support/agent-harness.ts";
 import { BusHarness, createFakeContextService } from "../support/bus-harness.ts";
 import { runGiClient } from "../support/gi-client.ts";
@@ -38,6 +40,11 @@ const contract: Readonly<Record<string, unknown>> = {
       MemoryWipe: "s -> ",
       IndexState: " -> s",
     },
+    signals: {},
+    properties: { Version: "u" },
+  },
+  "dev.assistant.Ledger1": {
+    methods: { Ping: " -> s", EraseTexts: "s -> s" },
     signals: {},
     properties: { Version: "u" },
   },
@@ -82,6 +89,8 @@ async function serveAllInterfaces(): Promise<BusHarness> {
   onTestFinished(() => agent[Symbol.asyncDispose]());
   serveAgent({ bus, service: agent, daemon: "berth test" });
   serveContext({ bus, service: createFakeContextService(), daemon: "berth test" });
+  const ledger = { eraseBefore: () => Promise.reject(new Error("not called")) };
+  serveLedger({ bus, ledger, clock: systemClock, daemon: "berth test" });
   bus.serve("/dev/assistant/Inference1", {
     name: "dev.assistant.Inference1",
     methods: { Ping: nothing, OpenSession: nothing },
@@ -105,6 +114,7 @@ test("a client that is generated from introspection has the specified signatures
   for (const [name, path] of [
     ["dev.assistant.Agent1", "/dev/assistant/Agent1"],
     ["dev.assistant.Context1", "/dev/assistant/Context1"],
+    ["dev.assistant.Ledger1", "/dev/assistant/Ledger1"],
     ["dev.assistant.Inference1", "/dev/assistant/Inference1"],
     ["dev.assistant.Inference1.Session", session],
   ] as const) {
@@ -145,7 +155,7 @@ test("gdbus sees the specified interfaces, and the child nodes on the path to ea
     return [...text.matchAll(/<node name="(\w+)"/g)].map(([, name]) => name);
   };
   expect(await children("/")).toEqual(["dev"]);
-  expect(await children("/dev/assistant")).toEqual(["Agent1", "Context1", "Inference1"]);
+  expect(await children("/dev/assistant")).toEqual(["Agent1", "Context1", "Inference1", "Ledger1"]);
   expect(await children("/dev/assistant/Inference1")).toEqual(["session"]);
   expect(await children("/dev/assistant/Inference1/session")).toEqual(["7"]);
 });

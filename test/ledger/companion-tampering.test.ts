@@ -88,8 +88,7 @@ function flipBit(db: Database.Database, table: string, column: string, key: stri
 const bits = [
   ["entry", "body", "seq", (row: number) => row],
   ["entry", "leaf", "seq", (row: number) => row],
-  ["sealed", "salt", "seq", (row: number) => row],
-  ["sealed", "plain", "seq", (row: number) => row],
+  ["encrypted_text", "box", "seq", (row: number) => row],
   ["checkpoint", "note", "size", (row: number) => row - 1],
 ] as const;
 
@@ -156,8 +155,8 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
   [
     "a deleted sealed text without an erasure entry",
     (db) => {
-      const row = dice.pick(db.prepare<[], number>("SELECT seq FROM sealed").pluck().all());
-      db.prepare("DELETE FROM sealed WHERE seq = ?").run(row);
+      const row = dice.pick(db.prepare<[], number>("SELECT seq FROM encrypted_text").pluck().all());
+      db.prepare("DELETE FROM encrypted_text WHERE seq = ?").run(row);
       return row;
     },
   ],

@@ -3,11 +3,12 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { OfflineLedger } from "../../src/assistant/ledger/offline-ledger.ts";
 import { fillDisk } from "../support/fill-disk.ts";
+import { editDatabase, openLedgerFiles, verifyLedgerAt } from "../support/ledger-fixtures.ts";
 import { LedgerHarness } from "../support/ledger-harness.ts";
 
 /** Asserts that all acknowledged entries exist and that the ledger is whole. */
 function assertNothingIsLost(harness: LedgerHarness): void {
-  using offline = OfflineLedger.open(harness.dir);
+  using offline = openLedgerFiles(harness.dir);
   expect(offline.verify()).toMatchObject({ status: "whole", reason: "" });
   const stored = new Map(offline.tail(100_000).map(({ body, leaf }) => [body.seq, leaf]));
   for (const [seq, leaf] of harness.acknowledged)
@@ -39,41 +40,87 @@ function parseSystemCalls(log: string): { name: string; nth: number }[] {
 const TRACED_CALLS =
   "trace=fcntl,pwrite64,pread64,fsync,fdatasync,ftruncate,openat,write,close,rename,unlink,newfstatat";
 
+const isAny = () => true;
+const isFlush = ({ name }: { name: string }) => ["fsync", "ftruncate"].includes(name);
+
 describe("SIGKILL of the ledger's writer", () => {
   it.each([
-    ["an append", "append 2 100", ["pwrite64", "fsync", "fcntl"]],
-    ["a saved checkpoint", "checkpoint", ["openat", "write", "fsync", "rename"]],
-  ])("at each system call of %s loses no acknowledged entry", async (_, command, expected) => {
-    await using harness = new LedgerHarness();
-    await harness.start();
-    await harness.send("append 2 100");
-    const tracer = await harness.trace(["-e", TRACED_CALLS]);
-    expect(await harness.send(command)).toBe(true);
-    await tracer.detach();
-    await harness.end();
-    const calls = parseSystemCalls(await tracer.log());
-    expect(calls.map(({ name }) => name)).toEqual(expect.arrayContaining(expected));
-    expect(calls.length).toBeGreaterThan(5);
-
-    let killed = 0;
-    for (const { name, nth } of calls) {
+    ["an append", "append 2 100", ["pwrite64", "fsync", "fcntl"], isAny],
+    ["a saved checkpoint", "checkpoint", ["openat", "write", "fsync", "rename"], isAny],
+    // What happens between two flushes is the same as in an append.
+    ["an erasure", "erase", ["fsync", "ftruncate"], isFlush],
+  ])(
+    "at each system call of %s loses no acknowledged entry",
+    async (_, command, expected, isTried) => {
+      await using harness = new LedgerHarness();
       await harness.start();
       await harness.send("append 2 100");
-      const injected = await harness.trace([
-        "-e",
-        `trace=${name}`,
-        "-e",
-        `inject=${name}:signal=SIGKILL:when=${nth}`,
-      ]);
-      if (!(await harness.send(command))) killed += 1;
+      const tracer = await harness.trace(["-e", TRACED_CALLS]);
+      expect(await harness.send(command)).toBe(true);
+      await tracer.detach();
       await harness.end();
-      await injected.detach();
-      assertNothingIsLost(harness);
-    }
-    // A run may make fewer system calls than the traced run, and then its kill does not happen.
-    expect(killed).toBeGreaterThan(calls.length * 0.7);
-    expect(harness.refusals).toEqual([]);
-  });
+      const calls = parseSystemCalls(await tracer.log()).filter(isTried);
+      expect(calls.map(({ name }) => name)).toEqual(expect.arrayContaining(expected));
+
+      let killed = 0;
+      for (const { name, nth } of calls) {
+        await harness.start();
+        await harness.send("append 2 100");
+        const injected = await harness.trace([
+          "-e",
+          `trace=${name}`,
+          "-e",
+          `inject=${name}:signal=SIGKILL:when=${nth}`,
+        ]);
+        if (!(await harness.send(command))) killed += 1;
+        await harness.end();
+        await injected.detach();
+        assertNothingIsLost(harness);
+      }
+      // A run may make fewer system calls than the traced run, and then its kill does not happen.
+      expect(killed).toBeGreaterThan(calls.length * 0.7);
+      expect(harness.refusals).toEqual([]);
+    },
+  );
+});
+
+it("SIGKILL at each flush of the encryption of older texts leaves a ledger that is whole, and that is encrypted later", async () => {
+  await using harness = new LedgerHarness();
+  const reset = async () => {
+    for (const name of ["ledger", "ledger.key", "ledger-text-key"])
+      rmSync(join(harness.dir, name), { recursive: true, force: true });
+    harness.acknowledged.clear();
+    await harness.start();
+    await harness.send("append 2 100");
+  };
+  await reset();
+  const tracer = await harness.trace(["-e", TRACED_CALLS]);
+  expect(await harness.send("encrypt")).toBe(true);
+  await tracer.detach();
+  await harness.end();
+  const calls = parseSystemCalls(await tracer.log()).filter(isFlush);
+  expect(calls.map(({ name }) => name)).toContain("ftruncate");
+
+  let killed = 0;
+  for (const { name, nth } of calls) {
+    await reset();
+    const inject = `inject=${name}:signal=SIGKILL:when=${nth}`;
+    const injected = await harness.trace(["-e", `trace=${name}`, "-e", inject]);
+    if (!(await harness.send("encrypt"))) killed += 1;
+    await harness.end();
+    await injected.detach();
+    assertNothingIsLost(harness);
+    await harness.start();
+    await harness.send("append 1 100");
+    expect(await harness.send("encrypt")).toBe(true);
+    await harness.end("end");
+    assertNothingIsLost(harness);
+    expect(verifyLedgerAt(harness.dir)).toMatchObject({ status: "whole", sealed: 3, unchecked: 0 });
+    editDatabase(harness.dir, (db) =>
+      expect(db.prepare("SELECT count(*) FROM sealed").pluck().get()).toBe(0),
+    );
+  }
+  expect(killed).toBeGreaterThan(calls.length * 0.5);
 });
 
 describe("an I/O error of the ledger", () => {

@@ -3,10 +3,17 @@ import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { SecretService } from "../../src/assistant/key-sources/secret-service/secret-service.ts";
+import { OfflineLedger } from "../../src/assistant/ledger/offline-ledger.ts";
+import { unlockTexts } from "../../src/assistant/ledger/offline-texts.ts";
+import { listTextKeySources, TEXT_KEY_FILE } from "../../src/assistant/ledger/text-master-key.ts";
+import { TextProtection } from "../../src/assistant/ledger/text-protection.ts";
 import type { Credential } from "../../src/assistant/remote/vault/port.ts";
-import { SecretService } from "../../src/assistant/remote/vault/secret-service/secret-service.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
 import { connectSessionBus, openConnection } from "../../src/dbus/connect-session-bus.ts";
 import { Keyring } from "../support/keyring.ts";
+import { appendEntries, createStateDirectory, openTestLedger } from "../support/ledger-fixtures.ts";
 import { findFilesWith } from "../support/memory-harness.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
@@ -75,6 +82,35 @@ async function watched(bus: TestSessionBus) {
 function member(name: string): Buffer {
   return Buffer.from(`\x03\x01s\0${String.fromCharCode(name.length)}\0\0\0${name}\0`, "latin1");
 }
+
+test("the key of the ledger's texts is an item of its own in the keyring, which only readers need", async () => {
+  const { keyring, sessionBus } = await desktop();
+  await keyring.start({ isUnlocked: true });
+  const dir = createStateDirectory();
+  const from = { dir, environment: {}, sessionBus };
+  const sources = (id: string) => listTextKeySources(from, id);
+  await using ledger = await openTestLedger(dir);
+  const options = { ledger, sources, clock: systemClock, logger: silentLogger };
+  await using protection = new TextProtection(options);
+  await protection.protect();
+  await appendEntries(ledger, 3);
+  expect(existsSync(join(dir, TEXT_KEY_FILE))).toBe(false);
+  expect(await keyring.secrets()).toHaveLength(1);
+  using opened = OfflineLedger.open(dir);
+  const { signal } = new AbortController();
+  await unlockTexts(opened, from, signal);
+  expect(opened.verify()).toMatchObject({ status: "whole", sealed: 2, unchecked: 0 });
+
+  await keyring.lock();
+  await appendEntries(ledger, 3, 3);
+  await unlockTexts(opened, from, signal);
+  expect(opened.verify()).toMatchObject({
+    status: "whole",
+    sealed: 4,
+    unchecked: 4,
+    uncheckedReason: expect.stringContaining("unlock your keyring"),
+  });
+});
 
 describe("a key in the desktop's keyring", () => {
   test("is created by the first credential, and neither the key nor the credential is visible on the bus", async () => {
@@ -220,7 +256,7 @@ test("a keyring that never answers delays the daemon no longer than its time lim
   };
   const { signal } = new AbortController();
   expect(await silent.call(request, { signal, timeoutMs: 5_000 })).toEqual([1]);
-  const source = new SecretService(sessionBus, "vault", 100);
+  const source = new SecretService(sessionBus, "vault", { probeMs: 100 });
   const why = expect.stringContaining("does not answer");
   expect(await source.probe(signal)).toEqual({ state: "locked", why });
   const ending = new AbortController();

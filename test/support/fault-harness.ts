@@ -1,10 +1,11 @@
 import { join } from "node:path";
-import { OfflineLedger, type TailEntry } from "../../src/assistant/ledger/offline-ledger.ts";
+import type { TailEntry } from "../../src/assistant/ledger/offline-ledger.ts";
 import { Cleanup } from "../../src/base/cleanup.ts";
 import { findProblems } from "./call-audit.ts";
 import { CompanionClient, type ObservedAnswer } from "./companion-client.ts";
 import { type CompanionOptions, CompanionProcess } from "./companion-process.ts";
 import { EFFECTS, EffectsApp } from "./effects-app.ts";
+import { openLedgerFiles } from "./ledger-fixtures.ts";
 import { mountFileSystem } from "./mount-file-system.ts";
 import { TestSessionBus } from "./test-session-bus.ts";
 import { type Tracer, trace } from "./tracer.ts";
@@ -102,7 +103,7 @@ export class FaultHarness implements AsyncDisposable {
   }
 
   entries(): readonly TailEntry[] {
-    using ledger = OfflineLedger.open(this.dataDir);
+    using ledger = openLedgerFiles(this.dataDir);
     return ledger.tail(ENTRIES_MAX);
   }
 
@@ -111,7 +112,7 @@ export class FaultHarness implements AsyncDisposable {
    * ledger's verification status, with its reason if there is one.
    */
   audit(isAtRest: boolean): { readonly verdict: string; readonly problems: readonly string[] } {
-    using ledger = OfflineLedger.open(this.dataDir);
+    using ledger = openLedgerFiles(this.dataDir);
     const verdict = ledger.verify();
     return {
       verdict: verdict.reason === "" ? verdict.status : `${verdict.status}: ${verdict.reason}`,

@@ -2,12 +2,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { OfflineLedger, type TailEntry } from "../../src/assistant/ledger/offline-ledger.ts";
+import type { TailEntry } from "../../src/assistant/ledger/offline-ledger.ts";
 import { Cleanup } from "../../src/base/cleanup.ts";
 import type { BusValue } from "../../src/dbus/port.ts";
 import { getCallOutcome } from "./companion-client.ts";
 import { CompanionProcess } from "./companion-process.ts";
 import { FrontendClient } from "./frontend-client.ts";
+import { openLedgerFiles } from "./ledger-fixtures.ts";
 import type { ScriptedResponse } from "./provider/scripted-response.ts";
 import { type ProviderRequest, TestProvider } from "./provider/test-provider.ts";
 import { TestSessionBus } from "./test-session-bus.ts";
@@ -142,7 +143,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
 
   /** Returns the entries of the companion's ledger that have this name, or all entries. The ledger may be in use. */
   entries(name?: string): readonly TailEntry[] {
-    using ledger = OfflineLedger.open(this.dataDir);
+    using ledger = openLedgerFiles(this.dataDir);
     return ledger.tail(1_000_000).filter(({ body }) => body.name === (name ?? body.name));
   }
 

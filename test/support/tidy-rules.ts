@@ -63,8 +63,11 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
     from: /^src\/cli\/verbs\/tools-lint\.ts$/,
     to: /^src\/assistant\/agent\/manifests\/lint-manifests\.ts$/,
   },
-  // `berth ledger` verifies the files of a ledger without a daemon, so the verb may import the verifier.
-  { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline-ledger\.ts$/ },
+  // `berth ledger` verifies the files of a ledger and erases texts without a daemon, so the verb may import that code.
+  {
+    from: /^src\/cli\/verbs\/ledger(-command|-erase)?\.ts$/,
+    to: /^src\/assistant\/ledger\/offline-(ledger|erase|texts)\.ts$/,
+  },
 ];
 
 /**
@@ -138,7 +141,9 @@ export const innerRooms: Readonly<
  * all of them.
  */
 const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
-  ledger: [/^assistant-error\.ts$/],
+  // The places that can store a master key: for the credentials of providers, and for the texts of the ledger.
+  "key-sources": [],
+  ledger: [/^(assistant-error|caller)\.ts$/, /^bus\/port\.ts$/, /^key-sources\//],
   bus: [/^(assistant-error|caller)\.ts$/],
   agent: [
     /^(assistant-error|caller)\.ts$/,
@@ -158,6 +163,7 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
   ],
   remote: [
     /^(assistant-error|caller|data-class)\.ts$/,
+    /^key-sources\//,
     /^ledger\/port\.ts$/,
     /^bus\/(port|read-options)\.ts$/,
     /^inference\/(service-port|runner|inference-engine)\.ts$/,

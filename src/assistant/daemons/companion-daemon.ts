@@ -24,7 +24,9 @@ import { buildInferenceServer } from "../inference/http/inference-server.ts";
 import { RoutedInference } from "../inference/routing/routed-inference.ts";
 import type { InferenceService } from "../inference/service-port.ts";
 import { UpstreamInference } from "../inference/upstream/upstream-inference.ts";
+import { serveLedger } from "../ledger/bus.ts";
 import { type OpenLedger, openLedger } from "../ledger/ledger.ts";
+import { TextRetention } from "../ledger/text-retention.ts";
 import { serveRemote } from "../remote/remote-bus.ts";
 import { appsDir, openCompanionAgent } from "./companion-agent.ts";
 import { openCompanionOverlay } from "./companion-overlay.ts";
@@ -33,6 +35,7 @@ import { createRunningDaemon, listenOnLoopback, type RunningDaemon } from "./dae
 import { LiveSettings } from "./live-settings.ts";
 import { openLocalInference } from "./local-inference.ts";
 import { AwaitedEmbedder } from "./model-embedder.ts";
+import { protectTexts } from "./protect-texts.ts";
 
 /** The JSON document that the companion prints when it is ready, and that it writes to `run/assistant.json`. */
 export interface CompanionReady {
@@ -69,6 +72,7 @@ export async function runCompanion(
   const version = readPackageVersion();
   await using cleanup = new Cleanup();
   const address = requireBusAddress(config);
+  const { environment } = config;
   const runDir = join(config.dataDir, "run");
   await mkdir(runDir, { recursive: true, mode: 0o700 });
   await mkdir(join(config.dataDir, "models"), { recursive: true, mode: 0o700 });
@@ -79,12 +83,15 @@ export async function runCompanion(
   const ledger = cleanup.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
   const local = await openInference(config, { ledger, clock, logger }, cleanup);
   const { bus, sessionBus } = await openBuses(address, { clock, logger }, cleanup);
+  protectTexts({ ledger, dir: config.dataDir, environment, sessionBus, clock, logger }, cleanup);
   const settings = new LiveSettings({
     file: config.settingsFile,
     homeDirectory: config.homeDirectory,
     settings: config.settings,
     logger,
   });
+  const keepMs = () => settings.current().ledgerRetentionMs;
+  cleanup.use(new TextRetention({ ledger, keepMs, clock, logger })).start();
   const ports = new Set(listBerthPorts(config));
   const remote = await openCompanionRemote(
     config,
@@ -144,6 +151,7 @@ export async function runCompanion(
   );
   cleanup.defer(serveContext({ bus, service: context, daemon }));
   cleanup.defer(serveRemote({ bus, service: remote.service, daemon }));
+  cleanup.defer(serveLedger({ bus, ledger, clock, daemon }));
   cleanup.use(
     // The sessions of Inference1 offer local models only; remote models are available through the overlay and port
     // 7778.

@@ -15,6 +15,7 @@ import { buildInferenceServer } from "../inference/http/inference-server.ts";
 import { openLedger } from "../ledger/ledger.ts";
 import { createRunningDaemon, listenOnLoopback, type RunningDaemon } from "./daemon-lifetime.ts";
 import { openLocalInference } from "./local-inference.ts";
+import { protectTexts } from "./protect-texts.ts";
 
 /** The JSON document that the daemon prints when it is ready, and that it writes to `run/assistant.json`. */
 export interface AssistantReady {
@@ -46,6 +47,7 @@ export async function runSystemInstance(
   await chmod(config.dataDir, 0o700).catch(() => {});
 
   const ledger = cleanup.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
+  protectTexts({ ledger, dir: config.dataDir, environment: {}, clock, logger }, cleanup);
   const { service, engine, known, facts, residency } = await openLocalInference(
     config,
     { ledger, clock, logger },

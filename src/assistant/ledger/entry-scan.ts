@@ -2,6 +2,7 @@ import type { SqliteDatabase } from "../../base/sqlite.ts";
 import { computeCommitment, type EntryBody, FIRST_ENTRY_PREV, parseBody } from "./ledger-entry.ts";
 import { TILE_HEIGHT, TILE_WIDTH } from "./merkle-proof.ts";
 import { emptyRoot, hashLeaf, TreeEdge } from "./merkle-tree.ts";
+import type { TextOpener } from "./text-cipher.ts";
 
 export interface LedgerProblem {
   /** The position of the first entry with this problem. */
@@ -9,7 +10,24 @@ export interface LedgerProblem {
   readonly message: string;
 }
 
-type Row = [seq: number, body: string, leaf: Buffer, salt: Buffer | null, plain: string | null];
+type Row = [
+  seq: number,
+  body: string,
+  leaf: Buffer,
+  salt: Buffer | null,
+  plain: string | null,
+  keyId: number | null,
+  box: Buffer | null,
+];
+
+export interface EntryScanOptions {
+  /** The sizes at which the root is needed. */
+  readonly sizes: readonly number[];
+  /** The number of entries that the newest valid checkpoint covers. */
+  readonly signedSize: number;
+  /** Decrypts encrypted texts; undefined if these cannot be checked. */
+  readonly opener: TextOpener | undefined;
+}
 
 /**
  * Verifies all entries in one pass: each text against its hash, each entry against its predecessor, each sealed text
@@ -27,6 +45,8 @@ export class EntryScan {
   readonly roots = new Map<number, Buffer>();
   sealed = 0;
   erased = 0;
+  /** The number of encrypted texts that were not checked, because their key is not known. */
+  unchecked = 0;
   readonly #db: SqliteDatabase;
   readonly #edge = new TreeEdge();
   readonly #checkpointSizes: ReadonlySet<number>;
@@ -39,12 +59,13 @@ export class EntryScan {
   readonly #presentSealed = new Set<number>();
   readonly #openDispatches = new Set<number>();
   readonly #signedSize: number;
+  readonly #opener: TextOpener | undefined;
   /** The last entry that is missing, changed or misplaced; -1 if all entries are as they were written. */
   #lastBad = -1;
 
-  /** `sizes` are the sizes at which the root is needed; `signedSize` is what the newest valid checkpoint covers. */
-  constructor(db: SqliteDatabase, sizes: readonly number[], signedSize: number) {
+  constructor(db: SqliteDatabase, { sizes, signedSize, opener }: EntryScanOptions) {
     this.#db = db;
+    this.#opener = opener;
     this.#checkpointSizes = new Set(sizes);
     this.#signedSize = signedSize;
     if (this.#checkpointSizes.has(0)) this.roots.set(0, emptyRoot);
@@ -69,7 +90,9 @@ export class EntryScan {
   run(): void {
     const rows = this.#db
       .prepare<[], Row>(
-        "SELECT e.seq, e.body, e.leaf, s.salt, s.plain FROM entry e LEFT JOIN sealed s ON s.seq = e.seq ORDER BY e.seq",
+        `SELECT e.seq, e.body, e.leaf, s.salt, s.plain, c.key_id, c.box FROM entry e
+         LEFT JOIN sealed s ON s.seq = e.seq LEFT JOIN encrypted_text c ON c.seq = e.seq
+         ORDER BY e.seq`,
       )
       .raw();
     let expected = 0;
@@ -92,7 +115,7 @@ export class EntryScan {
             ? "entry 0 is not the first entry of the ledger"
             : `entry ${seq - 1} is not the one that preceded entry ${seq} when it was written`,
         );
-      if (body) this.#trackEntry(seq, body, row[3], row[4]);
+      if (body) this.#trackEntry(body, row);
       this.#addLeaf(leaf);
       [prev, storedPrev, expected] = [hex, isIntact ? hex : stored.toString("hex"), seq + 1];
     }
@@ -125,26 +148,44 @@ export class EntryScan {
     this.#lastBad = Math.max(this.#lastBad, seq);
   }
 
-  #trackEntry(seq: number, body: EntryBody, salt: Buffer | null, plain: string | null): void {
-    if (salt !== null && plain !== null) {
+  #trackEntry(body: EntryBody, row: Row): void {
+    const [seq, , , salt, plain, keyId, box] = row;
+    const isEncrypted = keyId !== null && box !== null;
+    if (salt !== null && plain !== null) this.#checkText(seq, body, salt, plain);
+    if (isEncrypted) this.#checkEncryptedText(seq, body, keyId, box);
+    if (isEncrypted || plain !== null) {
       this.sealed += 1;
       this.#presentSealed.add(seq);
       if (body.sealed === undefined)
         this.#addProblem(seq, `entry ${seq} has a sealed text, but commits to none`);
-      else if (computeCommitment(salt, plain) !== body.sealed)
-        this.#addProblem(seq, `the sealed text of entry ${seq} does not match its commitment`);
     } else if (body.sealed !== undefined) this.#missingSealed.add(seq);
 
-    const about = body.fields[body.name === "ledger.erased" ? "seq" : "dispatch"];
-    if (body.name === "ledger.erased" && typeof about === "number") {
-      if (this.#missingSealed.delete(about)) this.erased += 1;
-      else if (this.#presentSealed.has(about))
-        this.#addProblem(
-          about,
-          `the sealed text of entry ${about} was erased, but is stored again`,
-        );
-    } else if (typeof about === "number") this.#openDispatches.delete(about);
+    const { from, to, dispatch } = body.fields;
+    if (body.name === "ledger.erased" && typeof from === "number" && typeof to === "number")
+      this.#trackErasure(from, Math.min(to, seq - 1));
+    if (typeof dispatch === "number") this.#openDispatches.delete(dispatch);
     if (body.name.endsWith(".dispatch")) this.#openDispatches.add(seq);
+  }
+
+  #checkText(seq: number, body: EntryBody, salt: Buffer, text: string): void {
+    if (body.sealed !== undefined && computeCommitment(salt, text) !== body.sealed)
+      this.#addProblem(seq, `the sealed text of entry ${seq} does not match its commitment`);
+  }
+
+  #checkEncryptedText(seq: number, body: EntryBody, keyId: number, box: Buffer): void {
+    const opened = this.#opener?.open(seq, keyId, box);
+    if (opened) this.#checkText(seq, body, opened.salt, opened.text);
+    else if (this.#opener)
+      this.#addProblem(seq, `the encrypted text of entry ${seq}, or its key, was changed or moved`);
+    else this.unchecked += 1;
+  }
+
+  #trackErasure(from: number, to: number): void {
+    for (let seq = Math.max(0, from); seq <= to; seq += 1) {
+      if (this.#missingSealed.delete(seq)) this.erased += 1;
+      else if (this.#presentSealed.has(seq))
+        this.#addProblem(seq, `the sealed text of entry ${seq} was erased, but is stored again`);
+    }
   }
 
   #addLeaf(leaf: Buffer): void {
@@ -176,7 +217,7 @@ export class EntryScan {
     };
     for (const seq of this.#missingSealed)
       suspect(seq, `the sealed text of entry ${seq} is missing, and no entry records its erasure`);
-    for (const seq of this.#findOrphanRows("sealed"))
+    for (const seq of this.#findOrphanRows("sealed").concat(this.#findOrphanRows("encrypted_text")))
       suspect(seq, `a sealed text is stored for entry ${seq}, which is missing`);
     const open = new Set(this.#findOrphanRows("open_dispatch", true));
     for (const seq of symmetricDifference(this.#openDispatches, open))
@@ -189,7 +230,7 @@ export class EntryScan {
       suspect(0, `the stored hash ${key} covers entries that are missing`);
   }
 
-  #findOrphanRows(table: "sealed" | "open_dispatch", all = false): number[] {
+  #findOrphanRows(table: "sealed" | "encrypted_text" | "open_dispatch", all = false): number[] {
     const where = all ? "" : "WHERE seq NOT IN (SELECT seq FROM entry)";
     return this.#db.prepare<[], number>(`SELECT seq FROM ${table} ${where}`).pluck().all();
   }

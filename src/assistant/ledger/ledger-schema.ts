@@ -3,8 +3,8 @@ import type { TreeHashes } from "./merkle-proof.ts";
 import { HASH_BYTES } from "./merkle-tree.ts";
 
 /**
- * The schema of the ledger's database. Every column is hashed into the Merkle tree, or can be computed from columns
- * that are, so a verification checks all columns.
+ * The schema of the ledger's database. Every column is hashed into the Merkle tree, can be computed from columns that
+ * are, or is authenticated by the key of the texts, so a verification checks all columns.
  */
 export const ledgerMigrations: readonly Migration[] = [
   `
@@ -41,7 +41,38 @@ export const ledgerMigrations: readonly Migration[] = [
     seq INTEGER PRIMARY KEY
   ) STRICT;
   `,
+  `
+  -- From here on, the table sealed has only the texts that are not encrypted yet.
+
+  -- The keys are explained in text-cipher.ts. private_key is encrypted with a key from source.
+  CREATE TABLE text_key_pair (
+    id          INTEGER PRIMARY KEY CHECK (id = 1),
+    source      TEXT NOT NULL,
+    public_key  BLOB NOT NULL,
+    private_key BLOB NOT NULL
+  ) STRICT;
+
+  -- Keys of texts, encrypted with the public key.
+  CREATE TABLE text_key (
+    id      INTEGER PRIMARY KEY,
+    wrapped BLOB NOT NULL
+  ) STRICT;
+
+  -- Salts and texts, encrypted.
+  CREATE TABLE encrypted_text (
+    seq    INTEGER PRIMARY KEY,
+    key_id INTEGER NOT NULL,
+    box    BLOB NOT NULL
+  ) STRICT;
+  `,
 ];
+
+/** The tables of texts for the reader of a ledger that no newer writer has opened yet. */
+export const emptyTextTables = `
+  CREATE TEMP TABLE text_key_pair (id, source, public_key, private_key);
+  CREATE TEMP TABLE text_key (id, wrapped);
+  CREATE TEMP TABLE encrypted_text (seq, key_id, box);
+`;
 
 /** Provides the tree's hashes that are stored in the database. `read` throws RangeError if a row is missing. */
 export function storedHashes(db: SqliteDatabase): TreeHashes {

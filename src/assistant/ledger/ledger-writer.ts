@@ -7,6 +7,7 @@ import { faultDescriptions, openCheckpoint, signCheckpoint } from "./checkpoint.
 import {
   computeCommitment,
   type DraftEntry,
+  draftEntry,
   FIRST_ENTRY_PREV,
   formatBody,
   SALT_BYTES,
@@ -16,11 +17,14 @@ import type { LedgerPaths } from "./ledger-paths.ts";
 import { ledgerMigrations } from "./ledger-schema.ts";
 import { TILE_HEIGHT } from "./merkle-proof.ts";
 import { emptyRoot, hashLeaf } from "./merkle-tree.ts";
+import { findOldTexts, type OldTexts, type TextRun } from "./old-texts.ts";
 import type { Receipt } from "./port.ts";
 import { readFileIfExists } from "./read-file-if-exists.ts";
 import type { NoteSigner } from "./signed-note.ts";
 import { loadOrCreateSigner } from "./signing-key.ts";
 import { checkAgainstCheckpoint, checkTail, type TailState } from "./tail-check.ts";
+import type { TextKeyPair } from "./text-cipher.ts";
+import { type TextKeys, TextStore } from "./text-store.ts";
 import { prepareWriterStatements, type WriterStatements } from "./writer-statements.ts";
 
 /**
@@ -37,6 +41,20 @@ const WAL_BYTES_MAX = 8 * 1024 * 1024;
 /** The bytes that each commit writes in addition to its entries: pages of B-trees, the checkpoint, frame headers. */
 const COMMIT_BYTES = 7 * 4_096;
 
+export interface OldTextsRequest {
+  /** The RFC 3339 time of the entries from which on texts are kept. */
+  readonly before: string;
+  /** The entry after which the search begins; -1 for all. */
+  readonly after: number;
+  /** The time of the entry that records the erasure. */
+  readonly time: string;
+}
+
+/** The run of texts that was erased, with the receipt of the entry that records this; see `OldTexts`. */
+export interface ErasedRun extends OldTexts {
+  readonly receipt: Receipt | undefined;
+}
+
 /**
  * The only database connection that writes the ledger. All methods are synchronous and run in the writer's thread.
  * After any exception the connection must be closed and a new one opened.
@@ -46,6 +64,7 @@ export class LedgerWriter {
   readonly #db: SqliteDatabase;
   readonly #signer: NoteSigner;
   readonly #statements: WriterStatements;
+  readonly #texts: TextStore;
   #tail: TailState;
   #walBytes = 0;
   #mustTruncate = false;
@@ -100,6 +119,7 @@ export class LedgerWriter {
     this.#signer = signer;
     this.#tail = tail;
     this.#statements = prepareWriterStatements(db);
+    this.#texts = new TextStore(db);
     this.hadCheckpoint = hadCheckpoint;
   }
 
@@ -117,17 +137,13 @@ export class LedgerWriter {
     return this.#statements.findLeaf.get(seq)?.toString("hex");
   }
 
-  hasSealed(seq: number): boolean {
-    return this.#statements.hasSealed.get(seq) !== undefined;
-  }
-
   /** Returns the dispatch entries without a result. */
   listOpenDispatches(): number[] {
     return this.#statements.openDispatches.all();
   }
 
   /** Writes the entries in one commit with one flush. When it returns, they are on the disk, under a signed checkpoint. */
-  append(drafts: readonly DraftEntry[], eraseSeq?: number): Receipt[] {
+  append(drafts: readonly DraftEntry[], erased?: TextRun): Receipt[] {
     const edge = this.#tail.edge.copy();
     const receipts: Receipt[] = [];
     let {
@@ -160,7 +176,7 @@ export class LedgerWriter {
         receipts.push({ seq, leaf: prev });
         bytes += 2 * (body.length + (draft.sealed?.length ?? 0));
       }
-      if (eraseSeq !== undefined) this.#statements.erase.run(eraseSeq);
+      if (erased) this.#texts.erase(erased.from, erased.to);
       if (newest - before < CHECKPOINT_DISTANCE) this.#statements.dropCheckpoint.run(newest);
       else before = newest;
       newest = edge.size;
@@ -182,17 +198,43 @@ export class LedgerWriter {
 
   #seal(seq: number, sealed: string | undefined, salt: Buffer): string | undefined {
     if (sealed === undefined) return undefined;
-    this.#statements.addSealed.run(seq, salt, sealed);
+    this.#texts.add(seq, salt, sealed);
     return computeCommitment(salt, sealed);
   }
 
-  /** Deletes the sealed text of an entry, and records this in a new entry. */
-  erase(seq: number, draft: DraftEntry): Receipt {
-    const [receipt] = this.append([draft], seq);
-    assert(receipt);
+  /**
+   * Deletes the next run of sealed texts older than `before` after entry `after`, and records this in a new entry, in
+   * the same commit. Appends to the ledger wait meanwhile, so one call examines and deletes a limited number of texts.
+   */
+  eraseOldTexts({ before, after, time }: OldTextsRequest): ErasedRun {
+    const { run, next } = findOldTexts(this.#db, before, after);
+    if (!run) return { run, next, receipt: undefined };
+    const fields = { before, from: run.from, texts: run.texts, to: run.to };
+    const [receipt] = this.append([draftEntry({ name: "ledger.erased", fields }, time)], run);
     this.#mustTruncate = true;
     this.#tryTruncate();
-    return receipt;
+    return { run, next, receipt };
+  }
+
+  readTextKeys(): TextKeys & { readonly ledgerId: string } {
+    return { ...this.#texts.readKeys(), ledgerId: this.#signer.verifier.name };
+  }
+
+  /** Stores the key pair of new texts. Returns false, and changes nothing, if a text needs the present one. */
+  saveTextKeys(pair: TextKeyPair): boolean {
+    return this.#db.transaction(() => this.#texts.saveKeyPair(pair)).immediate();
+  }
+
+  /**
+   * Encrypts some of the texts that are readable, in one commit, and overwrites their readable form. Returns their
+   * number, which is 0 if none is left.
+   */
+  encryptSomeTexts(): number {
+    const texts = this.#db.transaction(() => this.#texts.encryptSome()).immediate();
+    if (texts === 0) return 0;
+    this.#mustTruncate = true;
+    this.#tryTruncate();
+    return texts;
   }
 
   /** Writes the newest checkpoint to the checkpoint file, flushes the file and returns the checkpoint. */

@@ -4,9 +4,13 @@ import { type Logger, silentLogger } from "../../base/logger.ts";
 import { readPackageVersion } from "../../base/package-version.ts";
 import { AssistantError } from "../assistant-error.ts";
 import { AppendQueue } from "./append-queue.ts";
+import { ErasedTextsCount } from "./erased-texts-count.ts";
 import { draftEntry } from "./ledger-entry.ts";
 import { LedgerFailure, type LedgerFailureKind } from "./ledger-failure.ts";
-import type { Ledger, NewEntry, Receipt } from "./port.ts";
+import type { ErasedTexts, Ledger, NewEntry, Receipt, TextEraser } from "./port.ts";
+import type { TextKeyPair } from "./text-cipher.ts";
+import type { TextKeyStore } from "./text-protection.ts";
+import type { TextKeys } from "./text-store.ts";
 import type { FailedAnswer, WriterAnswer, WriterRequest } from "./writer-protocol.ts";
 import { WriterThread } from "./writer-thread.ts";
 
@@ -40,13 +44,8 @@ export interface LedgerState {
     | undefined;
 }
 
-export interface OpenLedger extends Ledger, AsyncDisposable {
+export interface OpenLedger extends Ledger, TextEraser, TextKeyStore, AsyncDisposable {
   readonly state: LedgerState;
-  /**
-   * Deletes the sealed text of an entry and appends `ledger.erased`. All proofs stay valid. Rejects with AssistantError
-   * `not_found` if the entry has no sealed text, and with `ledger_unavailable` as `append` does.
-   */
-  erase(seq: number): Promise<Receipt>;
   /** Writes the newest checkpoint to its file and returns it. */
   checkpoint(): Promise<string>;
 }
@@ -71,6 +70,16 @@ export async function openLedger(options: LedgerOptions): Promise<OpenLedger> {
   if (failure?.kind !== "locked") return ledger;
   await ledger[Symbol.asyncDispose]();
   throw new AssistantError("ledger_unavailable", `${failure.message}: ${failure.hint}`);
+}
+
+/** Each run of texts is erased in a commit of its own, so the runs before a failure stay erased. */
+function toInterruptedErasure(error: unknown, texts: number): unknown {
+  if (texts === 0 || !(error instanceof AssistantError)) return error;
+  return new AssistantError(
+    error.code,
+    `the ledger became unavailable after ${texts} texts were erased; repeat the request to erase the others`,
+    { cause: error },
+  );
 }
 
 type Phase = "opening" | "ok" | "down" | "closed";
@@ -145,16 +154,50 @@ class ThreadedLedger implements OpenLedger {
     return receipt;
   }
 
-  async erase(seq: number): Promise<Receipt> {
-    const entry: NewEntry = { name: "ledger.erased", fields: { seq } };
-    const draft = draftEntry(entry, timestamp(this.#clock.now()));
-    const answer = await this.#request({ type: "erase", seq, draft });
-    if (answer.type !== "erase") throw this.#unavailableError();
-    if (answer.receipt === undefined)
-      throw new AssistantError("not_found", `entry ${seq} of the ledger has no sealed text`);
-    this.#size = answer.receipt.seq + 1;
-    this.#scheduleCheckpointSave();
-    return answer.receipt;
+  async eraseBefore(beforeMs: number): Promise<ErasedTexts> {
+    const before = timestamp(beforeMs);
+    const erased = new ErasedTextsCount();
+    for (let after: number | undefined = -1; after !== undefined; ) {
+      const time = timestamp(this.#clock.now());
+      const answer: WriterAnswer = await this.#request({
+        type: "erase",
+        before,
+        after,
+        time,
+      }).catch((error: unknown) => {
+        throw toInterruptedErasure(error, erased.total.texts);
+      });
+      if (answer.type !== "erase") throw this.#unavailableError();
+      erased.add(answer);
+      after = answer.next;
+      if (!answer.receipt) continue;
+      this.#size = answer.receipt.seq + 1;
+      this.#scheduleCheckpointSave();
+    }
+    return erased.total;
+  }
+
+  async readTextKeys(): Promise<TextKeys & { readonly ledgerId: string }> {
+    const answer = await this.#request({ type: "read_text_keys" });
+    if (answer.type !== "read_text_keys") throw this.#unavailableError();
+    return answer;
+  }
+
+  async saveTextKeys(pair: TextKeyPair): Promise<boolean> {
+    const answer = await this.#request({ type: "save_text_keys", pair });
+    if (answer.type !== "save_text_keys") throw this.#unavailableError();
+    return answer.isSaved;
+  }
+
+  async encryptTexts(): Promise<number> {
+    for (let total = 0; ; ) {
+      const answer: WriterAnswer = await this.#request({ type: "encrypt_texts" });
+      if (answer.type !== "encrypt_texts") throw this.#unavailableError();
+      if (answer.texts === 0) return total;
+      total += answer.texts;
+      // A reader may keep the readable texts in the write-ahead log, which is truncated with the next checkpoint.
+      this.#scheduleCheckpointSave();
+    }
   }
 
   async checkpoint(): Promise<string> {

@@ -7,16 +7,21 @@ import { type Checkpoint, faultDescriptions, openCheckpoint } from "./checkpoint
 import { type EntryBody, parseBody } from "./ledger-entry.ts";
 import { LedgerFailure, toLedgerFailure } from "./ledger-failure.ts";
 import { type LedgerPaths, resolveLedgerPaths } from "./ledger-paths.ts";
-import { ledgerMigrations, storedHashes, storedSize } from "./ledger-schema.ts";
+import { emptyTextTables, ledgerMigrations, storedHashes, storedSize } from "./ledger-schema.ts";
 import { proveConsistency, proveInclusion, verifyInclusion } from "./merkle-proof.ts";
 import { hashLeaf } from "./merkle-tree.ts";
+import { findOldTexts, type OldTexts } from "./old-texts.ts";
 import { readFileIfExists } from "./read-file-if-exists.ts";
 import { type NoteVerifier, parseVerifier } from "./signed-note.ts";
 import { readVerifier } from "./signing-key.ts";
+import { type OfflineMasterKey, openTextAccess, type TextAccess } from "./text-access.ts";
+import { hasRows, readTextKeyPair } from "./text-store.ts";
 import { entryTiles, hashTiles } from "./tiles.ts";
 import { type LedgerVerdict, verifyLedger } from "./verify-ledger.ts";
 
 const BUSY_TIMEOUT_MS = 5_000;
+/** The schema of a ledger that no Berth with encrypted texts has written yet. It can be read as it is. */
+const SCHEMA_WITHOUT_ENCRYPTION = 1;
 
 export interface InclusionProof {
   readonly seq: number;
@@ -33,9 +38,22 @@ export interface InclusionProof {
 export interface TailEntry {
   readonly body: EntryBody;
   readonly leaf: string;
-  /** The plaintext of the entry's sealed text, as JSON; undefined if the entry has none or if it was erased. */
+  /**
+   * The plaintext of the entry's sealed text, as JSON; undefined if the entry has none, if it was erased, or if it
+   * cannot be decrypted.
+   */
   readonly plain: string | undefined;
+  /** The reason why an encrypted text cannot be decrypted; undefined for any other entry. */
+  readonly lockedBecause: string | undefined;
 }
+
+type TailRow = [
+  seq: number,
+  body: string,
+  plain: string | null,
+  keyId: number | null,
+  box: Buffer | null,
+];
 
 /**
  * Reads a ledger without its daemon, even while the daemon writes the ledger. All methods throw LedgerFailure: `io` if
@@ -44,6 +62,7 @@ export interface TailEntry {
 export class OfflineLedger implements Disposable {
   readonly #db: SqliteDatabase;
   readonly #savedCheckpoint: string | undefined;
+  #master: OfflineMasterKey | undefined;
   readonly verifier: NoteVerifier;
 
   /**
@@ -72,6 +91,18 @@ export class OfflineLedger implements Disposable {
     this.verifier = verifier;
   }
 
+  /** The source of the master key of the texts; undefined if no text is encrypted. */
+  get textKeySource(): string | undefined {
+    return this.#readInSnapshot(() =>
+      hasRows(this.#db, "encrypted_text") ? readTextKeyPair(this.#db)?.source : undefined,
+    );
+  }
+
+  /** Lets `verify` check the encrypted texts, and `tail` return them, or tells them why that is not possible. */
+  unlockTexts(master: OfflineMasterKey): void {
+    this.#master = master;
+  }
+
   verify(trustedCheckpoints: readonly string[] = []): LedgerVerdict {
     const { verifier } = this;
     return withLedgerFailures(() =>
@@ -80,6 +111,7 @@ export class OfflineLedger implements Disposable {
         verifier,
         savedCheckpoint: this.#savedCheckpoint,
         trustedCheckpoints,
+        openTexts: () => this.#openTexts(),
       }),
     );
   }
@@ -135,22 +167,37 @@ export class OfflineLedger implements Disposable {
     });
   }
 
+  /** Returns the number of sealed texts of entries that are older than `before`, an RFC 3339 time in UTC. */
+  countOldTexts(before: string): number {
+    return this.#readInSnapshot(() => {
+      let count = 0;
+      for (let after: number | undefined = -1; after !== undefined; ) {
+        const { run, next }: OldTexts = findOldTexts(this.#db, before, after);
+        count += run?.texts ?? 0;
+        after = next;
+      }
+      return count;
+    });
+  }
+
   /** Returns the last entries, the oldest first, without verifying them. */
   tail(limit: number, name?: string): TailEntry[] {
-    const rows = withLedgerFailures(() =>
-      this.#db
-        .prepare<[{ limit: number; name: string | null }], [string, string | null]>(
-          `SELECT e.body, s.plain FROM entry e LEFT JOIN sealed s ON s.seq = e.seq
+    return this.#readInSnapshot(() => {
+      const rows = this.#db
+        .prepare<[{ limit: number; name: string | null }], TailRow>(
+          `SELECT e.seq, e.body, s.plain, c.key_id, c.box FROM entry e
+           LEFT JOIN sealed s ON s.seq = e.seq LEFT JOIN encrypted_text c ON c.seq = e.seq
            WHERE :name IS NULL OR json_extract(e.body, '$.name') = :name
            ORDER BY e.seq DESC LIMIT :limit`,
         )
         .raw()
-        .all({ limit, name: name ?? null }),
-    );
-    return rows.toReversed().map(([text, plain]) => {
-      const body = parseBody(text);
-      if (!body) throw tamperedFailure("one of the last entries is not a valid entry");
-      return { body, leaf: hashLeaf(text).toString("hex"), plain: plain ?? undefined };
+        .all({ limit, name: name ?? null });
+      const texts = this.#openTexts();
+      return rows.toReversed().map((row) => {
+        const body = parseBody(row[1]);
+        if (!body) throw tamperedFailure("one of the last entries is not a valid entry");
+        return { body, leaf: hashLeaf(row[1]).toString("hex"), ...readText(row, texts) };
+      });
     });
   }
 
@@ -198,6 +245,10 @@ export class OfflineLedger implements Disposable {
     return opened.fault === undefined ? opened.size : 0;
   }
 
+  #openTexts(): TextAccess {
+    return openTextAccess(this.#db, this.#master, this.verifier.name);
+  }
+
   #readNewestNote(): string | undefined {
     return this.#db
       .prepare<[], string>("SELECT note FROM checkpoint ORDER BY size DESC LIMIT 1")
@@ -237,6 +288,17 @@ export class OfflineLedger implements Disposable {
   }
 }
 
+function readText(
+  [seq, , plain, keyId, box]: TailRow,
+  texts: TextAccess,
+): Pick<TailEntry, "plain" | "lockedBecause"> {
+  if (plain !== null || keyId === null || box === null)
+    return { plain: plain ?? undefined, lockedBecause: undefined };
+  if (!texts.opener) return { plain: undefined, lockedBecause: texts.why };
+  const text = texts.opener.open(seq, keyId, box)?.text;
+  return { plain: text, lockedBecause: text === undefined ? "it was changed" : undefined };
+}
+
 function openForReading(files: LedgerPaths): SqliteDatabase {
   if (readdirIfExists(files.dir)?.includes("ledger.db") !== true)
     throw new LedgerFailure("io", "there is no ledger in this data directory", {
@@ -250,7 +312,8 @@ function openForReading(files: LedgerPaths): SqliteDatabase {
   try {
     // The first read of the database may fail, for example on a full disk; the database is then closed.
     const version = readSchemaVersion(db);
-    if (version === ledgerMigrations.length) return db;
+    if (version === SCHEMA_WITHOUT_ENCRYPTION) db.exec(emptyTextTables);
+    if (version === SCHEMA_WITHOUT_ENCRYPTION || version === ledgerMigrations.length) return db;
     throw new LedgerFailure("io", `the ledger has schema ${version}, which this Berth cannot read`);
   } catch (error) {
     db.close();
@@ -278,7 +341,7 @@ function chooseVerifier(files: LedgerPaths, text: string | undefined): NoteVerif
 }
 
 export interface OfflineFailure {
-  readonly status: "tampered" | "unreadable" | "key";
+  readonly status: "tampered" | "rolled_back" | "unreadable" | "key";
   readonly message: string;
   readonly hint: string | undefined;
 }
@@ -287,7 +350,8 @@ export interface OfflineFailure {
 export function toOfflineFailure(error: unknown): OfflineFailure | undefined {
   if (!(error instanceof LedgerFailure)) return undefined;
   const { kind, message, hint } = error;
-  const status = kind === "tampered" || kind === "key" ? kind : "unreadable";
+  const isOwn = kind === "tampered" || kind === "rolled_back" || kind === "key";
+  const status = isOwn ? kind : "unreadable";
   return { status, message, hint };
 }
 

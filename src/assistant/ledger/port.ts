@@ -15,6 +15,25 @@ export interface Ledger {
   append(entry: NewEntry, options?: { readonly mayWait?: boolean }): Promise<Receipt>;
 }
 
+/** Erases sealed texts. The entries and their commitments stay, so all proofs stay valid. */
+export interface TextEraser {
+  /**
+   * Erases all sealed texts of entries that are older than this time (Unix epoch). Each run of at most 1,024 texts is
+   * erased in one commit with an entry `ledger.erased`, and other entries are written between the runs. Rejects with
+   * AssistantError `ledger_unavailable`; runs that were erased before stay erased, and a repetition erases the others.
+   */
+  eraseBefore(beforeMs: number): Promise<ErasedTexts>;
+}
+
+export interface ErasedTexts {
+  readonly texts: number;
+  /** The number of entries `ledger.erased` that record this. */
+  readonly entries: number;
+  /** The first and the last entry whose text was erased; null if none was. */
+  readonly first: number | null;
+  readonly last: number | null;
+}
+
 /** JSON whose numbers are safe integers, so that each value has exactly one canonical text. */
 export type EntryValue =
   | null

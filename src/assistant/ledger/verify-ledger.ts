@@ -2,6 +2,7 @@ import type { SqliteDatabase } from "../../base/sqlite.ts";
 import { type Checkpoint, faultDescriptions, openCheckpoint } from "./checkpoint.ts";
 import { EntryScan, type LedgerProblem } from "./entry-scan.ts";
 import type { NoteVerifier } from "./signed-note.ts";
+import type { TextAccess } from "./text-access.ts";
 
 /** The result of a verification; `whole` means that all entries are unchanged, and that all known checkpoints match. */
 export type LedgerStatus = "whole" | "tampered" | "rolled_back" | "key";
@@ -15,8 +16,11 @@ export interface LedgerVerdict {
   /** At most 20 problems, ordered by entry. */
   readonly problems: readonly LedgerProblem[];
   readonly size: number;
-  /** The number of entries whose sealed text is stored and was checked. */
+  /** The number of entries whose sealed text is stored. */
   readonly sealed: number;
+  /** The number of encrypted texts among these that were not checked, and the reason. */
+  readonly unchecked: number;
+  readonly uncheckedReason: string;
   /** The number of entries whose sealed text was erased. */
   readonly erased: number;
   readonly checkpoints: number;
@@ -37,6 +41,8 @@ export interface VerifyLedgerOptions {
   readonly savedCheckpoint: string | undefined;
   /** Checkpoints that the caller has kept elsewhere. */
   readonly trustedCheckpoints?: readonly string[];
+  /** Called in the snapshot that is verified. */
+  readonly openTexts: () => TextAccess;
 }
 
 /** Verifies all hashes, commitments, signatures and roots in one snapshot. Throws the errors of SQLite. */
@@ -49,8 +55,10 @@ function verifySnapshot({
   verifier,
   savedCheckpoint: saved,
   trustedCheckpoints: against = [],
+  openTexts,
 }: VerifyLedgerOptions): LedgerVerdict {
   const stored = readStoredCheckpoints(db, verifier);
+  const texts = openTexts();
   const externalCheckpoints = [
     { what: "the checkpoint file", note: saved, isBeside: true },
     ...against.map((note) => ({ what: "the given checkpoint", note, isBeside: false })),
@@ -60,16 +68,16 @@ function verifySnapshot({
     opened: note === undefined ? undefined : openCheckpoint(note, verifier),
   }));
 
-  const scan = new EntryScan(
-    db,
-    [
+  const scan = new EntryScan(db, {
+    sizes: [
       ...stored.valid.map(({ size }) => size),
       ...externalCheckpoints.flatMap(({ opened }) =>
         opened === undefined || opened.fault !== undefined ? [] : [opened.size],
       ),
     ],
-    stored.valid.at(-1)?.size ?? 0,
-  );
+    signedSize: stored.valid.at(-1)?.size ?? 0,
+    opener: texts.opener,
+  });
   scan.run();
   // If only some checkpoints are signed with another key, the ledger was tampered with. If all are, the caller has
   // given the wrong key. A young ledger stores only one checkpoint, so an external checkpoint that matches the stored
@@ -106,6 +114,10 @@ function verifySnapshot({
       );
   }
 
+  const uncheckedReason = scan.unchecked > 0 && !texts.opener ? texts.why : "";
+  // The log is whole even then, but its texts are lost, so the user must learn it.
+  if (uncheckedReason !== "" && !texts.opener && texts.isLost)
+    foreign.push(`${scan.unchecked} sealed texts cannot be decrypted: ${uncheckedReason}`);
   const found = [...problems.toSorted(bySeq), ...scan.secondaryProblems.toSorted(bySeq)];
   const status = determineStatus(found, foreign, rollbacks);
   return {
@@ -116,6 +128,8 @@ function verifySnapshot({
     size: scan.size,
     sealed: scan.sealed,
     erased: scan.erased,
+    unchecked: scan.unchecked,
+    uncheckedReason,
     checkpoints: stored.valid.length,
     root: scan.root().toString("base64"),
     origin: verifier.name,

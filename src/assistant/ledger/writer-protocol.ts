@@ -1,6 +1,9 @@
 import type { DraftEntry } from "./ledger-entry.ts";
 import type { LedgerFailureKind } from "./ledger-failure.ts";
+import type { ErasedRun, OldTextsRequest } from "./ledger-writer.ts";
 import type { Receipt } from "./port.ts";
+import type { TextKeyPair } from "./text-cipher.ts";
+import type { TextKeys } from "./text-store.ts";
 
 /**
  * A message to the writer's thread. Each message gets one answer, and the next message is sent only after that answer.
@@ -12,20 +15,26 @@ export type WriterRequest =
    */
   | { readonly type: "open"; readonly time: string; readonly isFull: boolean }
   | { readonly type: "append"; readonly drafts: readonly DraftEntry[] }
-  | { readonly type: "erase"; readonly seq: number; readonly draft: DraftEntry }
+  | ({ readonly type: "erase" } & OldTextsRequest)
+  | { readonly type: "read_text_keys" }
+  | { readonly type: "save_text_keys"; readonly pair: TextKeyPair }
+  /** Encrypts some of the texts that are readable; to be repeated until the answer is 0. */
+  | { readonly type: "encrypt_texts" }
   | { readonly type: "save_checkpoint" }
   | { readonly type: "close" };
 
 export type WriterAnswer =
   | { readonly type: "open"; readonly size: number; readonly isFull: boolean }
   | { readonly type: "append"; readonly receipts: readonly Receipt[] }
-  /** The receipt of the entry `ledger.erased`; undefined if the entry to erase has no sealed text. */
-  | { readonly type: "erase"; readonly receipt: Receipt | undefined }
+  | ({ readonly type: "erase" } & ErasedRun)
   /**
    * If `needsMaintenance` is true, a reader still keeps an erased text in the write-ahead log, so the request must be
    * repeated soon.
    */
   | { readonly type: "save_checkpoint"; readonly note: string; readonly needsMaintenance: boolean }
+  | ({ readonly type: "read_text_keys"; readonly ledgerId: string } & TextKeys)
+  | { readonly type: "save_text_keys"; readonly isSaved: boolean }
+  | { readonly type: "encrypt_texts"; readonly texts: number }
   | { readonly type: "close" }
   | FailedAnswer;
 

@@ -60,12 +60,19 @@ export class WriterRuntime {
       case "append":
         return { type: "append", receipts: this.#append(this.#requireWriter(), request.drafts) };
       case "erase": {
-        const writer = this.#requireWriter();
-        if (!writer.hasSealed(request.seq)) return { type: "erase", receipt: undefined };
-        const receipt = writer.erase(request.seq, request.draft);
-        this.#acknowledged = receipt;
-        return { type: "erase", receipt };
+        const erased = this.#requireWriter().eraseOldTexts(request);
+        this.#acknowledged = erased.receipt ?? this.#acknowledged;
+        return { type: "erase", ...erased };
       }
+      case "read_text_keys":
+        return { type: "read_text_keys", ...this.#requireWriter().readTextKeys() };
+      case "save_text_keys":
+        return {
+          type: "save_text_keys",
+          isSaved: this.#requireWriter().saveTextKeys(request.pair),
+        };
+      case "encrypt_texts":
+        return { type: "encrypt_texts", texts: this.#requireWriter().encryptSomeTexts() };
       case "save_checkpoint": {
         const writer = this.#requireWriter();
         const note = writer.saveCheckpoint();

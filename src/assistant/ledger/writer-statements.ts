@@ -8,9 +8,6 @@ export interface WriterStatements {
   readonly rollback: Database.Statement<[]>;
   readonly addEntry: Database.Statement<[seq: number, body: string, leafHash: Buffer]>;
   readonly addNode: Database.Statement<[level: number, index: number, hash: Buffer]>;
-  readonly addSealed: Database.Statement<[seq: number, salt: Buffer, text: string]>;
-  readonly erase: Database.Statement<[number]>;
-  readonly hasSealed: Database.Statement<[number], number>;
   readonly addCheckpoint: Database.Statement<[size: number, note: string]>;
   readonly dropCheckpoint: Database.Statement<[number]>;
   readonly newestCheckpoint: Database.Statement<[], string>;
@@ -29,9 +26,6 @@ export function prepareWriterStatements(db: SqliteDatabase): WriterStatements {
     rollback: db.prepare("ROLLBACK"),
     addEntry: db.prepare("INSERT INTO entry (seq, body, leaf) VALUES (?, ?, ?)"),
     addNode: db.prepare("INSERT INTO node (level, ix, hash) VALUES (?, ?, ?)"),
-    addSealed: db.prepare("INSERT INTO sealed (seq, salt, plain) VALUES (?, ?, ?)"),
-    erase: db.prepare("DELETE FROM sealed WHERE seq = ?"),
-    hasSealed: db.prepare<[number], number>("SELECT 1 FROM sealed WHERE seq = ?").pluck(),
     addCheckpoint: db.prepare("INSERT INTO checkpoint (size, note) VALUES (?, ?)"),
     dropCheckpoint: db.prepare("DELETE FROM checkpoint WHERE size = ?"),
     newestCheckpoint: db

@@ -1,5 +1,6 @@
 import type { Caller } from "../caller.ts";
 import type { DataClass } from "../data-class.ts";
+import type { KeySourceName } from "../key-sources/port.ts";
 
 /**
  * The providers of remote models, for the transports: the list of providers, write-only credentials, consent and
@@ -168,7 +169,7 @@ export interface PendingLogin {
 /** How the stored credentials are protected. */
 export interface Protection {
   /** The place where Berth keeps the master key, which encrypts the credentials. */
-  readonly source: "systemd-credential" | "secret-service" | "file";
+  readonly source: KeySourceName;
   /**
    * The state `locked` means that the credential, keyring or file does not provide the master key now, so the
    * providers' credentials can neither be read nor stored.

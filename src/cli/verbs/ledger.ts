@@ -1,32 +1,30 @@
-import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { OfflineLedger, TailEntry } from "../../assistant/ledger/offline-ledger.ts";
-import { resolveAssistantDataDir, resolveCompanionDataDir } from "../../base/assistant-paths.ts";
-import { BerthError } from "../../base/errors.ts";
 import type { Cli } from "../cli.ts";
-import { formatError } from "../cli-errors.ts";
 import { addExamples, collectValues, integerBetween } from "../command-options.ts";
 import { formatTime } from "../format-time.ts";
-
-interface CommonFlags {
-  readonly json?: boolean;
-  readonly key?: string;
-  readonly user?: boolean;
-}
+import {
+  addCommonOptions,
+  type CommonFlags,
+  countOf,
+  reportNotFound,
+  unlockLedgerTexts,
+  withLedger,
+} from "./ledger-command.ts";
+import { addErase } from "./ledger-erase.ts";
 
 type Verdict = ReturnType<OfflineLedger["verify"]>;
 
 const SEQ_MAX = 2 ** 40;
-const NOT_FOUND_EXIT_CODE = 5;
 
-/** Adds the verb `ledger`. The verb reads the ledger's files, with or without a running daemon. */
+/** Adds the verb `ledger`. It reads the ledger's files, with or without a running daemon. */
 export function addLedger(program: Command, cli: Cli): void {
   const ledger = addExamples(
     program
       .command("ledger")
       .helpCommand(false)
-      .summary("read and verify the assistant's record of its actions")
+      .summary("read and verify the assistant's record of its actions, and erase old texts")
       .description(
         "Reads and verifies the ledger of the assistant of the server on this machine, with or without a running daemon; with --user that of your companion. --data-dir is the data directory of the assistant, of its server, or of the companion (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong, 5 no such entry.",
       ),
@@ -41,6 +39,7 @@ export function addLedger(program: Command, cli: Cli): void {
   addTail(ledger, cli);
   addExport(ledger, cli);
   addCheckpoint(ledger, cli);
+  addErase(ledger, cli);
 }
 
 function addVerify(ledger: Command, cli: Cli): void {
@@ -67,6 +66,7 @@ function addVerify(ledger: Command, cli: Cli): void {
       const against = (flags.against ?? []).map((file) =>
         readTextFile(resolve(cli.io.workingDirectory, file), "the checkpoint to compare with"),
       );
+      await unlockLedgerTexts(cli, opened, dir);
       const verdict = opened.verify(against);
       cli.exitCode = { whole: 0, tampered: 1, rolled_back: 2, key: 4 }[verdict.status];
       await cli.print(
@@ -79,8 +79,8 @@ function addVerify(ledger: Command, cli: Cli): void {
 }
 
 function createVerdictDocument(verdict: Verdict): Record<string, unknown> {
-  const { firstBad, ...others } = verdict;
-  return { v: 1, ...others, first_bad: firstBad ?? null };
+  const { firstBad, uncheckedReason, ...others } = verdict;
+  return { v: 1, ...others, unchecked_reason: uncheckedReason, first_bad: firstBad ?? null };
 }
 
 function formatVerdict(verdict: Verdict, dir: string): string {
@@ -88,6 +88,9 @@ function formatVerdict(verdict: Verdict, dir: string): string {
   if (status === "whole")
     return [
       `whole: ${countOf(size, "entry", "entries")}, ${countOf(sealed, "sealed text")}, ${erased} erased, ${countOf(checkpoints, "checkpoint")}`,
+      ...(verdict.unchecked === 0
+        ? []
+        : [`texts  ${verdict.unchecked} not checked: ${verdict.uncheckedReason}`]),
       `root   ${root}`,
       `origin ${origin}`,
       `ledger ${dir}`,
@@ -137,7 +140,8 @@ function addTail(ledger: Command, cli: Cli): void {
     ),
     [["berth ledger tail -n 5 --sealed", "show the last five, with their sealed texts"]],
   ).action(async (flags: CommonFlags & { limit: number; name?: string; sealed?: boolean }) => {
-    await withLedger(cli, flags, async (opened) => {
+    await withLedger(cli, flags, async (opened, _, dir) => {
+      if (flags.sealed === true) await unlockLedgerTexts(cli, opened, dir);
       const entries = opened.tail(flags.limit, flags.name);
       const isJson = flags.json === true;
       const line = (entry: TailEntry) =>
@@ -150,11 +154,16 @@ function addTail(ledger: Command, cli: Cli): void {
   });
 }
 
-function formatTailEntry({ body, plain }: TailEntry, withSealed: boolean, nowMs: number): string {
+function formatTailEntry(
+  { body, plain, lockedBecause }: TailEntry,
+  withSealed: boolean,
+  nowMs: number,
+): string {
   const time = formatTime(body.time, nowMs);
   const first = `${body.seq}  ${time}  ${body.name}  ${formatEntryFields(body.fields)}`.trimEnd();
   if (!withSealed || body.sealed === undefined) return first;
-  return `${first}\n    ${plain ?? "(erased)"}`;
+  const reason = lockedBecause === undefined ? "(erased)" : `(encrypted: ${lockedBecause})`;
+  return `${first}\n    ${plain ?? reason}`;
 }
 
 /** Formats fields as `model=tiny priority=interactive`, with JSON for values that are no plain word. */
@@ -167,8 +176,10 @@ function formatEntryFields(fields: TailEntry["body"]["fields"]): string {
     .join(" ");
 }
 
-function createTailDocument({ body, leaf, plain }: TailEntry, withSealed: boolean) {
-  if (!withSealed || plain === undefined) return { ...body, leaf };
+function createTailDocument({ body, leaf, plain, lockedBecause }: TailEntry, withSealed: boolean) {
+  if (!withSealed) return { ...body, leaf };
+  if (lockedBecause !== undefined) return { ...body, leaf, sealed_text_locked: lockedBecause };
+  if (plain === undefined) return { ...body, leaf };
   const sealedText: unknown = JSON.parse(plain);
   return { ...body, leaf, sealed_text: sealedText };
 }
@@ -228,76 +239,4 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
       await cli.print(JSON.stringify(document, null, 2));
     });
   });
-}
-
-function countOf(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
-}
-
-/** Reports that the ledger does not contain what the user asked for. This says nothing against the ledger. */
-async function reportNotFound(cli: Cli, flags: CommonFlags, message: string): Promise<void> {
-  cli.exitCode = NOT_FOUND_EXIT_CODE;
-  if (flags.json === true)
-    await cli.print(JSON.stringify({ v: 1, status: "not_found", reason: message }, null, 2));
-  const shown = new BerthError("not_found", message);
-  cli.io.writeError(formatError(shown, cli.errorColours, cli.globals.verbose === true));
-}
-
-function addCommonOptions(command: Command): Command {
-  return command
-    .option("--user", "use the ledger of your companion (`berth assistant --user`)")
-    .option("--key <file>", "public key to trust, instead of the one stored with the ledger")
-    .option("--json", "print JSON");
-}
-
-/**
- * Returns the data directory of the ledger. With --user it is that of the companion. Otherwise it is that of the
- * assistant: the directory that the user names, the one of the server that the command line talks to, or the default
- * one. --data-dir may also name a server's data directory.
- */
-async function findLedgerDir(cli: Cli, flags: CommonFlags): Promise<string> {
-  const { environment, workingDirectory } = cli.io;
-  const flag = cli.globals.dataDir;
-  if (flags.user === true) return resolveCompanionDataDir({ flag, environment, workingDirectory });
-  const usual = resolveAssistantDataDir({ flag, environment, workingDirectory });
-  const isAssistant = flag !== undefined && existsSync(join(usual, "ledger"));
-  const isGiven = flag === undefined && Boolean(environment["BERTH_ASSISTANT_DATA_DIR"]);
-  if (isAssistant || isGiven) return usual;
-  const { findServerAssistant } = await import("../server-assistant.ts");
-  const served = (await findServerAssistant(cli))?.dataDir;
-  if (served != null) return served;
-  const { loadConfig } = await import("../../config/config.ts");
-  const flagsOfServer = { data_dir: flag, config: cli.globals.config };
-  const config = loadConfig({ flags: flagsOfServer, environment, workingDirectory });
-  const configured = config.assistant?.dataDir;
-  return configured !== undefined && existsSync(join(configured, "ledger")) ? configured : usual;
-}
-
-type OfflineModule = typeof import("../../assistant/ledger/offline-ledger.ts");
-
-async function withLedger(
-  cli: Cli,
-  flags: CommonFlags,
-  work: (ledger: OfflineLedger, offline: OfflineModule, dir: string) => Promise<void>,
-): Promise<void> {
-  const { workingDirectory } = cli.io;
-  const dir = await findLedgerDir(cli, flags);
-  const offline = await import("../../assistant/ledger/offline-ledger.ts");
-  try {
-    const key =
-      flags.key === undefined
-        ? undefined
-        : offline.readTextFile(resolve(workingDirectory, flags.key), "the public key");
-    using opened = offline.OfflineLedger.open(dir, key);
-    await work(opened, offline, dir);
-  } catch (error) {
-    const failure = offline.toOfflineFailure(error);
-    if (!failure) throw error;
-    const { status, message, hint } = failure;
-    cli.exitCode = { tampered: 1, unreadable: 3, key: 4 }[status];
-    if (flags.json === true)
-      await cli.print(JSON.stringify({ v: 1, status, reason: message }, null, 2));
-    const shown = new BerthError("internal", `${message} (${dir})`, { hint });
-    cli.io.writeError(formatError(shown, cli.errorColours, cli.globals.verbose === true));
-  }
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
@@ -7,6 +7,7 @@ import {
   createStateDirectory,
   editDatabase,
   openTestLedger,
+  protectTestLedger,
 } from "../../support/ledger-fixtures.ts";
 import { runCommandLine } from "../../support/run-cli.ts";
 
@@ -179,6 +180,67 @@ describe("berth ledger", () => {
       .map((line) => JSON.parse(line));
     expect(entries.map(({ seq }) => seq)).toEqual([1, 2, 4, 5]);
     expect(entries[0]).toMatchObject({ sealed_text: { prompt: "prompt 0" } });
+  });
+
+  it("verify and tail decrypt texts with the key in the data directory, and say so if they cannot", async () => {
+    const dir = createStateDirectory();
+    {
+      await using ledger = await openTestLedger(dir);
+      await protectTestLedger(ledger, dir);
+      await appendEntries(ledger, 2);
+    }
+    const key = join(dir, "ledger-text-key");
+    expect((await run(dir, "verify")).output).toMatch(/^whole: 3 entries, 2 sealed texts.*\nroot/);
+    expect((await run(dir, "tail", "--sealed")).output).toContain('{"prompt":"prompt 0"}');
+    chmodSync(key, 0o644);
+    const why = "the file ledger-text-key in the assistant's data directory has the mode 0644";
+    expect(await run(dir, "verify")).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(`^whole: .*\ntexts  2 not checked: ${why}.*\nroot`),
+    });
+    expect((await run(dir, "tail", "--sealed")).output).toContain(`    (encrypted: ${why}`);
+    const json = await run(dir, "tail", "--sealed", "-n", "1", "--json");
+    expect(JSON.parse(json.output).sealed_text_locked).toContain(why);
+    rmSync(key);
+    expect(await run(dir, "verify", "--json")).toMatchObject({
+      code: 4,
+      output: expect.stringContaining('"unchecked": 2'),
+    });
+  });
+
+  it("erase erases old texts for good, says how many, and asks only on a terminal", async () => {
+    const dir = await ledgerOf(6);
+    expect(await run(dir, "erase", "--before", "1d", "--yes")).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(/^no sealed text is older than \d{4}-/),
+    });
+    expect(await run(dir, "erase", "--before", "1ms")).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining("add --yes"),
+    });
+    for (const when of ["yesterday", "2999-01-01", "2026-02-31T25:00:00Z"])
+      expect((await run(dir, "erase", "--before", when, "--yes")).code).toBe(2);
+    const json = await run(dir, "erase", "--before", "1ms", "--yes", "--json");
+    expect([json.code, JSON.parse(json.output)]).toMatchObject([
+      0,
+      { v: 1, texts: 4, entries: 1, first: 1, last: 5 },
+    ]);
+    expect((await run(dir, "verify")).output).toMatch(
+      /^whole: 8 entries, 0 sealed texts, 4 erased/,
+    );
+    expect((await run(dir, "tail", "--sealed")).output).toContain("(erased)");
+    expect((await run(dir, "prove", "3")).code).toBe(0);
+  });
+
+  it("erase refuses while an assistant that is no companion has the ledger open", async () => {
+    const dir = createStateDirectory();
+    await using ledger = await openTestLedger(dir);
+    await appendEntries(ledger, 2);
+    expect(await run(dir, "erase", "--before", "1ms", "--yes")).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/runs.*\ntry:.*stop it/),
+    });
+    expect((await run(dir, "verify")).output).toMatch(/2 sealed texts, 0 erased/);
   });
 
   it("export writes the ledger as tiles, and refuses a folder that is not empty", async () => {

@@ -72,6 +72,7 @@ confirm: strict
 serve_other_users: true
 allowed_origins: [app://obsidian.md, "http://localhost:3000", "app://"]
 embedding_model: embed
+ledger_retention: 90d
 models:
   fast: hub/org/small:q8
   best: [remote:openrouter:meta-llama/llama-3.3-70b:free, tiny]
@@ -89,6 +90,7 @@ index:
       servesOtherUsers: true,
       allowedOrigins: new Set(["app://obsidian.md", "http://localhost:3000", "app://"]),
       embeddingModel: "embed",
+      ledgerRetentionMs: 90 * 86_400_000,
       models: new Map([
         ["fast", ["hub/org/small:q8"]],
         ["best", ["remote:openrouter:meta-llama/llama-3.3-70b:free", "tiny"]],
@@ -107,6 +109,7 @@ index:
       confirm: "any",
       servesOtherUsers: false,
       allowedOrigins: new Set(),
+      ledgerRetentionMs: undefined,
       models: new Map(),
       index: [],
     });
@@ -140,6 +143,8 @@ index:
   it.each([
     ["pausd: true\n", 'unknown key "pausd"; did you mean "paused"?'],
     ["confirm: loud\n", 'confirm must be "any" or "strict"'],
+    ["ledger_retention: 0d\n", 'ledger_retention must be "keep", or a number of days'],
+    ["ledger_retention: 90\n", 'ledger_retention must be "keep", or a number of days'],
     ["disabled_tools: [x]\n", "disabled_tools must be a list of APP_ID/TOOL"],
     ["serve_other_users: maybe\n", "serve_other_users must be true or false"],
     ["allowed_origins: ['*']\n", "allowed_origins must be a list of values of the Origin header"],

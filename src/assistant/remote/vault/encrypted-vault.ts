@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { type Clock, delay, timestamp } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { Environment } from "../../../base/process-environment.ts";
@@ -5,15 +6,15 @@ import { SealBrokenError } from "../../../base/sealing-key.ts";
 import type { Durability } from "../../../base/sqlite.ts";
 import type { SessionBus } from "../../../dbus/port.ts";
 import { AssistantError } from "../../assistant-error.ts";
+import { KeyFile } from "../../key-sources/key-file.ts";
+import type { KeySource } from "../../key-sources/port.ts";
+import { SecretService } from "../../key-sources/secret-service/secret-service.ts";
+import { SystemdCredential } from "../../key-sources/systemd-credential.ts";
 import type { CredentialState, Protection } from "../port.ts";
 import { isBusy, toStorageError } from "../store/storage-error.ts";
 import { checkCredential, parseCredential, serializeCredential } from "./credential-text.ts";
-import { KeyFile } from "./key-file.ts";
-import type { KeySource } from "./key-source.ts";
 import { MasterKey } from "./master-key.ts";
 import type { Credential, CredentialOwner, Vault } from "./port.ts";
-import { SecretService } from "./secret-service/secret-service.ts";
-import { SystemdCredential } from "./systemd-credential.ts";
 import { type CredentialRow, VaultFile } from "./vault-file.ts";
 import type { SealContext } from "./vault-key.ts";
 
@@ -92,7 +93,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     const { vaultId } = file;
     const sources: KeySource[] = [new SystemdCredential(environment)];
     if (sessionBus) sources.push(new SecretService(sessionBus, vaultId));
-    sources.push(new KeyFile(dir));
+    sources.push(new KeyFile(join(dir, "vault-key")));
     this.#master = new MasterKey({
       vaultId,
       sources,

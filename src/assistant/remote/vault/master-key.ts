@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import type { Logger } from "../../../base/logger.ts";
 import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 import { AssistantError } from "../../assistant-error.ts";
+import { type FoundKey, KeyNotStoredError, type KeySource } from "../../key-sources/port.ts";
 import type { Protection } from "../port.ts";
-import { type FoundKey, KeyNotStoredError, type KeySource } from "./key-source.ts";
 import type { MasterRecord } from "./vault-file.ts";
 import { VaultKey } from "./vault-key.ts";
 

@@ -12,6 +12,7 @@ import {
   createStateDirectory,
   editDatabase,
   openTestLedger,
+  SettableClock,
   verifyLedgerAt,
 } from "../../../support/ledger-fixtures.ts";
 
@@ -21,6 +22,7 @@ import {
  */
 let whole = "";
 let size = 0;
+const DAY_MS = 86_400_000;
 /** The sequence number of the entry whose text was erased. */
 let erased = 0;
 /** The checkpoint, the database and the number of entries when the ledger was closed for the first time. */
@@ -38,12 +40,16 @@ beforeAll(async () => {
     database: readFileSync(join(whole, "ledger/ledger.db")),
     size: 22,
   };
-  await using ledger = await openTestLedger(whole);
+  const clock = new SettableClock();
+  await using ledger = await openTestLedger(whole, clock);
   await appendEntries(ledger, 1_100, 20);
   await ledger.append({ name: "agent.call.dispatch", fields: { call: 2 } });
+  // The clock is set back for one entry, so that the erasure of old texts erases the text of this entry only.
+  clock.offsetMs = -DAY_MS;
   const [receipt] = await appendEntries(ledger, 1);
+  clock.offsetMs = 0;
   erased = receipt?.seq ?? 0;
-  await ledger.erase(erased);
+  await ledger.eraseBefore(clock.now() - DAY_MS / 2);
   await appendEntries(ledger, 13, 3_000);
   size = ledger.state.size;
   await ledger[Symbol.asyncDispose]();

@@ -16,9 +16,9 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { KeyFile } from "../../../../src/assistant/key-sources/key-file.ts";
+import { KeyNotStoredError } from "../../../../src/assistant/key-sources/port.ts";
 import type { Protection } from "../../../../src/assistant/remote/port.ts";
-import { KeyFile } from "../../../../src/assistant/remote/vault/key-file.ts";
-import { KeyNotStoredError } from "../../../../src/assistant/remote/vault/key-source.ts";
 import type { Credential } from "../../../../src/assistant/remote/vault/port.ts";
 import { raceWithAbort } from "../../../../src/base/race-with-abort.ts";
 import type { SessionBus } from "../../../../src/dbus/port.ts";
@@ -140,14 +140,18 @@ describe("a vault key in a file", () => {
   it("is refused if this process does not run as the owner of the file", async () => {
     const { harness } = await stored();
     const mine = process.geteuid?.() ?? 0;
-    expect(await new KeyFile(harness.dir, mine + 1).probe()).toMatchObject({ state: "locked" });
-    expect(await new KeyFile(harness.dir, mine).probe()).toMatchObject({ state: "key" });
+    expect(await new KeyFile(join(harness.dir, "vault-key"), mine + 1).probe()).toMatchObject({
+      state: "locked",
+    });
+    expect(await new KeyFile(join(harness.dir, "vault-key"), mine).probe()).toMatchObject({
+      state: "key",
+    });
   });
 
   it("is never replaced by one that is created at the same time", async () => {
     const { harness, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
-    const keeping = new KeyFile(harness.dir).store(Buffer.alloc(32, "late"));
+    const keeping = new KeyFile(join(harness.dir, "vault-key")).store(Buffer.alloc(32, "late"));
     await expect(keeping).rejects.toThrow(KeyNotStoredError);
     expect(readFileSync(keyFile)).toEqual(bytes);
     expect(existsSync(`${keyFile}.new`)).toBe(false);

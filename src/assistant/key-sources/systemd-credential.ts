@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import { getErrorCode } from "../../../base/errors.ts";
-import type { Environment } from "../../../base/process-environment.ts";
-import { SECRET_BYTES } from "../../../base/sealing-key.ts";
-import type { FoundKey, KeySource } from "./key-source.ts";
+import { getErrorCode } from "../../base/errors.ts";
+import type { Environment } from "../../base/process-environment.ts";
+import { SECRET_BYTES } from "../../base/sealing-key.ts";
+import type { FoundKey, KeySource } from "./port.ts";
 
 const CREDENTIAL = "berth.vault-key";
 

@@ -1,8 +1,8 @@
-import type { Protection } from "../port.ts";
+export type KeySourceName = "systemd-credential" | "secret-service" | "file";
 
-/** A place where the master key may be stored. */
+/** A place where a master key may be stored. */
 export interface KeySource {
-  readonly name: Protection["source"];
+  readonly name: KeySourceName;
   /** Reads the key from this source, without prompting the user. Rejects only with the signal's reason. */
   probe(signal: AbortSignal): Promise<FoundKey>;
   /**

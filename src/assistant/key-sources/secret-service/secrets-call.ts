@@ -1,4 +1,4 @@
-import type { BusMethodCall, BusValue, SessionBus } from "../../../../dbus/port.ts";
+import type { BusMethodCall, BusValue, SessionBus } from "../../../dbus/port.ts";
 
 /** Calls a method of the Secret Service, or of the bus itself. Rejects like SessionBus.call. */
 export type SecretsCall = (

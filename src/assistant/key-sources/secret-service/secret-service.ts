@@ -1,18 +1,18 @@
-import { SECRET_BYTES } from "../../../../base/sealing-key.ts";
-import { createTimeLimit } from "../../../../base/time-limit.ts";
-import { isList, isVariant, toText } from "../../../../dbus/bus-values.ts";
+import { SECRET_BYTES } from "../../../base/sealing-key.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
+import { isList, isVariant, toText } from "../../../dbus/bus-values.ts";
 import {
   BusCallError,
   type BusDictionary,
   type BusValue,
   type SessionBus,
-} from "../../../../dbus/port.ts";
-import { type FoundKey, KeyNotStoredError, type KeySource } from "../key-source.ts";
+} from "../../../dbus/port.ts";
+import { type FoundKey, KeyNotStoredError, type KeySource } from "../port.ts";
 import { SecretProtocolError, SecretSession } from "./secret-session.ts";
 import { createSecretsCall, isSecretServiceAvailable, type SecretsCall } from "./secrets-call.ts";
 
 const SERVICE = "/org/freedesktop/secrets";
-const LABEL = "Berth: key of the credentials of remote models";
+const LABEL_DEFAULT = "Berth: key of the credentials of remote models";
 /** The object path that, in the specification, means that there is no collection or no prompt. */
 const NONE = "/";
 /**
@@ -32,11 +32,17 @@ export class SecretService implements KeySource {
   readonly name = "secret-service";
   readonly #bus: SessionBus;
   readonly #attributes: BusDictionary;
+  readonly #label: string;
   readonly #probeMs: number;
 
-  constructor(bus: SessionBus, vaultId: string, probeMs = PROBE_MS) {
+  constructor(
+    bus: SessionBus,
+    vaultId: string,
+    options: { readonly label?: string; readonly probeMs?: number } = {},
+  ) {
     this.#bus = bus;
-    this.#probeMs = probeMs;
+    this.#label = options.label ?? LABEL_DEFAULT;
+    this.#probeMs = options.probeMs ?? PROBE_MS;
     // The attribute `vault` identifies the keyring item by the vault's id, because each vault of a user has its own
     // key.
     this.#attributes = new Map([
@@ -68,7 +74,7 @@ export class SecretService implements KeySource {
         "org.freedesktop.Secret.Collection.CreateItem",
         "a{sv}(oayays)b",
         new Map([
-          ["org.freedesktop.Secret.Item.Label", { signature: "s", value: LABEL }],
+          ["org.freedesktop.Secret.Item.Label", { signature: "s", value: this.#label }],
           [
             "org.freedesktop.Secret.Item.Attributes",
             { signature: "a{ss}", value: this.#attributes },
@@ -124,7 +130,7 @@ export class SecretService implements KeySource {
         return { state: "key", key };
       return {
         state: "locked",
-        why: `the keyring's entry "${LABEL}" contains no key, so it was changed: restore it from a backup, or clear the keys of all providers and remove that entry`,
+        why: `the keyring's entry "${this.#label}" contains no key, so it was changed: restore it from a backup, or clear the keys of all providers and remove that entry`,
       };
     } finally {
       await session.close(call);

@@ -5,8 +5,8 @@ import {
   hkdfSync,
   randomBytes,
 } from "node:crypto";
-import { isList, isVariant, toText } from "../../../../dbus/bus-values.ts";
-import type { BusValue } from "../../../../dbus/port.ts";
+import { isList, isVariant, toText } from "../../../dbus/bus-values.ts";
+import type { BusValue } from "../../../dbus/port.ts";
 import type { SecretsCall } from "./secrets-call.ts";
 
 const ALGORITHM = "dh-ietf1024-sha256-aes128-cbc-pkcs7";

@@ -1,0 +1,103 @@
+import { type Clock, delay } from "../../base/clock.ts";
+import { getErrorMessage } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import { SealBrokenError } from "../../base/sealing-key.ts";
+import type { KeySource } from "../key-sources/port.ts";
+import { createTextKeyPair, openPrivateKey, type TextKeyPair } from "./text-cipher.ts";
+import { createMasterKey, type FoundMasterKey, findMasterKey } from "./text-master-key.ts";
+import type { TextKeys } from "./text-store.ts";
+
+/** The part of an open ledger that stores the keys of its texts. Its methods reject as `append` does. */
+export interface TextKeyStore {
+  readTextKeys(): Promise<TextKeys & { readonly ledgerId: string }>;
+  /** Stores the key pair of new texts. Resolves to false, and changes nothing, if a text needs the present one. */
+  saveTextKeys(pair: TextKeyPair): Promise<boolean>;
+  /** Encrypts the texts that are readable, in many commits, and resolves to their number. */
+  encryptTexts(): Promise<number>;
+}
+
+export interface TextProtectionOptions {
+  readonly ledger: TextKeyStore;
+  /** Returns the places that can store the master key, in order of preference. */
+  readonly sources: (ledgerId: string) => readonly KeySource[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The time between two attempts to get a key for a ledger that has none, and to use a ledger that is unavailable. */
+const RETRY_MS = 60_000;
+
+/**
+ * Encrypts the texts of a ledger in the background. New texts of a ledger with a key pair are encrypted in any case: that
+ * needs the public key only. This class creates the key pair, encrypts the texts from before that, and warns if the
+ * master key is lost. An interruption at any point is harmless: the next start continues.
+ */
+export class TextProtection implements AsyncDisposable {
+  readonly #options: TextProtectionOptions;
+  readonly #ending = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: TextProtectionOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#running = this.#run().catch(() => undefined);
+  }
+
+  /** Resolves when all texts are encrypted. Rejects if the ledger or the key is not available. */
+  async protect(): Promise<void> {
+    const { ledger, sources, logger } = this.#options;
+    const { pair, hasEncrypted, ledgerId } = await ledger.readTextKeys();
+    const found = await findMasterKey(sources(ledgerId), pair?.source, this.#ending.signal);
+    if (!pair || (isLost(pair, found, ledgerId) && !hasEncrypted)) {
+      if (found.state === "unavailable") throw new Error(found.why);
+      const { name } = found.source;
+      const master =
+        found.state === "key"
+          ? found.key
+          : await createMasterKey(found.source, this.#ending.signal);
+      const created = createTextKeyPair(name, master, ledgerId);
+      if (!(await ledger.saveTextKeys(created))) throw new Error("a text was written meanwhile");
+      logger.info({ source: name }, "the texts of the ledger are encrypted from now on");
+    } else if (isLost(pair, found, ledgerId))
+      logger.error(
+        { source: pair.source },
+        "the key of the ledger's texts is lost: restore it from a backup, or erase the texts (berth ledger erase)",
+      );
+    const texts = await ledger.encryptTexts();
+    if (texts > 0) logger.info({ texts }, "older texts of the ledger were encrypted");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, logger } = this.#options;
+    for (let lastReason = ""; !this.#ending.signal.aborted; ) {
+      try {
+        return await this.protect();
+      } catch (error) {
+        const reason = getErrorMessage(error);
+        if (reason !== lastReason && !this.#ending.signal.aborted)
+          logger.warn({ reason }, "the texts of the ledger are not encrypted yet; will retry");
+        lastReason = reason;
+        await delay(clock, RETRY_MS, this.#ending.signal);
+      }
+    }
+  }
+}
+
+/** Returns true if the source of the master key has none, or another one. */
+function isLost(pair: TextKeyPair, found: FoundMasterKey, ledgerId: string): boolean {
+  if (found.state !== "key") return found.state === "empty";
+  try {
+    openPrivateKey(pair, found.key, ledgerId);
+    return false;
+  } catch (error) {
+    if (error instanceof SealBrokenError) return true;
+    throw error;
+  }
+}

@@ -1,0 +1,58 @@
+import type { Clock } from "../../base/clock.ts";
+import { getErrorMessage } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { TextEraser } from "./port.ts";
+
+export interface TextRetentionOptions {
+  readonly ledger: TextEraser;
+  /** Returns how long texts are kept, in milliseconds; undefined means for ever. Called before each erasure. */
+  readonly keepMs: () => number | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The first erasure waits, so that it does not delay the start, and so that the machine's clock is set by then. */
+const FIRST_MS = 5 * 60_000;
+const INTERVAL_MS = 24 * 3_600_000;
+
+/** Erases the texts of the ledger that are older than the retention of the settings, once a day. */
+export class TextRetention implements AsyncDisposable {
+  readonly #options: TextRetentionOptions;
+  #cancel: () => void = () => {};
+  #running: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(options: TextRetentionOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#schedule(FIRST_MS);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel();
+    await this.#running;
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#isClosed) return;
+    this.#cancel = this.#options.clock.setTimer(delayMs, () => {
+      this.#running = this.#erase().finally(() => this.#schedule(INTERVAL_MS));
+    });
+  }
+
+  async #erase(): Promise<void> {
+    const { ledger, keepMs, clock, logger } = this.#options;
+    const kept = keepMs();
+    if (kept === undefined) return;
+    try {
+      const { texts } = await ledger.eraseBefore(Math.max(0, clock.now() - kept));
+      if (texts > 0) logger.info({ texts }, "old texts of the ledger were erased");
+    } catch (error) {
+      const reason = getErrorMessage(error);
+      logger.warn({ reason }, "old texts of the ledger could not be erased; will retry in a day");
+    }
+  }
+}
