@@ -22,6 +22,7 @@ export const toolNamePattern = /^[A-Za-z0-9_.-]{1,128}$/;
 /** Matches expressions such as `$input.title` and `$result.note.id`. */
 export const undoExpressionPattern = /^\$(input|result)((?:\.[A-Za-z0-9_-]+)+)$/;
 
+/** The tiers of tools, from the lowest risk to the highest. */
 export const tiers = ["read", "write", "destructive"] as const;
 
 export const manifestFields = [
