@@ -107,7 +107,9 @@ export class FakeToolApps implements ToolApps {
     if (!app?.isAlive) throw new ToolAppError("app_unavailable", `${appId} is not there`);
     app.isConnected = true;
     const tool = app.tools.find((one) => one.name === name);
-    return tool && { description: tool.description, inputSchema: tool.inputSchema };
+    if (!tool) return undefined;
+    const { title, description, inputSchema } = tool;
+    return { title, description, inputSchema };
   }
 
   async call(

@@ -135,8 +135,9 @@ class SdkApp implements ScriptedApp {
     this.#servers.add(server);
     socket.once("close", () => this.#servers.delete(server));
     server.setRequestHandler("tools/list", () => ({
-      tools: this.#tools.map(({ name, description, inputSchema }) => ({
+      tools: this.#tools.map(({ name, title, description, inputSchema }) => ({
         name,
+        ...(title !== undefined && { title }),
         ...(description !== undefined && { description }),
         inputSchema: { type: "object" as const, ...inputSchema },
       })),

@@ -36,6 +36,7 @@ export interface AppAddress {
 }
 
 export interface LiveTool {
+  readonly title: string | undefined;
   readonly description: string | undefined;
   readonly inputSchema: JsonObject;
 }

@@ -30,6 +30,7 @@ export type ScriptedAnswer =
 
 export interface ScriptedTool {
   readonly name: string;
+  readonly title?: string;
   readonly description?: string;
   readonly inputSchema: JsonObject;
   readonly answer: ScriptedAnswer;
@@ -106,6 +107,8 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       const app = await start(tool("create", { kind: "result" }));
       const live = await defined(app, "create");
       expect(live).toEqual({ description: "Does create.", inputSchema: schema });
+      const titled = await start({ ...tool("create", { kind: "result" }), title: "Create" });
+      expect(await defined(titled, "create")).toEqual({ ...live, title: "Create" });
       expect(await defined(app, "other")).toBeUndefined();
       expect(app.received).toEqual([]);
     });
