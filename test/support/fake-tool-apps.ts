@@ -96,6 +96,10 @@ export class FakeToolApps implements ToolApps {
     return app;
   }
 
+  crash(appId: string): void {
+    void this.#apps.get(appId)?.die();
+  }
+
   async getDefinition(
     { appId }: AppAddress,
     name: string,
@@ -137,9 +141,8 @@ export class FakeToolApps implements ToolApps {
     return this.#apps.get(appId)?.isConnected ?? false;
   }
 
-  /** If false, the app cannot be reached, as when the app has crashed and its socket file is left. */
   async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
-    return isActivatable || this.#apps.has(appId);
+    return isActivatable || (this.#apps.get(appId)?.isAlive ?? false);
   }
 }
 
@@ -150,6 +153,7 @@ export function fakeToolAppsHarness(): ToolAppsHarness {
     apps,
     callLimitMs,
     start: async (appId, tools) => apps.start(appId, tools),
+    crash: async (app) => apps.crash(app.address.appId),
     [Symbol.asyncDispose]: async () => {},
   };
 }

@@ -69,7 +69,7 @@ export class LiveDefinitions {
 
   /**
    * Returns the reason why a call would fail even if the user confirmed it, so that the user is not asked in vain.
-   * Does not connect to the app. Never rejects.
+   * Sends nothing to an app that is not connected. Never rejects.
    */
   async precheck(
     app: AppManifest,
