@@ -11,9 +11,8 @@ import { Client, SdkError, SdkErrorCode } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 
-// The assistant waits as long for an app.
+// The assistant waits as long for an app to listen, and for the answer to the first request.
 const LISTEN_MS = 10_000;
-const HANDSHAKE_MS = 10_000;
 const DISCOVER_MS = 3_000;
 
 const [appId, separator, command, ...args] = process.argv.slice(2);
@@ -63,17 +62,16 @@ async function attempt(options) {
     { name: "manifest-of", version: "1.0.0" },
     { versionNegotiation: { mode: "auto", probe: { timeoutMs: DISCOVER_MS } } },
   );
-  if (command) {
-    // A command such as npx may have to download the server first, so it has the longer time limit of the SDK.
-    await client.connect(new StdioClientTransport({ command, args, env: process.env }), options);
-    return client;
-  }
+  await client.connect(await createTransport(), options);
+  return client;
+}
+
+async function createTransport() {
+  if (command) return new StdioClientTransport({ command, args, env: process.env });
   const socket = await openSocket();
   // This transport class of the SDK is meant for servers, but also works for a client, because both exchange lines
   // of JSON-RPC over two streams.
-  const transport = new StdioServerTransport(socket, socket);
-  await client.connect(transport, { timeout: HANDSHAKE_MS, ...options });
-  return client;
+  return new StdioServerTransport(socket, socket);
 }
 
 async function openSocket() {
