@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
 from pydantic import BaseModel, Field, TypeAdapter
 
@@ -78,7 +79,7 @@ def remove_task(id: str) -> Task:
         if task.id == id:
             save([other for other in tasks if other.id != id])
             return task
-    raise ValueError(f"there is no task {id}")
+    raise ToolError(f"there is no task {id}")  # The SDK hides the text of other exceptions.
 
 
 class Output:
