@@ -51,13 +51,16 @@ async function start(
   return child;
 }
 
-/** Calls all tools of the app through an agent with the app's manifest, and checks that nothing is refused. */
-async function useApp(
+/**
+ * Starts the app, calls all its tools through an agent with the app's manifest, and checks that no call is refused.
+ * Returns the exit code of the app after SIGTERM.
+ */
+async function callAllTools(
   command: readonly [string, ...string[]],
   folder: string,
   appId: string,
   tools: ExampleTools,
-): Promise<void> {
+): Promise<number | null> {
   await using mcp = await McpHarness.open();
   const child = await start(command, mcp.dir);
   try {
@@ -94,20 +97,22 @@ async function useApp(
     child.kill("SIGTERM");
     if (child.exitCode === null) await once(child, "close");
   }
-  expect(child.exitCode).toBe(0);
+  return child.exitCode;
 }
 
 test(
   "an app with the Python SDK runs with a manifest that is written by hand",
   async () => {
     const python = join(await installPythonMcp(), "python");
-    await useApp([python, examplePath("python-app/tasks.py")], "python-app", "org.example.Tasks", {
+    const command = [python, examplePath("python-app/tasks.py")] as const;
+    const exitCode = await callAllTools(command, "python-app", "org.example.Tasks", {
       add: "add_task",
       list: "list_tasks",
       remove: "remove_task",
       args: { text: "water the plants" },
       entries: "tasks",
     });
+    expect(exitCode).toBe(0);
   },
   PREPARE_LIMIT_MS,
 );
@@ -118,13 +123,14 @@ test(
     const program = join(temporaryFolder("go-app"), "bookmarks");
     const go = await findCurrentGo();
     await promisify(execFile)(go, ["build", "-o", program, "."], { cwd: examplePath("go-app") });
-    await useApp([program], "go-app", "org.example.Bookmarks", {
+    const exitCode = await callAllTools([program], "go-app", "org.example.Bookmarks", {
       add: "add_bookmark",
       list: "list_bookmarks",
       remove: "remove_bookmark",
       args: { url: "https://example.org/", title: "Example" },
       entries: "bookmarks",
     });
+    expect(exitCode).toBe(0);
   },
   PREPARE_LIMIT_MS,
 );

@@ -273,8 +273,8 @@ export class Agent implements AgentService, AsyncDisposable {
       throw new AssistantError("forbidden", `${app} is sandboxed, and may not approve tools`);
     const found = this.#planner.findTool(appId, tool);
     if ("code" in found) throw new AssistantError("not_found", found.message);
-    if (!this.#tiers.approve(appId, found.tool, digest))
-      this.#definitions.approve(appId, found.tool, digest);
+    if (digest === found.tool.digest) this.#tiers.approve(appId, found.tool);
+    else this.#definitions.approve(appId, found.tool, digest);
   }
 
   /**

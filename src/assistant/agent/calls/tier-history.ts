@@ -59,13 +59,10 @@ export class TierHistory implements Disposable {
     );
   }
 
-  /** Accepts the tier of this declaration. Returns false if `digest` is not the digest of the declaration. */
-  approve(appId: string, tool: ToolDeclaration, digest: string): boolean {
-    if (digest !== tool.digest) return false;
-    const { name, tier } = tool;
+  /** Accepts the tier of this declaration. */
+  approve(appId: string, { name, tier }: ToolDeclaration): void {
     this.#record([{ appId, tool: name, tier }]);
     this.#dependencies.logger.info({ app: appId, tool: name, tier }, "a tool's tier was approved");
-    return true;
   }
 
   [Symbol.dispose](): void {
