@@ -81,6 +81,7 @@ export const notesTools: readonly ToolDeclaration[] = [
 
 export class FakeRegistry implements ToolRegistry {
   version = 1;
+  readonly #listeners = new Set<() => void>();
   #apps: readonly AppManifest[];
 
   constructor(apps: readonly AppManifest[]) {
@@ -90,6 +91,12 @@ export class FakeRegistry implements ToolRegistry {
   set(apps: readonly AppManifest[]): void {
     this.#apps = apps;
     this.version += 1;
+    for (const onChanged of this.#listeners) onChanged();
+  }
+
+  subscribe(onChanged: () => void): () => void {
+    this.#listeners.add(onChanged);
+    return () => this.#listeners.delete(onChanged);
   }
 
   apps(): readonly AppManifest[] {

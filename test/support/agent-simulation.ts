@@ -162,6 +162,10 @@ export class AgentSimulation {
       assert.equal(detail.code, "ledger_unavailable");
       return;
     }
+    if (!runs && !model.appIsThere) {
+      assert.equal(detail.code, "app_unavailable");
+      return;
+    }
     if (!runs) {
       assert.match(disposition, /^confirm-/);
       model.calls.set(callId, { state: "parked", code: "", note: undefined, undo: "none" });

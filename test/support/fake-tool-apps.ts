@@ -96,6 +96,10 @@ export class FakeToolApps implements ToolApps {
     return app;
   }
 
+  crash(appId: string): void {
+    void this.#apps.get(appId)?.die();
+  }
+
   async getDefinition(
     { appId }: AppAddress,
     name: string,
@@ -107,7 +111,9 @@ export class FakeToolApps implements ToolApps {
     if (!app?.isAlive) throw new ToolAppError("app_unavailable", `${appId} is not there`);
     app.isConnected = true;
     const tool = app.tools.find((one) => one.name === name);
-    return tool && { description: tool.description, inputSchema: tool.inputSchema };
+    if (!tool) return undefined;
+    const { title, description, inputSchema } = tool;
+    return { title, description, inputSchema };
   }
 
   async call(
@@ -135,9 +141,8 @@ export class FakeToolApps implements ToolApps {
     return this.#apps.get(appId)?.isConnected ?? false;
   }
 
-  /** If false, the app cannot be reached, as when the app has crashed and its socket file is left. */
   async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
-    return isActivatable || this.#apps.has(appId);
+    return isActivatable || (this.#apps.get(appId)?.isAlive ?? false);
   }
 }
 
@@ -148,6 +153,7 @@ export function fakeToolAppsHarness(): ToolAppsHarness {
     apps,
     callLimitMs,
     start: async (appId, tools) => apps.start(appId, tools),
+    crash: async (app) => apps.crash(app.address.appId),
     [Symbol.asyncDispose]: async () => {},
   };
 }

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rename, rm } from "node:fs/promises";
 import { createServer, type Server as NetServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -55,6 +55,13 @@ export async function mcpToolAppsHarness(
       await app.listen(join(socketsDir, `${appId}.sock`));
       running.set(appId, app);
       return app;
+    },
+    async crash({ address: { appId } }) {
+      const path = join(socketsDir, `${appId}.sock`);
+      // A listener removes its socket file when it is closed, but only under the name at which it was created.
+      await rename(path, `${path}.kept`);
+      await running.get(appId)?.die();
+      await rename(`${path}.kept`, path);
     },
     async [Symbol.asyncDispose]() {
       await apps[Symbol.asyncDispose]();
@@ -135,8 +142,9 @@ class SdkApp implements ScriptedApp {
     this.#servers.add(server);
     socket.once("close", () => this.#servers.delete(server));
     server.setRequestHandler("tools/list", () => ({
-      tools: this.#tools.map(({ name, description, inputSchema }) => ({
+      tools: this.#tools.map(({ name, title, description, inputSchema }) => ({
         name,
+        ...(title !== undefined && { title }),
         ...(description !== undefined && { description }),
         inputSchema: { type: "object" as const, ...inputSchema },
       })),

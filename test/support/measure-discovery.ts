@@ -18,7 +18,12 @@ export interface DiscoveryFigures {
  */
 export async function measureDiscovery(embedder?: ContextEmbedder): Promise<DiscoveryFigures> {
   const apps = corpusApps();
-  const registry = { version: 1, apps: () => apps, find: () => undefined };
+  const registry = {
+    version: 1,
+    apps: () => apps,
+    find: () => undefined,
+    subscribe: () => () => {},
+  };
   await using discovery = new ToolDiscovery({
     registry,
     embedder,

@@ -4,20 +4,30 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-const folder = join(import.meta.dirname, "../../node_modules/.cache/berth-python-tools");
-const packages = [
-  "schemathesis==4.32.5",
-  "openapi-python-client==0.29.1",
-  "requests",
-  "jeepney==0.9.0",
-  "dbus-fast==5.2.0",
-];
+const cache = join(import.meta.dirname, "../../node_modules/.cache");
+
+/** Installs Schemathesis and openapi-python-client. Returns the folder of their programs. */
+export function installPythonTools(): Promise<string> {
+  const packages = ["schemathesis==4.32.5", "openapi-python-client==0.29.1", "requests"];
+  return installPackages("berth-python-tools", packages);
+}
+
+/** Installs D-Bus clients. Returns the folder of the interpreter. */
+export function installPythonBusClients(): Promise<string> {
+  return installPackages("berth-python-bus", ["jeepney==0.9.0", "dbus-fast==5.2.0"]);
+}
+
+/** Installs the official Python SDK of MCP. Returns the folder of the interpreter. */
+export function installPythonMcp(): Promise<string> {
+  return installPackages("berth-python-mcp", ["mcp==2.3.0"]);
+}
 
 /**
- * Installs the Python packages of the tests into a virtual environment, unless an earlier run has installed them.
- * Returns the folder of their programs.
+ * Installs packages into a virtual environment of this name, unless an earlier run has installed them. Test files that
+ * run concurrently need environments of their own.
  */
-export async function installPythonTools(): Promise<string> {
+async function installPackages(name: string, packages: readonly string[]): Promise<string> {
+  const folder = join(cache, name);
   const run = promisify(execFile);
   const programs = join(folder, "bin");
   const mark = join(folder, `installed-${packages.join("-").replaceAll(/[^\w.-]/g, "")}`);

@@ -24,8 +24,8 @@ export interface ToolApps {
   isConnected(appId: string): boolean;
 
   /**
-   * Returns true if the app is connected, has a socket, or can be started. Does not connect or start anything. It is
-   * used to avoid a confirmation prompt for a call that cannot run.
+   * Returns true if the app is connected, listens on its socket, or can be started. Sends nothing to the app and starts
+   * nothing. It is used to avoid a confirmation prompt for a call that cannot run.
    */
   isReachable(app: AppAddress): Promise<boolean>;
 }
@@ -36,6 +36,7 @@ export interface AppAddress {
 }
 
 export interface LiveTool {
+  readonly title: string | undefined;
   readonly description: string | undefined;
   readonly inputSchema: JsonObject;
 }

@@ -54,4 +54,6 @@ export interface ToolRegistry {
   find(appId: string): AppManifest | undefined;
   /** A number that increases whenever the declared tools change. */
   readonly version: number;
+  /** Calls `onChanged` after each change of the declared tools, until the returned function is called. */
+  subscribe(onChanged: () => void): () => void;
 }

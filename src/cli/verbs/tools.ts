@@ -73,9 +73,9 @@ function addApprove(tools: Command, cli: Cli): void {
   addExamples(
     tools
       .command("approve")
-      .summary("approve a tool that differs from its manifest")
+      .summary("approve a tool that has changed")
       .description(
-        "Approves the present definition of a tool if it differs from the app's manifest. Until then the companion refuses to call the tool; the error of `berth call` contains the digest.",
+        "Approves the present definition of a tool if it differs from the app's manifest, or its tier if the manifest has lowered it. Until then the companion refuses to call the tool; the error of `berth call` contains the digest.",
       )
       .argument("<app-id>", "id of an app")
       .argument("<tool>", "name of a tool")

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { access, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -253,7 +254,22 @@ describe("the bridge to an MCP server of another package", () => {
     }
     const usage = run(process.execPath, [program], { env: environment });
     await expect(usage).rejects.toThrow("usage:");
-    const nobody = run(process.execPath, [program, "org.example.Nobody"], { env: environment });
-    await expect(nobody).rejects.toThrow("does not listen");
+  });
+
+  it("waits for a server as long as the companion, and starts the handshake of older servers again", async () => {
+    const program = examplePath("mcp-bridge/manifest-of.mjs");
+    const env = { PATH: process.env["PATH"], XDG_RUNTIME_DIR: harness.dir };
+    const nobody = run(process.execPath, [program, "org.example.Nobody"], { env }).catch(String);
+    const late = run(process.execPath, [program, "org.example.Late"], { env });
+    if (!late.child.stderr) throw new Error("its output is not read");
+    await once(late.child.stderr, "data");
+    // The server behaves like older ones that ignore every request before `initialize`.
+    const app = await harness.startRawApp("org.example.Late", ({ method }) =>
+      method === "server/discover" ? "handled" : undefined,
+    );
+    const { manifest } = parseManifest(Buffer.from((await late).stdout), "org.example.Late");
+    expect(manifest?.tools.map(({ name }) => name)).toEqual(["echo"]);
+    expect(app.connections).toBe(2);
+    expect(await nobody).toContain("start it first");
   });
 });

@@ -30,6 +30,7 @@ export type ScriptedAnswer =
 
 export interface ScriptedTool {
   readonly name: string;
+  readonly title?: string;
   readonly description?: string;
   readonly inputSchema: JsonObject;
   readonly answer: ScriptedAnswer;
@@ -51,6 +52,8 @@ export interface ToolAppsHarness extends AsyncDisposable {
   readonly callLimitMs: number;
   /** Starts an app. An app with the same id that died is replaced. */
   start(appId: string, tools: readonly ScriptedTool[]): Promise<ScriptedApp>;
+  /** Ends the app as SIGKILL does: its socket file stays. */
+  crash(app: ScriptedApp): Promise<void>;
 }
 
 const schema: JsonObject = {
@@ -106,6 +109,8 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       const app = await start(tool("create", { kind: "result" }));
       const live = await defined(app, "create");
       expect(live).toEqual({ description: "Does create.", inputSchema: schema });
+      const titled = await start({ ...tool("create", { kind: "result" }), title: "Create" });
+      expect(await defined(titled, "create")).toEqual({ ...live, title: "Create" });
       expect(await defined(app, "other")).toBeUndefined();
       expect(app.received).toEqual([]);
     });
@@ -166,13 +171,16 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect((await failure(defined(app, "create"))).code).toBe("app_unavailable");
     });
 
-    it("reports whether an app is available without contacting it", async () => {
+    it("reports whether an app is available without sending it anything", async () => {
       const nobody = { appId: "org.example.nobody", isActivatable: false };
       expect(await harness.apps.isReachable(nobody)).toBe(false);
       expect(await harness.apps.isReachable({ ...nobody, isActivatable: true })).toBe(true);
       const app = await start(tool("create", { kind: "result" }));
       expect(await harness.apps.isReachable(app.address)).toBe(true);
       expect(harness.apps.isConnected(app.address.appId)).toBe(false);
+      await harness.crash(app);
+      expect(await harness.apps.isReachable(app.address)).toBe(false);
+      expect(await harness.apps.isReachable({ ...app.address, isActivatable: true })).toBe(true);
     });
 
     it("ends a call that exceeds the time limit", async () => {

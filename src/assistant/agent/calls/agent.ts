@@ -33,6 +33,7 @@ import { LedgerOutbox } from "./ledger-outbox.ts";
 import { LiveDefinitions } from "./live-definitions.ts";
 import { PendingConfirmations, unknownCallRefusal } from "./pending-confirmations.ts";
 import { markReplayed } from "./planned-call.ts";
+import { TierHistory } from "./tier-history.ts";
 import { UndoExecutor } from "./undo-executor.ts";
 import { ValidatorCache } from "./validator-cache.ts";
 
@@ -94,6 +95,7 @@ export class Agent implements AgentService, AsyncDisposable {
   readonly #outbox: LedgerOutbox;
   readonly #planner: CallPlanner;
   readonly #definitions: LiveDefinitions;
+  readonly #tiers: TierHistory;
   readonly #listeners: Listeners<AgentListener>;
   readonly #tasks: TaskGroup;
   readonly #lifetime = new AbortController();
@@ -116,7 +118,9 @@ export class Agent implements AgentService, AsyncDisposable {
       logger.error({ err, task }, "a background task of the agent failed"),
     );
     const tasks = this.#tasks;
-    this.#planner = new CallPlanner({ registry, rules, validators: new ValidatorCache() });
+    this.#tiers = new TierHistory({ registry, journal, logger });
+    const tiers = this.#tiers;
+    this.#planner = new CallPlanner({ registry, rules, validators: new ValidatorCache(), tiers });
     const planner = this.#planner;
     this.#definitions = new LiveDefinitions({ apps, journal, logger });
     const definitions = this.#definitions;
@@ -269,7 +273,8 @@ export class Agent implements AgentService, AsyncDisposable {
       throw new AssistantError("forbidden", `${app} is sandboxed, and may not approve tools`);
     const found = this.#planner.findTool(appId, tool);
     if ("code" in found) throw new AssistantError("not_found", found.message);
-    this.#definitions.approve(appId, found.tool, digest);
+    if (digest === found.tool.digest) this.#tiers.approve(appId, found.tool);
+    else this.#definitions.approve(appId, found.tool, digest);
   }
 
   /**
@@ -300,6 +305,7 @@ export class Agent implements AgentService, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
     this.#outbox.stop();
     this.#completions.retryUnsaved();
+    this.#tiers[Symbol.dispose]();
     this.#journal[Symbol.dispose]();
   }
 

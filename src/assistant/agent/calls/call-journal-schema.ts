@@ -66,4 +66,13 @@ export const callJournalMigrations: readonly Migration[] = [
     PRIMARY KEY (app_id, tool)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- The tier of each tool that was ever declared: the highest one since the user last approved a lower one.
+  CREATE TABLE tool_tiers (
+    app_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    tier TEXT NOT NULL CHECK (tier IN ('read', 'write', 'destructive')),
+    PRIMARY KEY (app_id, tool)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];

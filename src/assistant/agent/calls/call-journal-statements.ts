@@ -1,6 +1,6 @@
 import type Database from "better-sqlite3";
 import type { SqliteDatabase } from "../../../base/sqlite.ts";
-import type { CallStatus } from "../port.ts";
+import type { CallStatus, Tier } from "../port.ts";
 
 interface CallReferenceRow {
   readonly call: number;
@@ -79,6 +79,16 @@ export interface CallJournalStatements {
    * declaration, digest of the live definition, and 1 if the user approved the live definition.
    */
   readonly setChangedTool: Database.Statement<[string, string, string, string, number]>;
+
+  readonly toolTiers: Database.Statement<[], ToolTier>;
+  readonly setToolTier: Database.Statement<[ToolTier]>;
+}
+
+/** The tier of a tool that the user relies on. */
+export interface ToolTier {
+  readonly appId: string;
+  readonly tool: string;
+  readonly tier: Tier;
 }
 
 export function prepareStatements(db: SqliteDatabase): CallJournalStatements {
@@ -146,6 +156,11 @@ export function prepareStatements(db: SqliteDatabase): CallJournalStatements {
     setChangedTool: db.prepare(
       `INSERT OR REPLACE INTO changed_tools (app_id, tool, declared, live, approved)
        VALUES (?, ?, ?, ?, ?)`,
+    ),
+
+    toolTiers: db.prepare("SELECT app_id AS appId, tool, tier FROM tool_tiers"),
+    setToolTier: db.prepare(
+      "INSERT OR REPLACE INTO tool_tiers (app_id, tool, tier) VALUES (@appId, @tool, @tier)",
     ),
   };
 }

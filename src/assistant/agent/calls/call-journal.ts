@@ -11,7 +11,11 @@ import type { NewEntry } from "../../ledger/port.ts";
 import type { CallDetail, CallResult } from "../port.ts";
 import type { CallReference } from "./call-entries.ts";
 import { callJournalMigrations } from "./call-journal-schema.ts";
-import { type CallJournalStatements, prepareStatements } from "./call-journal-statements.ts";
+import {
+  type CallJournalStatements,
+  prepareStatements,
+  type ToolTier,
+} from "./call-journal-statements.ts";
 import type { Compensation } from "./compensation.ts";
 
 /**
@@ -226,6 +230,16 @@ export class CallJournal implements Disposable {
     this.#transact(() =>
       this.#sql.setChangedTool.run(appId, tool, declared, live, isApproved ? 1 : 0),
     );
+  }
+
+  listToolTiers(): readonly ToolTier[] {
+    return this.#transact(() => this.#sql.toolTiers.all());
+  }
+
+  setToolTiers(tiers: readonly ToolTier[]): void {
+    this.#transact(() => {
+      for (const tier of tiers) this.#sql.setToolTier.run(tier);
+    });
   }
 
   [Symbol.dispose](): void {

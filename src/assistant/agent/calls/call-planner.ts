@@ -13,6 +13,7 @@ import {
   failedRefusal,
   type PlannedCall,
 } from "./planned-call.ts";
+import type { TierHistory } from "./tier-history.ts";
 import type { ValidatorCache } from "./validator-cache.ts";
 
 /** The parts of a refused call that the ledger and the answer need. */
@@ -30,6 +31,7 @@ interface CallPlannerOptions {
   readonly registry: ToolRegistry;
   readonly rules: () => AgentRules;
   readonly validators: ValidatorCache;
+  readonly tiers: Pick<TierHistory, "check">;
 }
 
 /** Validates a call before it has any effect. The checks run in the order that docs/tools.md lists. */
@@ -63,7 +65,7 @@ export class CallPlanner {
     const found = this.findTool(appId, request.tool);
     if ("code" in found) return refused(found);
     const { app, tool } = found;
-    const forbidden = this.checkDisabled(app, tool);
+    const forbidden = this.checkDisabled(app, tool) ?? this.#options.tiers.check(app, tool);
     if (forbidden) return refused(forbidden, tool);
     if (chainProblem) {
       const errors = [{ path: "", message: chainProblem }];

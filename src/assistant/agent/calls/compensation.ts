@@ -2,7 +2,7 @@ import { canonicalJson } from "../../../base/canonical-json.ts";
 import { isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import type { UndoDeclaration, UndoExpression } from "../tool-manifest.ts";
-import { findUnsafeNumber } from "./parse-arguments.ts";
+import { findAmbiguousValue } from "./parse-arguments.ts";
 
 /** The call that reverts an executed call. Its arguments are fixed when the reverted call is executed. */
 export interface Compensation {
@@ -26,10 +26,10 @@ export function buildCompensation(
     const value = evaluateExpression(expression, input, result);
     const text = `$${expression.from}.${expression.fields.join(".")}`;
     if (value === undefined) return `the call has no ${text}`;
-    // A number that cannot be represented exactly is refused: as the id of a note, for example, it could name another
+    // A value that cannot be represented exactly is refused: as the id of a note, for example, it could name another
     // note, which the compensation would delete instead.
-    if (findUnsafeNumber(value) !== undefined)
-      return `${text} is a number that JSON parsers read differently`;
+    if (findAmbiguousValue(value) !== undefined)
+      return `${text} has a value that JSON parsers read differently`;
     Object.defineProperty(args, name, { value, enumerable: true });
   }
   const argsText = canonicalJson(args);

@@ -1,16 +1,18 @@
-import { createHash } from "node:crypto";
-import { canonicalJson } from "../../../base/canonical-json.ts";
+import { hashJson } from "../../../base/canonical-json.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { AssistantError } from "../../assistant-error.ts";
+import { reduceSchema } from "../manifests/reduce-schema.ts";
 import type { JsonObject } from "../port.ts";
-import type { ToolApps } from "../tool-apps.ts";
+import type { LiveTool, ToolApps } from "../tool-apps.ts";
 import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 import type { CallJournal } from "./call-journal.ts";
 import { type CallRefusal, deniedRefusal, failedRefusal } from "./planned-call.ts";
 
 /**
  * Compares the definition that a running app reports for a tool with the app's manifest. The user has agreed to the
- * manifest; a tool whose definition differs can be called only after the user has approved that definition.
+ * manifest; a tool whose definition differs can be called only after the user has approved that definition. The
+ * following parts count: which arguments are valid, and the title and the description if both the manifest and the app
+ * have them. Users and models never see the other texts of the app.
  */
 export class LiveDefinitions {
   readonly #apps: ToolApps;
@@ -41,13 +43,17 @@ export class LiveDefinitions {
     const live = await this.#apps.getDefinition(app, tool.name, signal);
     if (!live)
       return failedRefusal("unknown_tool", `${app.name} no longer has its tool ${tool.name}`);
-    const digest = this.#digestSchema(live.inputSchema);
-    if (digest === undefined)
+    const args = this.#digestSchema(live.inputSchema);
+    if (args === undefined)
       return failedRefusal(
         "bad_result",
         `${app.name} describes its tool ${tool.name} with a schema that is nested too deeply`,
       );
-    if (digest === this.#digestSchema(tool.inputSchema)) return undefined;
+    const texts = findChangedTexts(tool, live);
+    const hasSameArguments = args === this.#digestSchema(tool.inputSchema);
+    const parts = [...(hasSameArguments ? [] : ["arguments"]), ...Object.keys(texts)];
+    if (parts.length === 0) return undefined;
+    const digest = hashJson({ arguments: args, ...texts });
     const known = this.#journal.findChangedTool(app.appId, tool.name);
     if (known?.declared !== tool.digest || known.live !== digest) {
       const changed = { declared: tool.digest, live: digest, isApproved: false };
@@ -57,13 +63,13 @@ export class LiveDefinitions {
       { app: app.appId, tool: tool.name, digest },
       "a tool's live definition differs from its manifest",
     );
-    const message = `${app.name} accepts other arguments for ${tool.name} than its manifest declares; approve the tool to use it anyway`;
+    const message = `${app.name} and its manifest differ in the ${parts.join(" and the ")} of ${tool.name}; approve the tool to use it anyway`;
     return deniedRefusal("manifest_changed", message, { digest });
   }
 
   /**
    * Returns the reason why a call would fail even if the user confirmed it, so that the user is not asked in vain.
-   * Does not connect to the app. Never rejects.
+   * Sends nothing to an app that is not connected. Never rejects.
    */
   async precheck(
     app: AppManifest,
@@ -97,15 +103,14 @@ export class LiveDefinitions {
   }
 
   /**
-   * Returns a digest of those parts of a schema that define the arguments; undefined if the schema is nested too deeply
-   * to serialise.
+   * Returns a digest of those parts of a schema that define the arguments; undefined if the schema is nested too
+   * deeply.
    */
   #digestSchema(schema: JsonObject): string | undefined {
     const known = this.#digests.get(schema);
     if (known !== undefined) return known;
-    const { $schema: _dialect, title: _title, ...rest } = schema;
     try {
-      const digest = createHash("sha256").update(canonicalJson(rest)).digest("hex");
+      const digest = hashJson(reduceSchema(schema));
       this.#digests.set(schema, digest);
       return digest;
     } catch (error) {
@@ -113,4 +118,28 @@ export class LiveDefinitions {
       throw error;
     }
   }
+}
+
+/**
+ * Returns the app's title and description of the tool as far as they differ from those that the manifest declares. The
+ * parser of manifests replaces a missing title by the tool's name, and a missing description by an empty text.
+ */
+function findChangedTexts(
+  tool: ToolDeclaration,
+  live: LiveTool,
+): { readonly title?: string; readonly description?: string } {
+  const { title, description } = live;
+  return {
+    ...(tool.title !== tool.name && isOtherText(title, tool.title) && { title }),
+    ...(tool.description !== "" && isOtherText(description, tool.description) && { description }),
+  };
+}
+
+/** Ignores white space, because many libraries take a description from an indented comment in the program. */
+function isOtherText(live: string | undefined, declared: string): live is string {
+  return live !== undefined && live !== declared && squeeze(live) !== squeeze(declared);
+}
+
+function squeeze(text: string): string {
+  return text.trim().replaceAll(/\s+/g, " ");
 }

@@ -25,7 +25,8 @@ export interface ParsedArguments {
 
 /**
  * Parses the arguments from a caller and returns a one-line reason if they are invalid. JSON that different parsers
- * read differently is refused: duplicate keys, `__proto__`, and integers that a double cannot hold.
+ * read differently is refused: duplicate keys, `__proto__`, integers that a double cannot hold, and halves of surrogate
+ * pairs.
  */
 export function parseArguments(json: string): ParsedArguments | string {
   if (Buffer.byteLength(json) > BYTES_MAX)
@@ -38,21 +39,39 @@ export function parseArguments(json: string): ParsedArguments | string {
     return `the arguments cannot be read: ${getErrorMessage(error)}`;
   }
   if (!isObject(value)) return "the arguments must be a JSON object";
-  const unsafe = findUnsafeNumber(value);
-  if (unsafe !== undefined)
-    return `the number at ${unsafe || "the top"} is too large for all JSON parsers to read exactly; send it as a string`;
+  const ambiguous = findAmbiguousValue(value);
+  if (ambiguous !== undefined)
+    return `the ${ambiguous.kind} at ${ambiguous.pointer || "the top"} ${problems[ambiguous.kind]}`;
   return { args: value, text: canonicalJson(value) };
 }
 
-/** Returns the JSON Pointer of the first number that may have lost precision; undefined if there is none. */
-export function findUnsafeNumber(value: unknown, pointer = ""): string | undefined {
+const problems = {
+  number: "is too large for all JSON parsers to read exactly; send it as a string",
+  text: "has half of a surrogate pair, which many JSON parsers refuse; send whole characters",
+  object: "has a key with half of a surrogate pair, which many JSON parsers refuse",
+};
+
+interface AmbiguousValue {
+  readonly kind: keyof typeof problems;
+  /** JSON Pointer of the value. */
+  readonly pointer: string;
+}
+
+/** The category Cs (surrogates). With the flag `u`, it matches only a surrogate that is not part of a pair. */
+const halfOfPair = /\p{Cs}/u;
+
+/** Returns the first value that JSON parsers read differently; undefined if there is none. */
+export function findAmbiguousValue(value: unknown, pointer = ""): AmbiguousValue | undefined {
   if (typeof value === "number") {
     const isSafe = Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value);
-    return isSafe ? undefined : pointer;
+    return isSafe ? undefined : { kind: "number", pointer };
   }
+  if (typeof value === "string")
+    return halfOfPair.test(value) ? { kind: "text", pointer } : undefined;
   if (typeof value !== "object" || value === null) return undefined;
   for (const [key, item] of Object.entries(value)) {
-    const found = findUnsafeNumber(item, pointerBelow(pointer, key));
+    if (halfOfPair.test(key)) return { kind: "object", pointer };
+    const found = findAmbiguousValue(item, pointerBelow(pointer, key));
     if (found !== undefined) return found;
   }
   return undefined;

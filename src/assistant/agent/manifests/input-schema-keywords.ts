@@ -73,6 +73,14 @@ export function isKnownKeyword(dialect: Dialect, keyword: string): boolean {
   return Object.hasOwn(keywords[dialect], keyword);
 }
 
+/** Returns the kind of value that a keyword has; undefined for a keyword that the draft does not define. */
+export function getKeywordValueKind(
+  dialect: Dialect,
+  keyword: string,
+): KeywordValueKind | undefined {
+  return isKnownKeyword(dialect, keyword) ? keywords[dialect][keyword] : undefined;
+}
+
 export interface Subschema {
   readonly schema: unknown;
   readonly pointer: string;
@@ -82,7 +90,7 @@ export interface Subschema {
 /** Returns the direct subschemas of a schema, for all of its keywords. */
 export function subschemas(schema: JsonObject, pointer: string, dialect: Dialect): Subschema[] {
   return Object.entries(schema).flatMap(([keyword, value]) => {
-    const holds = isKnownKeyword(dialect, keyword) ? keywords[dialect][keyword] : undefined;
+    const holds = getKeywordValueKind(dialect, keyword);
     const at = pointerBelow(pointer, keyword);
     if (holds === "schema" || (holds === "schema-or-list" && !Array.isArray(value))) {
       return [{ schema: value, pointer: at, keyword }];

@@ -1,4 +1,5 @@
 import { basename, join } from "node:path";
+import { BERTH_APPS_ID } from "../../../base/berth-tool-manifest.ts";
 import { getErrorMessage } from "../../../base/errors.ts";
 import type { Environment } from "../../../base/process-environment.ts";
 import type { ManifestFault } from "../tool-manifest.ts";
@@ -9,6 +10,7 @@ import { FaultCollector } from "./manifest-faults.ts";
 import { getFileStem, isManifestName, listManifests, readManifestFile } from "./manifest-file.ts";
 import {
   buildManifestReports,
+  builtInIdFault,
   type ManifestCandidate,
   type ManifestReport,
 } from "./manifest-report.ts";
@@ -72,7 +74,11 @@ async function lintFile(file: string, userId: number): Promise<LintCandidate> {
   const expected = isManifestName(name) ? getFileStem(name) : undefined;
   const read = await readManifestFile(file, expected, userId);
   const { manifest, appId, tools, faults } = read?.parsed ?? absentFile;
-  const all = [...faults, ...(manifest ? findCompileFaults(tools) : [])];
+  const all = [
+    ...(BERTH_APPS_ID === appId ? [builtInIdFault] : []),
+    ...faults,
+    ...(manifest ? findCompileFaults(tools) : []),
+  ];
   const isGood = !all.some(({ severity }) => severity === "error");
   return {
     appId: expected ?? appId ?? name,

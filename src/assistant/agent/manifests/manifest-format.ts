@@ -19,9 +19,11 @@ export const APP_ID_CHARS_MAX = 250;
 /** The pattern that MCP specifies for tool names. */
 export const toolNamePattern = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** Matches expressions such as `$input.title` and `$result.note.id`. */
-export const undoExpressionPattern = /^\$(input|result)((?:\.[A-Za-z0-9_-]+)+)$/;
+/** Matches expressions such as `$input.title` and `$result.note.id`. No field may be `__proto__`. */
+export const undoExpressionPattern =
+  /^\$(input|result)((?:\.(?!__proto__(?:\.|$))[A-Za-z0-9_-]+)+)$/;
 
+/** The tiers of tools, from the lowest risk to the highest. */
 export const tiers = ["read", "write", "destructive"] as const;
 
 export const manifestFields = [

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Clock } from "../../../base/clock.ts";
 import { Debouncer } from "../../../base/debouncer.ts";
+import { Listeners } from "../../../base/listeners.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
 import type { AppManifest, ToolRegistry } from "../tool-manifest.ts";
@@ -12,6 +13,7 @@ import {
 import { ManifestFolderWatcher } from "./manifest-folder-watcher.ts";
 import {
   buildManifestReports,
+  builtInIdFault,
   type ManifestCandidate,
   type ManifestReport,
 } from "./manifest-report.ts";
@@ -30,8 +32,8 @@ export interface ManifestRegistryOptions {
    */
   readonly directories: readonly string[];
   /**
-   * Manifests that ship with Berth, as JSON documents. Only the user's own folder has a higher priority. The
-   * constructor throws BerthError (`internal`) if one of them is invalid.
+   * Manifests that ship with Berth, as JSON documents. No file may take their place, because users trust the tiers of
+   * Berth's own tools. The constructor throws BerthError (`internal`) if one of them is invalid.
    */
   readonly builtIn?: readonly object[];
   readonly clock: Clock;
@@ -52,6 +54,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
   readonly #tasks: TaskGroup;
   readonly #watchers: readonly ManifestFolderWatcher[];
   readonly #debouncer: Debouncer;
+  readonly #listeners: Listeners<() => void>;
   #suspects = new Map<ManifestFolder, Set<string>>();
   #scanning: Promise<void> | undefined;
   #isScanRequested = false;
@@ -65,6 +68,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     const userId = options.userId ?? process.getuid?.() ?? 0;
     this.#clock = clock;
     this.#logger = logger;
+    this.#listeners = new Listeners(logger);
     this.#builtIn = (options.builtIn ?? []).map(parseBuiltInManifest);
     this.#folders = directories.map(
       (directory) => new ManifestFolder({ directory, userId, clock }),
@@ -99,6 +103,10 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
 
   get version(): number {
     return this.#version;
+  }
+
+  subscribe(onChanged: () => void): () => void {
+    return this.#listeners.add(onChanged);
   }
 
   report(): readonly ManifestReport[] {
@@ -178,6 +186,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     if (isSame) return;
     this.#apps = apps;
     this.#version += 1;
+    this.#listeners.notify((onChanged) => onChanged());
   }
 
   /** Returns the manifest in use of each app, ordered by app id. */
@@ -193,10 +202,11 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     );
   }
 
-  /** Returns all manifests by priority: the user's own, the built-in ones, then all others. */
+  /** Returns all manifests by priority: the built-in ones, then those of each folder. */
   #entries(): readonly (ManifestCandidate & { readonly signature: string })[] {
-    const [own = [], ...others] = this.#folders.map(({ directory, files }) =>
-      [...files.values()].map((state) => toCandidate(directory, state)),
+    const builtInIds = new Set(this.#builtIn.map(({ appId }) => appId));
+    const files = this.#folders.flatMap(({ directory, files: states }) =>
+      [...states.values()].map((state) => toCandidate(directory, state, builtInIds)),
     );
     const builtIn = this.#builtIn.map((manifest) => ({
       appId: manifest.appId,
@@ -206,7 +216,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
       faults: [],
       signature: computeManifestSignature(manifest),
     }));
-    return [...own, ...builtIn, ...others.flat()];
+    return [...builtIn, ...files];
   }
 
   /** Logs each change once: added and removed tools, rejected manifests and unreadable folders. */
@@ -243,8 +253,10 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
 function toCandidate(
   directory: string,
   state: ManifestFileState,
+  builtInIds: ReadonlySet<string>,
 ): ManifestCandidate & { readonly signature: string } {
   const { name, stem, parsed, manifest, signature } = state;
-  const { tools, faults } = parsed;
+  const { tools } = parsed;
+  const faults = builtInIds.has(stem) ? [builtInIdFault, ...parsed.faults] : parsed.faults;
   return { appId: stem, file: join(directory, name), manifest, tools, faults, signature };
 }

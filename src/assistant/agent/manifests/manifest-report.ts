@@ -31,6 +31,13 @@ export interface ManifestCandidate {
   readonly faults: readonly ManifestFault[];
 }
 
+/** The fault of a file whose app id belongs to an app that ships with Berth. */
+export const builtInIdFault: ManifestFault = {
+  pointer: "/app_id",
+  message: "belongs to an app that ships with Berth, so the file is not used: choose another id",
+  severity: "error",
+};
+
 /**
  * Reports on all candidates. The first candidate of each app shadows the others, even if it is rejected: a broken file
  * of the user must not silently bring back the manifest that it replaces.

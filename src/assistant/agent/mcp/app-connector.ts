@@ -8,7 +8,6 @@ import type { Activator } from "./activation/port.ts";
 import { waitForSocket } from "./activation/wait-for-socket.ts";
 import { AppConnection } from "./app-connection.ts";
 import type { McpLimits } from "./mcp-limits.ts";
-import { openSocket } from "./open-socket.ts";
 import type { SocketFolder } from "./socket-folder.ts";
 
 export interface AppConnectorOptions {
@@ -129,8 +128,7 @@ export class AppConnector {
 
   async #open(isActivatable: boolean, signal: AbortSignal): Promise<Socket> {
     const { appId, folder } = this.#options;
-    const { path, isThere } = await folder.find(appId);
-    const socket = isThere ? await openSocket(path, signal) : undefined;
+    const { socket } = await folder.connect(appId, signal);
     if (socket) return socket;
     if (isActivatable) return await this.#activate(signal);
     const message = `${appId} is not running, and its manifest does not allow starting it`;

@@ -4,6 +4,7 @@ import type { McpLimits } from "./mcp-limits.ts";
 interface ToolPage {
   readonly tools: readonly {
     readonly name: string;
+    readonly title?: string | undefined;
     readonly description?: string | undefined;
     readonly inputSchema: object;
   }[];
@@ -20,13 +21,13 @@ export async function listTools(
   let cursor: string | undefined;
   for (let pages = 0; pages < limits.pagesMax; pages += 1) {
     const { tools, nextCursor } = await fetchPage(cursor);
-    for (const { name, description, inputSchema } of tools) {
+    for (const { name, title, description, inputSchema } of tools) {
       // A list that contains a name twice is refused, because it would be undefined which tool a call reaches.
       if (found.has(name)) throw new ToolAppError("bad_result", `${appId} lists a tool twice`);
       if (found.size >= limits.toolsMax) {
         throw new ToolAppError("bad_result", `${appId} has more than ${limits.toolsMax} tools`);
       }
-      found.set(name, { description, inputSchema: { ...inputSchema } });
+      found.set(name, { title, description, inputSchema: { ...inputSchema } });
     }
     if (nextCursor === undefined) return found;
     cursor = nextCursor;

@@ -78,8 +78,11 @@ export class McpApps implements ToolApps, AsyncDisposable {
 
   async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
     if (isActivatable || this.isConnected(appId)) return true;
-    const found = await this.#folder.find(appId).catch(() => undefined);
-    return found?.isThere ?? false;
+    // A crash leaves the socket behind, so only a connection shows that the app listens. Nothing is sent over it.
+    const attempt = this.#folder.connect(appId, this.#disposal.signal);
+    const socket = (await attempt.catch(() => undefined))?.socket;
+    socket?.destroy();
+    return socket !== undefined;
   }
 
   /** Closes all connections; running calls reject with `transport_closed`. */

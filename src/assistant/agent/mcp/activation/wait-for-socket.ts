@@ -1,9 +1,7 @@
 import { type FSWatcher, watch } from "node:fs";
 import type { Socket } from "node:net";
-import { basename } from "node:path";
 import { backoffMs } from "../../../../base/backoff.ts";
 import { type Clock, delay } from "../../../../base/clock.ts";
-import { openSocket } from "../open-socket.ts";
 import type { SocketFolder } from "../socket-folder.ts";
 
 /**
@@ -19,7 +17,7 @@ const refusedBackoff = { firstMs: 5, maxMs: POLL_INTERVAL_MS };
 
 /**
  * Resolves to a connection as soon as the app listens on its socket. Rejects with the signal's reason, or with the
- * errors of `folder.find`.
+ * errors of `folder.connect`.
  */
 export async function waitForSocket(options: {
   readonly appId: string;
@@ -28,11 +26,10 @@ export async function waitForSocket(options: {
   readonly signal: AbortSignal;
 }): Promise<Socket> {
   const { appId, folder, clock, signal } = options;
-  const { path } = await folder.find(appId);
   let pause = new AbortController();
   let hasCome = false;
   let attempts = 0;
-  const watcher = watchFolder(folder.path, basename(path), () => {
+  const watcher = watchFolder(folder.path, folder.getSocketName(appId), () => {
     hasCome = true;
     attempts = 0;
     pause.abort();
@@ -40,8 +37,7 @@ export async function waitForSocket(options: {
   try {
     for (;;) {
       hasCome = false;
-      const { isThere } = await folder.find(appId);
-      const socket = isThere ? await openSocket(path, signal) : undefined;
+      const { isThere, socket } = await folder.connect(appId, signal);
       if (socket) return socket;
       signal.throwIfAborted();
       if (hasCome) continue;

@@ -198,14 +198,38 @@ describe("the priority of manifest folders", () => {
     await until(() => expect(registry.find("org.example.A")?.name).toBe("Shared"));
   });
 
-  it("built-in manifests have the second highest priority", async () => {
+  it.each([
+    ["valid", { name: "Other" }],
+    ["invalid", { tools: "none" }],
+  ])("no %s file takes the place of a built-in manifest", async (_, changes) => {
     const builtIn = [notesManifest({ app_id: "dev.berth.apps", name: "Built in" })];
-    writeManifest(shared, "dev.berth.apps", { name: "Shared" });
+    for (const directory of [own, shared]) writeManifest(directory, "dev.berth.apps", changes);
     const registry = await startRegistry({ builtIn });
     expect(registry.find("dev.berth.apps")?.name).toBe("Built in");
-    expect(registry.report()[1]).toMatchObject({ status: "shadowed", shadowedBy: "Berth itself" });
-    writeManifest(own, "dev.berth.apps", { name: "Own" });
-    await until(() => expect(registry.find("dev.berth.apps")?.name).toBe("Own"));
+    const [first, ...files] = registry.report();
+    expect(first).toMatchObject({ file: undefined, status: "taken" });
+    expect(files).toHaveLength(2);
+    for (const { status, shadowedBy, faults } of files) {
+      expect([status, shadowedBy]).toEqual(["shadowed", "Berth itself"]);
+      expect(faults[0]).toMatchObject({ pointer: "/app_id", severity: "error" });
+    }
+    const warnings = log.filter((line) => line.startsWith("a tool manifest is rejected"));
+    expect(warnings.join()).toContain("belongs to an app that ships with Berth");
+  });
+
+  it("subscribers are notified after each change of the declared tools", async () => {
+    const registry = await startRegistry();
+    const names: (string | undefined)[] = [];
+    const unsubscribe = registry.subscribe(() => {
+      names.push(registry.find("org.example.A")?.name);
+    });
+    const file = writeManifest(own, "org.example.A", { name: "First" });
+    await until(() => expect(names).toEqual(["First"]));
+    await registry.rescan();
+    unsubscribe();
+    rmSync(file);
+    await until(() => expect(listIds(registry)).toEqual([]));
+    expect(names).toEqual(["First"]);
   });
 
   it("built-in manifests are available before the start", () => {

@@ -220,10 +220,10 @@ describe("a call to an app that misbehaves", () => {
     ]);
   });
 
-  it("waits for confirmation even if the app has exited, and fails when it is dispatched", async () => {
+  it("fails when it is dispatched if the app has exited since the question", async () => {
     const harness = await AgentHarness.open();
-    await harness.app.die();
     const callId = await harness.park();
+    await harness.app.die();
     const end = await harness.agent.confirm(callId, true, userCaller());
     expect(end).toMatchObject({ status: "failed", detail: { code: "app_unavailable" } });
   });

@@ -36,6 +36,11 @@ describe("building a compensation", () => {
     expect(made).toBe(`the call has no $result.${fields.join(".")}`);
   });
 
+  it("fails for a text with half of a surrogate pair", () => {
+    const declared = undo({ id: { from: "result", fields: ["id"] } });
+    expect(buildCompensation(declared, {}, { id: "n\ud83d" })).toContain("read differently");
+  });
+
   it("fails for a number that may have lost precision", () => {
     const declared = undo({ id: { from: "result", fields: ["id"] } });
     expect(buildCompensation(declared, {}, { id: 2 ** 53 })).toContain("read differently");

@@ -25,6 +25,14 @@ describe("the check of a call before the user is asked for confirmation", () => 
     ]);
   });
 
+  it("prevents the question if the app has crashed and cannot be started", async () => {
+    const harness = await AgentHarness.open();
+    await harness.app.die();
+    const answer = await harness.request("create", { title: "a" });
+    expect(answer).toMatchObject({ disposition: "failed", detail: { code: "app_unavailable" } });
+    expect(harness.confirmationRequests).toEqual([]);
+  });
+
   it("prevents the question if the connected app has another definition of the tool than its manifest", async () => {
     const harness = await AgentHarness.open();
     // The first call opens the connection to the app. Through it, the check learns the app's definition of the tool.

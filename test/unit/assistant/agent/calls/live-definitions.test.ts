@@ -19,6 +19,24 @@ async function setListSchema(
   await harness.app.setTools(inputSchema ? [...tools, { ...list, inputSchema }] : tools);
 }
 
+interface Texts {
+  readonly title?: string;
+  readonly description?: string;
+}
+
+/** Gives the tool `list` these texts in the manifest and in the running app. */
+async function declareList(harness: AgentHarness, declared: Texts, live: Texts): Promise<void> {
+  const tools = notesTools.map((tool) => (tool.name === "list" ? { ...tool, ...declared } : tool));
+  harness.registry.set([{ appId: NOTES, name: "Notes", isActivatable: false, tools }]);
+  await harness.app.setTools(
+    harness.app.tools.map(({ name, inputSchema, answer, ...texts }) =>
+      name === "list"
+        ? { name, inputSchema, answer, ...live }
+        : { name, inputSchema, answer, ...texts },
+    ),
+  );
+}
+
 const changed = { type: "object", properties: { all: { type: "boolean" } } };
 
 describe("a tool whose live definition differs from its manifest", () => {
@@ -81,14 +99,49 @@ describe("a tool whose live definition differs from its manifest", () => {
     expect((await harness.request("list", {})).detail.code).toBe("manifest_changed");
   });
 
-  it("may run if only titles or the order of keys differ", async () => {
+  it("may run if its arguments differ only in annotations and in the order of keys", async () => {
     const harness = await AgentHarness.open();
     await setListSchema(harness, {
-      title: "List",
+      title: "listArguments",
       $schema: "https://json-schema.org/draft/2020-12/schema",
+      properties: {},
       additionalProperties: false,
       type: "object",
     });
+    expect((await harness.request("list", {})).disposition).toBe("executed");
+  });
+
+  it.each([
+    ["title", { title: "Show notes" }, { title: "Delete everything" }],
+    ["description", { description: "Lists the notes." }, { description: "Deletes the notes." }],
+  ])("is not called if its %s differs from the declared one", async (part, declared, live) => {
+    const harness = await AgentHarness.open();
+    await declareList(harness, declared, live);
+    const answer = await harness.request("list", {});
+    expect(answer.detail.code).toBe("manifest_changed");
+    expect(answer.detail.message).toContain(`differ in the ${part} of list`);
+    expect(harness.received).toBe(0);
+    await harness.agent.approveTool(NOTES, "list", String(answer.detail.digest), userCaller());
+    expect((await harness.request("list", {})).disposition).toBe("executed");
+    await declareList(harness, declared, { ...live, [part]: "Something else" });
+    expect((await harness.request("list", {})).detail.code).toBe("manifest_changed");
+  });
+
+  it.each([
+    [
+      "the manifest declares no text",
+      { title: "list", description: "" },
+      { title: "a", description: "b" },
+    ],
+    ["the app has no text", { title: "Show", description: "Lists." }, {}],
+    [
+      "only white space differs",
+      { title: "Show", description: "Lists the notes.\nAll of them." },
+      { title: "Show", description: "\n    Lists the notes.\n    All of them.\n    " },
+    ],
+  ])("may run if %s", async (_, declared, live) => {
+    const harness = await AgentHarness.open();
+    await declareList(harness, declared, live);
     expect((await harness.request("list", {})).disposition).toBe("executed");
   });
 

@@ -24,10 +24,17 @@ describe("parsing the arguments of a call", () => {
     ['{"a": 9007199254740993}', "/a"],
     ['{"a": [1, 1e300]}', "/a/1"],
     ['{"a/b": 1e400}', "/a~1b"],
+    ['{"a": ["\\ud83d\\ude00", "\\ud83d"]}', "the text at /a/1 has half of a surrogate pair"],
+    ['{"a": "\\ude00\\ud83d"}', "the text at /a has half of a surrogate pair"],
+    ['{"a": {"\\udc00": 1}}', "the object at /a has a key with half of a surrogate pair"],
     [`${'{"a":'.repeat(40)}1${"}".repeat(40)}`, "deeper"],
     [JSON.stringify({ a: "x".repeat(1024 * 1024) }), "1024 KiB"],
   ])("refuses %.40s", (text, why) => {
     expect(parseArguments(text)).toContain(why);
+  });
+
+  it("accepts whole surrogate pairs, escaped or not", () => {
+    expect(parseArguments('{"\\ud83d\\ude00": "😀"}')).toMatchObject({ args: { "😀": "😀" } });
   });
 
   it("does not quote refused arguments in the error", () => {

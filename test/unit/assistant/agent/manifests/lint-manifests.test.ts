@@ -69,6 +69,13 @@ describe("linting a manifest", () => {
     ]);
   });
 
+  it("reports an app id that belongs to Berth itself", async () => {
+    const file = write("dev.berth.apps.json", notes({ app_id: "dev.berth.apps" }));
+    expect(await lines(file)).toEqual([
+      expect.stringMatching(/^3:3 \/app_id belongs to an app that ships with Berth/),
+    ]);
+  });
+
   it("reports a missing file, and accepts a file of any name", async () => {
     expect(await lines(join(root, "none.json"))).toEqual([
       "undefined:undefined  there is no such file",

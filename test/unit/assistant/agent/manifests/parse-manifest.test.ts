@@ -239,6 +239,16 @@ describe("the undo declaration of a tool", () => {
       { tool: "remove", map: { id: "$result" } },
       '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields after dots, not "$result"',
     ],
+    [
+      "a result's field __proto__",
+      { tool: "remove", map: { id: "$result.note.__proto__.id" } },
+      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields after dots, not "$result.note.__proto__.id"',
+    ],
+    [
+      "an argument's field __proto__",
+      { tool: "remove", map: { id: "$input.__proto__" } },
+      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields after dots, not "$input.__proto__"',
+    ],
   ])("is rejected for %s", (_, undo, fault) => {
     expect(errorsOf(create(undo))).toEqual([fault]);
   });
