@@ -165,10 +165,13 @@ describe("a desktop client", () => {
     ]);
     expect(disposition).toBe("confirm-modal");
     expect(await frontend.line(/ConfirmationRequested/)).toContain('"hold_ms":1500');
-    expect(await confirm(id, true)).toMatchObject({
-      status: "executed",
-      detail: { undoable: true },
-    });
+    await expect(
+      bus.gdbusCall(AGENT[0], AGENT[1], `${AGENT[2]}.Confirm`, id, "true"),
+    ).rejects.toMatchObject({ busName: "dev.assistant.Error.Busy" });
+    expect(await listNoteIds()).toEqual([note]);
+    await expect
+      .poll(() => confirm(id, true).catch(() => undefined), { timeout: 10_000 })
+      .toMatchObject({ status: "executed", detail: { undoable: true } });
     expect(await listNoteIds()).toEqual([]);
   });
 

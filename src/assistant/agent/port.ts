@@ -29,8 +29,9 @@ export interface AgentService {
 
   /**
    * Approves or declines a parked call. If several callers answer, exactly one decides, and the other callers get the
-   * same result with `replayed`. Rejects with `forbidden` if this caller may not confirm this call. Resolves to
-   * `failed` with `unknown_call` if there is no such call.
+   * same result with `replayed`. Rejects with `forbidden` if this caller may not confirm this call, and with `busy`
+   * if it approves the call before the `hold_ms` of its ConfirmationSpec have passed; the call then stays parked.
+   * Resolves to `failed` with `unknown_call` if there is no such call.
    */
   confirm(callId: number, approve: boolean, caller: Caller): Promise<CallResult>;
 

@@ -270,6 +270,26 @@ describe("berth call without a terminal", () => {
   });
 
   it("reports why a call failed, and which arguments are invalid", async () => {
+  it("waits with --yes until the companion accepts the confirmation", async () => {
+    const busy = new BusCallError("dev.assistant.Error.Busy", "it must be read first");
+    const executed = ["executed", '{"code":"ok"}'];
+    let answers = [busy, executed, busy, executed, busy, busy];
+    bus.methods = {
+      ...bus.methods,
+      ListParked: () => ['[{"call_id": 1, "hold_ms": 1}]'],
+      Confirm: () => {
+        const answer = answers.shift();
+        if (!Array.isArray(answer)) throw answer;
+        return answer;
+      },
+    };
+    const call = ["call", NOTES, "delete", "id=1", "--yes"];
+    expect((await run(call)).code).toBe(0);
+    expect((await run(["confirm", "1", "--yes"])).code).toBe(0);
+    expect(await run(call)).toMatchObject({ code: 1, errors: "error: it must be read first\n" });
+    answers = [];
+  });
+
     expect(await run(["call", NOTES, "create", "body:=1"])).toEqual({
       code: 4,
       output: "",

@@ -42,6 +42,35 @@ describe("a call that waits for confirmation", () => {
     expect(end.detail.ledger?.seq).toBe(dispatch?.seq);
   });
 
+  it("is not approved before the end of its hold time, stays parked, and can be declined at any time", async () => {
+    const harness = await AgentHarness.open();
+    const request = () =>
+      harness.request("delete", { id: "none" }, { provenance: ["user", "web:news"] });
+    const { callId, disposition } = await request();
+    const [asked] = harness.confirmationRequests;
+    expect([disposition, asked?.spec.hold_ms]).toEqual(["confirm-modal", 1_500]);
+    const written = harness.ledger.entries.length;
+    for (const waitMs of [0, 1_499]) {
+      await harness.clock.advance(waitMs);
+      await expect(harness.agent.confirm(callId, true, userCaller())).rejects.toMatchObject({
+        code: "busy",
+        retryAfterSeconds: expect.any(Number),
+      });
+    }
+    expect(harness.ledger.entries).toHaveLength(written);
+    expect(harness.agent.listParked(userCaller()).map(({ call_id: id }) => id)).toEqual([callId]);
+    expect([harness.resolved, harness.app.received]).toEqual([[], []]);
+    await harness.clock.advance(1);
+    await harness.agent.confirm(callId, true, userCaller());
+    expect(harness.app.received).toEqual([{ name: "delete", args: { id: "none" } }]);
+
+    const second = await request();
+    expect(await harness.agent.confirm(second.callId, false, userCaller())).toMatchObject({
+      status: "denied",
+      detail: { code: "declined" },
+    });
+  });
+
   it("is stored on the disk before the listeners are notified", async () => {
     const harness = await AgentHarness.open();
     let kept = "";
