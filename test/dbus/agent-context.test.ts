@@ -151,7 +151,7 @@ test("a client that confirms calls is forgotten when its connection closes", asy
   await raw.call({ ...call, member: "RegisterConfirmer" });
   await raw.call({ ...call, member: "RegisterConfirmer" });
   const registerOther = () => notes.agent.registerConfirmer(userCaller(":9.9"));
-  expect(registerOther).toThrow("has already registered");
+  await expect(registerOther()).rejects.toThrow("has already registered");
   raw.disconnect();
   await vi.waitFor(registerOther, WAIT_OPTIONS);
 });

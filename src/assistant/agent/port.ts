@@ -49,14 +49,14 @@ export interface AgentService {
   undoSkip(callId: number, caller: Caller): Promise<UndoReport>;
 
   /**
-   * Makes this connection the only one that may confirm calls, until `handleDisconnect`. Throws `busy` if another
-   * connection has registered.
+   * Makes this connection the only one that may confirm calls, until `handleDisconnect`. Rejects with `busy` if another
+   * connection has registered or is registering, and with `ledger_unavailable` if the ledger cannot record it.
    */
-  registerConfirmer(caller: Caller): void;
+  registerConfirmer(caller: Caller): Promise<void>;
 
   /**
    * Approves the changed definition of a tool. Rejects with `not_found` if `digest` is not that of the current
-   * definition.
+   * definition, and with `ledger_unavailable` if the ledger cannot record it.
    */
   approveTool(appId: string, tool: string, digest: string, caller: Caller): Promise<void>;
 

@@ -22,12 +22,14 @@ import type { ToolApps } from "../tool-apps.ts";
 import type { ToolRegistry } from "../tool-manifest.ts";
 import { type BootClock, systemBootClock } from "./boot-clock.ts";
 import { CallCompletionRecorder } from "./call-completion.ts";
+import { toolApprovalEntry } from "./call-entries.ts";
 import { CallIds } from "./call-ids.ts";
 import { CallJournal } from "./call-journal.ts";
 import { CallPlanner } from "./call-planner.ts";
 import { CallRequestHandler } from "./call-request-handler.ts";
 import { CallerQuotas, type CallLimits, defaultCallLimits } from "./caller-quotas.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import { ExclusiveConfirmer } from "./exclusive-confirmer.ts";
 import { recoverJournal } from "./journal-recovery.ts";
 import { LedgerOutbox } from "./ledger-outbox.ts";
 import { LiveDefinitions } from "./live-definitions.ts";
@@ -99,8 +101,8 @@ export class Agent implements AgentService, AsyncDisposable {
   readonly #lifetime = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
   #isClosing = false;
-  /** The only connection that may confirm calls; undefined if any connection may. */
-  #confirmer: string | undefined;
+  #stopDrainTimer: (() => void) | undefined;
+  readonly #confirmer: ExclusiveConfirmer;
 
   private constructor(options: AgentOptions, journal: CallJournal) {
     const { registry, apps, ledger, rules, clock, logger } = options;
@@ -119,6 +121,7 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#planner = new CallPlanner({ registry, rules, validators: new ValidatorCache() });
     const planner = this.#planner;
     this.#definitions = new LiveDefinitions({ apps, journal, logger });
+    this.#confirmer = new ExclusiveConfirmer(ledger);
     const definitions = this.#definitions;
     const dispatcher = new Dispatcher({ apps, ledger, definitions, clock, logger, lifetime });
     this.#outbox = new LedgerOutbox({ journal, ledger, clock, tasks, logger });
@@ -254,22 +257,25 @@ export class Agent implements AgentService, AsyncDisposable {
    * Registers the only connection that may confirm calls. Throws `forbidden` for a sandboxed app, which could
    * otherwise lock the user out and approve calls in the user's name.
    */
-  registerConfirmer(caller: Caller): void {
-    const app = sandboxedApp(caller);
-    if (app !== undefined)
-      throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
-    if (this.#confirmer !== undefined && this.#confirmer !== caller.connection)
-      throw new AssistantError("busy", "another program has already registered to confirm calls");
-    this.#confirmer = caller.connection;
+  registerConfirmer(caller: Caller): Promise<void> {
+    return this.#track(async () => {
+      assertMayConfirm(caller);
+      await this.#confirmer.register(caller);
+    });
   }
 
-  async approveTool(appId: string, tool: string, digest: string, caller: Caller): Promise<void> {
-    const app = sandboxedApp(caller);
-    if (app !== undefined)
-      throw new AssistantError("forbidden", `${app} is sandboxed, and may not approve tools`);
-    const found = this.#planner.findTool(appId, tool);
-    if ("code" in found) throw new AssistantError("not_found", found.message);
-    this.#definitions.approve(appId, found.tool, digest);
+  approveTool(appId: string, tool: string, digest: string, caller: Caller): Promise<void> {
+    return this.#track(async () => {
+      const app = sandboxedApp(caller);
+      if (app !== undefined)
+        throw new AssistantError("forbidden", `${app} is sandboxed, and may not approve tools`);
+      const found = this.#planner.findTool(appId, tool);
+      if ("code" in found) throw new AssistantError("not_found", found.message);
+      const entry = toolApprovalEntry({ appId, tool, digest }, caller);
+      await this.#definitions.approve(appId, found.tool, digest, () =>
+        this.#options.ledger.append(entry),
+      );
+    });
   }
 
   /**
@@ -277,7 +283,7 @@ export class Agent implements AgentService, AsyncDisposable {
    * confirm them, and running calls are not interrupted.
    */
   handleDisconnect(connection: string): void {
-    if (this.#confirmer === connection) this.#confirmer = undefined;
+    this.#confirmer.release(connection);
   }
 
   subscribe(listener: AgentListener): () => void {
@@ -305,10 +311,8 @@ export class Agent implements AgentService, AsyncDisposable {
 
   /** Throws AssistantError `forbidden` if this caller may not confirm calls of `requester`. */
   #assertMayConfirm(caller: Caller, requester: Caller): void {
-    const app = sandboxedApp(caller);
-    if (app !== undefined)
-      throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
-    if (this.#confirmer !== undefined && this.#confirmer !== caller.connection)
+    assertMayConfirm(caller);
+    if (!this.#confirmer.isOpenTo(caller.connection))
       throw new AssistantError("forbidden", "another program has registered to confirm calls");
     if (this.#options.rules().confirm === "strict" && isSameProcess(caller, requester))
       throw new AssistantError("forbidden", "the program that requested a call may not confirm it");
@@ -347,3 +351,10 @@ function isRequester(caller: Caller, requester: Caller): boolean {
 function isSameProcess(one: Caller, other: Caller): boolean {
   return one.connection === other.connection || (one.pid !== undefined && one.pid === other.pid);
 }
+/** Throws `forbidden` for a sandboxed app, which may confirm no call. */
+function assertMayConfirm(caller: Caller): void {
+  const app = sandboxedApp(caller);
+  if (app !== undefined)
+    throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
+}
+

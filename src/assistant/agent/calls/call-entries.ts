@@ -5,7 +5,7 @@ import type { CallStatus, Tier } from "../port.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
 /**
- * The ledger entries of one call, found by their field `call`. They have one of the following orders. The last entry is
+ * The ledger entries of the agent. The entries of one call are found by their field `call`. They have one of the following orders. The last entry is
  * the end of the call, and a `result` without a `dispatch` means that nothing was sent to the app.
  *
  *   requested result                               refused
@@ -118,6 +118,23 @@ export function undoResultEntry(call: CallReference, result: ResultFields): NewE
 
 /** Identifies a call and the tool that it calls. */
 export type CallReference = { readonly call: number; readonly app: string; readonly tool: string };
+
+/** Builds the entry that precedes the approval of a tool whose definition differs from its manifest. */
+export function toolApprovalEntry(
+  approval: { readonly appId: string; readonly tool: string; readonly digest: string },
+  by: Caller,
+): NewEntry {
+  const { appId, tool, digest } = approval;
+  return {
+    name: "agent.tool.approve",
+    fields: { app: truncateName(appId), tool: truncateName(tool), digest, by: toCallerField(by) },
+  };
+}
+
+/** Builds the entry that precedes the registration of the only connection that may confirm calls. */
+export function confirmerEntry(by: Caller): NewEntry {
+  return { name: "agent.confirmer.register", fields: { by: toCallerField(by) } };
+}
 
 export function toCallReference(call: PlannedCall): CallReference {
   return { call: call.callId, app: call.app.appId, tool: call.tool.name };

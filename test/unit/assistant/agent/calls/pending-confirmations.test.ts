@@ -269,7 +269,7 @@ describe("permission to confirm a call", () => {
         code: "forbidden",
       });
     }
-    expect(() => harness.agent.registerConfirmer(chat)).toThrow("may not confirm");
+    await expect(harness.agent.registerConfirmer(chat)).rejects.toThrow("may not confirm");
     expect(harness.app.received).toEqual([]);
     await harness.agent.confirm(own, true, userCaller());
     await harness.agent.confirm(foreign, true, userCaller());
@@ -302,9 +302,16 @@ describe("permission to confirm a call", () => {
 
   it("is limited to the registered connection until that connection closes", async () => {
     const harness = await AgentHarness.open();
-    harness.agent.registerConfirmer(other);
-    harness.agent.registerConfirmer(other);
-    expect(() => harness.agent.registerConfirmer(userCaller())).toThrow("another program");
+    const registered = harness.agent.registerConfirmer(other);
+    // The first program takes the place when it arrives, before the ledger has recorded it.
+    await expect(harness.agent.registerConfirmer(userCaller())).rejects.toMatchObject({
+      code: "busy",
+    });
+    await registered;
+    await harness.agent.registerConfirmer(other);
+    expect(harness.ledger.entries).toMatchObject([
+      { name: "agent.confirmer.register", fields: { by: { connection: ":1.2" } } },
+    ]);
     const callId = await harness.park();
     await expect(harness.agent.confirm(callId, false, userCaller())).rejects.toMatchObject({
       code: "forbidden",
@@ -315,7 +322,22 @@ describe("permission to confirm a call", () => {
     });
     harness.agent.handleDisconnect(":1.2");
     expect((await harness.agent.confirm(callId, true, userCaller())).status).toBe("executed");
-    harness.agent.registerConfirmer(userCaller());
+    await harness.agent.registerConfirmer(userCaller());
+  });
+
+  it("is not limited if the ledger cannot record the registration, or the connection closes meanwhile", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    harness.ledger.mode = "down";
+    await expect(harness.agent.registerConfirmer(other)).rejects.toMatchObject({
+      code: "ledger_unavailable",
+    });
+    harness.ledger.mode = "ok";
+    const registering = harness.agent.registerConfirmer(other);
+    harness.agent.handleDisconnect(":1.2");
+    await registering;
+    expect((await harness.agent.confirm(callId, true, userCaller())).status).toBe("executed");
+    await harness.agent.registerConfirmer(userCaller());
   });
 });
 

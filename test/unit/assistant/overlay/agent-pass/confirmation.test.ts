@@ -195,7 +195,7 @@ describe("the caller that approves", () => {
     ["a program that has not registered as confirmer", userCaller(":1.3")],
   ])("%s can withdraw its own question", async (_, caller) => {
     const harness = await AgentPassHarness.open([create]);
-    harness.agentHarness.agent.registerConfirmer(userCaller(":1.90"));
+    await harness.agentHarness.agent.registerConfirmer(userCaller(":1.90"));
     harness.answer = declineQuestion;
     await expect(harness.run({ caller })).rejects.toBeInstanceOf(DeniedError);
     expect(harness.listParked()).toEqual([]);
