@@ -8,12 +8,12 @@ import type { Caller } from "../caller.ts";
  * AssistantErrors are for requests that are not calls: `forbidden`, `not_found`, `busy`.
  */
 export interface AgentService {
-  /** Returns the tools of all apps with a valid manifest, ordered by app and name. */
+  /** Returns the tools of all apps with a valid manifest, also disabled ones, ordered by app and name. */
   listTools(): readonly ToolRecord[];
 
   /**
-   * Returns at most 20 tools that match a request in plain language, best first; tools without any match are left
-   * out.
+   * Returns at most 20 tools that match a request in plain language, best first; tools without any match and disabled
+   * tools are left out.
    */
   discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]>;
 
@@ -89,6 +89,8 @@ export interface CallRequest {
   readonly tool: string;
   /** The arguments as JSON text, as the requester sent it. */
   readonly argsJson: string;
+  /** True if the user has disabled the tool or its app, so that its calls are denied; only in answers of ListTools. */
+  readonly disabled?: true;
   /** A text by which the requester describes who wants the call. It is displayed and never trusted. */
   readonly actor: string | undefined;
   /** The requester's own claim about what led to the call, as provenance labels; undefined if it claims nothing. */

@@ -187,6 +187,7 @@ export async function runCompanion(
   };
   await writeReadyFile(join(runDir, "assistant.json"), ready);
   logger.info({ url, names: companionBusNames }, "the companion is ready");
+  cleanup.defer(() => agent.beginShutdown());
   const daemonHandle = createRunningDaemon(ready, cleanup.move(), logger);
   void bus.closed.then(() => {
     logger.info({}, "the session bus closed its connection; the companion is shutting down");

@@ -19,6 +19,8 @@ export interface ToolRow {
   readonly tier: string;
   readonly description: string;
   readonly isUndoable: boolean;
+  /** True if the user has disabled the tool or its app. */
+  readonly isDisabled: boolean;
 }
 
 /** The result of a call, or its state while it waits for a confirmation. */
@@ -98,6 +100,7 @@ export function parseToolRows(document: unknown): readonly ToolRow[] {
 export function parseCallDetail(document: unknown): CallDetail {
   return {
     code: getText(document, "code"),
+    isDisabled: getField(tool, "disabled") === true,
     message: getText(document, "message"),
     appId: getText(document, "app_id"),
     tool: getText(document, "tool"),

@@ -103,6 +103,16 @@ describe("tools in the command line", () => {
     expect(none.errors).toContain("no app org.example.nothing");
   });
 
+  it("are marked if the user has disabled them", async () => {
+    agent.rules = { ...permissiveRules, disabledTools: new Set([`${NOTES}/list`]) };
+    const { output } = await run(["tools", NOTES]);
+    expect(output).toMatch(/^org\.example\.notes +list +read \(disabled\) +no /m);
+    expect(output.match(/disabled/g)).toHaveLength(1);
+    const completed = await run(["__complete", "--current", "", "--", "call", NOTES]);
+    expect(completed.output).toContain("create");
+    expect(completed.output).not.toContain("list");
+  });
+
   it("are approved by the digest of their definition", async () => {
     agent.startNotes([buildDeclaration("list", "read", { type: "object" })]);
     const list = ["call", NOTES, "list", "--provenance=user"];

@@ -7,7 +7,7 @@ import { TaskGroup } from "../../../base/task-group.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
 import type { Ledger } from "../../ledger/port.ts";
-import type { AgentRules } from "../agent-rules.ts";
+import { type AgentRules, isToolDisabled } from "../agent-rules.ts";
 import type {
   AgentListener,
   AgentService,
@@ -56,8 +56,11 @@ export interface AgentOptions {
   readonly durability?: Durability;
 }
 
-/** When the daemon stops, calls that still run after this time are interrupted. */
-const DRAIN_TIMEOUT_MS = 5_000;
+/**
+ * When the daemon stops, calls that still run after this time are interrupted. The rest of the 4.5 seconds that the daemon
+ * may take to exit is for the entries and the answers of these calls.
+ */
+const DRAIN_TIMEOUT_MS = 2_000;
 
 /**
  * The agent bus. A call that may have an effect passes through the following actions in this order. Each action is on
@@ -85,6 +88,9 @@ const DRAIN_TIMEOUT_MS = 5_000;
  *
  * If the ledger rejects an entry, the actions after that entry do not happen. Entries about events that have already
  * happened, or about cancelled calls, wait in the journal's outbox until the ledger accepts them.
+ *
+ * A call that exceeds its time limit ends as `failed` with an unknown outcome. If the app answers within some minutes, the
+ * ledger records the entry `late`, and the journal stores the answer in place of the result.
  */
 export class Agent implements AgentService, AsyncDisposable {
   readonly #options: AgentOptions;
@@ -100,6 +106,7 @@ export class Agent implements AgentService, AsyncDisposable {
   readonly #tasks: TaskGroup;
   readonly #lifetime = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
+  readonly #ids: CallIds;
   #isClosing = false;
   #stopDrainTimer: (() => void) | undefined;
   readonly #confirmer: ExclusiveConfirmer;
@@ -155,6 +162,7 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#pendingConfirmations = pendingConfirmations;
     this.#undoExecutor = new UndoExecutor({ ...shared, outbox });
     const ids = new CallIds({ journal, logger });
+    this.#ids = ids;
     this.#requestHandler = new CallRequestHandler({
       ...shared,
       completions,
@@ -185,6 +193,7 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   listTools(): readonly ToolRecord[] {
+    const rules = this.#options.rules();
     return this.#options.registry.apps().flatMap((app) =>
       app.tools
         .map((tool) => ({
@@ -193,6 +202,7 @@ export class Agent implements AgentService, AsyncDisposable {
           tier: tool.tier,
           description: tool.description,
           undoable: tool.undo !== undefined,
+          ...(isToolDisabled(rules, app.appId, tool.name) ? { disabled: true as const } : {}),
         }))
         .toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     );
@@ -291,7 +301,17 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   /**
-   * Rejects new requests and waits up to five seconds for running calls. Parked calls stay in the journal and are
+   * Begins the time after which running calls are interrupted. The daemon calls this as soon as it stops, before it closes
+   * its other parts, so that callers get their answers before the process exits.
+   */
+  beginShutdown(): void {
+    this.#stopDrainTimer ??= this.#options.clock.setTimer(DRAIN_TIMEOUT_MS, () =>
+      this.#lifetime.abort(),
+    );
+  }
+
+  /**
+   * Rejects new requests and waits up to two seconds for running calls. Parked calls stay in the journal and are
    * denied at the next start.
    */
   async [Symbol.asyncDispose](): Promise<void> {
@@ -299,9 +319,9 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#isClosing = true;
     this.#pendingConfirmations.stop();
     this.#outbox.stop();
-    const interrupt = this.#options.clock.setTimer(DRAIN_TIMEOUT_MS, () => this.#lifetime.abort());
     while (this.#running.size > 0) await Promise.allSettled(this.#running);
-    interrupt();
+    this.beginShutdown();
+    this.#stopDrainTimer?.();
     this.#lifetime.abort();
     await this.#tasks[Symbol.asyncDispose]();
     this.#outbox.stop();
@@ -310,6 +330,7 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   /** Throws AssistantError `forbidden` if this caller may not confirm calls of `requester`. */
+    this.#ids.release();
   #assertMayConfirm(caller: Caller, requester: Caller): void {
     assertMayConfirm(caller);
     if (!this.#confirmer.isOpenTo(caller.connection))

@@ -84,6 +84,13 @@ export class CallJournal implements Disposable {
   /** Moves a call from parked to dispatching. Returns false if the call is no longer parked. */
   claim(callId: number): boolean {
     return this.#transact(() => this.#sql.move.run("dispatching", callId, "parked").changes === 1);
+  /** Takes back the reserved ids from `next` on, if they are the last ones that were reserved. */
+  returnIds(next: number, reservedEnd: number): void {
+    this.#transact(() => {
+      if (Number(this.#sql.nextId.get()) === reservedEnd) this.#sql.setNextId.run(next);
+    });
+  }
+
   }
 
   /** Moves a call from state `dispatching` back to `parked` if its app was not called after all. */

@@ -375,15 +375,47 @@ describe("closing the agent", () => {
     await expect.poll(() => harness.app.received.length).toBe(1);
     const closing = harness.agent[Symbol.asyncDispose]();
     await expect(harness.request("list", {})).rejects.toMatchObject({ code: "shutting_down" });
-    await harness.clock.advance(6_000);
+    await harness.clock.advance(2_000);
     await closing;
-    expect(await confirming).toMatchObject({ status: "failed", detail: { code: "interrupted" } });
+    expect(await confirming).toMatchObject({
+      status: "failed",
+      detail: { code: "interrupted", outcome: "unknown" },
+    });
     expect(harness.ledger.entryNamesOfCall(callId).at(-1)).toBe("call.result:interrupted");
     await harness.start();
     expect((await harness.agent.confirm(callId, true, userCaller())).detail).toMatchObject({
       code: "interrupted",
       replayed: true,
     });
+  });
+
+  it("can begin before the daemon closes its other parts, which may take as long", async () => {
+    const harness = await AgentHarness.open();
+    harness.app.respond = () => ({ kind: "hang" });
+    const running = harness.request("list", {});
+    await expect.poll(() => harness.app.received.length).toBe(1);
+    harness.agent.beginShutdown();
+    await harness.clock.advance(1_999);
+    expect(harness.ledger.entries.map(({ name }) => name)).not.toContain("agent.call.result");
+    await harness.clock.advance(1);
+    expect((await running).detail).toMatchObject({ code: "interrupted", outcome: "unknown" });
+    await harness.agent[Symbol.asyncDispose]();
+  });
+});
+
+describe("the ids of calls", () => {
+  it("continue without a gap after a restart, and are never used again after a kill", async () => {
+    const harness = await AgentHarness.open();
+    expect([await harness.park(), await harness.park()]).toEqual([1, 2]);
+    await harness.restart();
+    expect(await harness.park()).toBe(3);
+    const dir = harness.snapshot();
+    expect(await harness.park()).toBe(4);
+    harness.dir = dir;
+    await harness.start();
+    const next = await harness.park();
+    expect(next).toBeGreaterThan(4);
+    expect(next).toBeLessThanOrEqual(3 + 64);
   });
 });
 
@@ -411,5 +443,16 @@ describe("the list of tools", () => {
       description: "Does create.",
       undoable: true,
     });
+  });
+
+  it("marks the tools that the user has disabled", async () => {
+    const harness = await AgentHarness.open();
+    const listDisabled = () =>
+      harness.agent.listTools().flatMap(({ name, disabled }) => (disabled ? [name] : []));
+    expect(listDisabled()).toEqual([]);
+    harness.rules = { ...permissiveRules, disabledTools: new Set([`${NOTES}/create`]) };
+    expect(listDisabled()).toEqual(["create"]);
+    harness.rules = { ...permissiveRules, disabledApps: new Set([NOTES]) };
+    expect(listDisabled()).toEqual(["create", "delete", "list", "star"]);
   });
 });
