@@ -82,6 +82,11 @@ function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): Serve
         return [status, JSON.stringify(detail)];
       },
       Undo: async ({ caller }) => [JSON.stringify(await service.undo(caller))],
+      UndoCall: async ({ args: [callId], caller }) => {
+        const id = parseCallId(callId);
+        if (id === undefined) throw noSuchCallError();
+        return [JSON.stringify(await service.undoCall(id, caller))];
+      },
       UndoSkip: async ({ args: [callId], caller }) => {
         const id = parseCallId(callId);
         if (id === undefined) throw noSuchCallError();

@@ -42,8 +42,17 @@ export interface AgentService {
    */
   withdraw(callId: number, requester: Caller): Promise<CallResult>;
 
-  /** Reverts the last call that can be undone; a sandboxed app reverts only its own calls. */
+  /**
+   * Reverts the last call that can be undone; a sandboxed app reverts only its own calls. A call whose undo has an
+   * unknown outcome is passed over.
+   */
   undo(caller: Caller): Promise<UndoReport>;
+
+  /**
+   * Tries again to revert a call whose undo has an unknown outcome. Rejects with `not_found` for any other call, and with
+   * `forbidden` if a sandboxed app did not request the call itself.
+   */
+  undoCall(callId: number, caller: Caller): Promise<UndoReport>;
 
   /** Marks the call as not to be undone, for good, so that the next Undo reverts the call before it. */
   undoSkip(callId: number, caller: Caller): Promise<UndoReport>;
@@ -80,6 +89,8 @@ export interface ToolRecord {
   readonly tier: Tier;
   readonly description: string;
   readonly undoable: boolean;
+  /** True if the user has disabled the tool or its app, so that its calls are denied; only in answers of ListTools. */
+  readonly disabled?: true;
   /** The relevance, only in answers of Discover: larger is better. Scores are comparable only within one answer. */
   readonly score?: number;
 }
@@ -89,8 +100,6 @@ export interface CallRequest {
   readonly tool: string;
   /** The arguments as JSON text, as the requester sent it. */
   readonly argsJson: string;
-  /** True if the user has disabled the tool or its app, so that its calls are denied; only in answers of ListTools. */
-  readonly disabled?: true;
   /** A text by which the requester describes who wants the call. It is displayed and never trusted. */
   readonly actor: string | undefined;
   /** The requester's own claim about what led to the call, as provenance labels; undefined if it claims nothing. */
@@ -129,6 +138,18 @@ export const failedCodes = [
 ] as const;
 export type FailedCode = (typeof failedCodes)[number];
 
+/**
+ * The codes with which a call can fail after it was sent to the app, although the tool may have run, may still run, or
+ * may never have begun.
+ */
+export const unknownOutcomeCodes: ReadonlySet<string> = new Set<FailedCode>([
+  "timeout",
+  "transport_closed",
+  "bad_result",
+  "result_too_large",
+  "interrupted",
+]);
+
 export const deniedCodes = [
   "declined",
   "expired",
@@ -158,6 +179,10 @@ export interface CallDetail {
   readonly tier?: Tier;
   readonly effective_tier?: Tier;
   readonly chain?: readonly string[];
+  /** Only for a failed call that was sent to the app: it is unknown whether the call has taken effect. */
+  readonly outcome?: "unknown";
+  /** True if the app answered only after the call had been reported as failed with an unknown outcome. */
+  readonly late?: true;
   /** The structured result of an executed call, if the tool returned one. */
   readonly result?: unknown;
   /** The MCP content blocks of an executed call, as the tool returned them. */
@@ -217,7 +242,10 @@ export interface ConfirmationSpec {
     readonly actor: string | null;
   };
   readonly expires_at: string;
-  /** The milliseconds for which the user must hold the confirm button; 0 means that a click is enough. */
+  /**
+   * The milliseconds for which the user must hold the confirm button; 0 means that a click is enough. The companion
+   * accepts no approval before this time has passed since its request for confirmation.
+   */
   readonly hold_ms: number;
   /** sha256 of the tool's declaration. The call is refused if the declaration has changed. */
   readonly digest: string;
@@ -241,10 +269,17 @@ export interface UndoReport {
   readonly tool: string | null;
   readonly compensation: { readonly tool: string; readonly args: JsonObject } | null;
   readonly result: unknown;
-  readonly error: { readonly code: FailedCode | DeniedCode; readonly message: string } | null;
+  readonly error: {
+    readonly code: FailedCode | DeniedCode;
+    readonly message: string;
+    /** It is unknown whether the compensation has taken effect. */
+    readonly outcome?: "unknown";
+  } | null;
   /** Number of attempts to run this compensation. */
   readonly attempts: number;
-  /** Number of calls that can still be undone. */
+  /** Number of calls that the next calls of Undo can still undo. */
   readonly remaining: number;
+  /** The calls whose undo has an unknown outcome, the last executed call first. Undo passes over them. */
+  readonly unknown: readonly number[];
   readonly ledger: LedgerReference | null;
 }

@@ -45,7 +45,10 @@ function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: Ca
   if (hint !== undefined) cli.note(`${cyan("try:")}   ${hint}`);
 }
 
-function findHint({ code, appId, tool, digest }: CallDetail): string | undefined {
+function findHint(detail: CallDetail): string | undefined {
+  const { code, appId, tool, digest } = detail;
+  if (detail.isOutcomeUnknown)
+    return "check in the app if the call has taken effect before you call it again";
   switch (code) {
     case "unknown_app":
       return "`berth tools` lists the apps and their tools";
@@ -59,9 +62,6 @@ function findHint({ code, appId, tool, digest }: CallDetail): string | undefined
         : `if you expected the app to change: berth tools approve ${sanitizeLine(appId)} ${sanitizeLine(tool)} ${sanitizeLine(digest)}`;
     case "ledger_unavailable":
       return "nothing was done; `berth ledger verify --user` checks the ledger";
-    case "timeout":
-    case "interrupted":
-      return "the call may have taken effect; check the app before you call it again";
     default:
       return undefined;
   }

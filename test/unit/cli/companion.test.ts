@@ -270,16 +270,6 @@ describe("berth call without a terminal", () => {
     ]);
   });
 
-  it("reports that the call still waits if this client may not confirm it", async () => {
-    agent.rules = { ...permissiveRules, confirm: "strict" };
-    const { code, errors } = await run(["call", NOTES, "create", "title=Milk", "--yes"]);
-    expect(code).toBe(1);
-    expect(errors).toBe(
-      "call 1 still waits for a client that may confirm it\nerror: the program that requested a call may not confirm it\n",
-    );
-  });
-
-  it("reports why a call failed, and which arguments are invalid", async () => {
   it("waits with --yes until the companion accepts the confirmation", async () => {
     const busy = new BusCallError("dev.assistant.Error.Busy", "it must be read first");
     const executed = ["executed", '{"code":"ok"}'];
@@ -300,6 +290,16 @@ describe("berth call without a terminal", () => {
     answers = [];
   });
 
+  it("reports that the call still waits if this client may not confirm it", async () => {
+    agent.rules = { ...permissiveRules, confirm: "strict" };
+    const { code, errors } = await run(["call", NOTES, "create", "title=Milk", "--yes"]);
+    expect(code).toBe(1);
+    expect(errors).toBe(
+      "call 1 still waits for a client that may confirm it\nerror: the program that requested a call may not confirm it\n",
+    );
+  });
+
+  it("reports why a call failed, and which arguments are invalid", async () => {
     expect(await run(["call", NOTES, "create", "body:=1"])).toEqual({
       code: 4,
       output: "",
@@ -512,6 +512,38 @@ describe("berth undo", () => {
       errors: "",
     });
     expect((await run(["undo", "--skip", "99"])).code).toBe(1);
+  });
+
+  it("passes over a call whose undo has an unknown outcome, names it, and tries it again by its number", async () => {
+    for (const title of ["Milk", "Eggs"])
+      await run(["call", NOTES, "create", `title=${title}`, "--yes"]);
+    agent.failNextCall("transport_closed");
+    expect(await run(["undo"])).toEqual({
+      code: 4,
+      output: "",
+      errors:
+        "error: call 2, org.example.notes create, could not be undone (transport_closed): the app failed; it is unknown whether the call has taken effect\ntry:   check in the app if the call is undone: `berth undo 2` tries again, `berth undo --skip 2` to never undo it; `berth undo` goes on with the call before it\n",
+    });
+    const unknown =
+      "It is unknown if call 2 is undone. `berth undo 2` tries again, `berth undo --skip 2` leaves it as it is.\n";
+    expect(await run(["undo"])).toEqual({
+      code: 0,
+      errors: unknown,
+      output:
+        'undone: call 1, org.example.notes create by delete {"id":"n1"}; nothing more can be undone\n',
+    });
+    expect(await run(["undo"])).toEqual({
+      code: 0,
+      output: "there is nothing to undo\n",
+      errors: unknown,
+    });
+    expect(await run(["undo", "2"])).toMatchObject({
+      code: 0,
+      errors: "",
+      output: expect.stringContaining("undone: call 2"),
+    });
+    expect((await run(["undo", "2"])).code).toBe(1);
+    expect((await run(["undo", "2", "--skip", "2"])).code).toBe(2);
   });
 });
 

@@ -121,6 +121,7 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#options = options;
     this.#journal = journal;
     this.#listeners = new Listeners(logger);
+    this.#confirmer = new ExclusiveConfirmer(ledger);
     this.#tasks = new TaskGroup((err, task) =>
       logger.error({ err, task }, "a background task of the agent failed"),
     );
@@ -128,7 +129,6 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#planner = new CallPlanner({ registry, rules, validators: new ValidatorCache() });
     const planner = this.#planner;
     this.#definitions = new LiveDefinitions({ apps, journal, logger });
-    this.#confirmer = new ExclusiveConfirmer(ledger);
     const definitions = this.#definitions;
     const dispatcher = new Dispatcher({ apps, ledger, definitions, clock, logger, lifetime });
     this.#outbox = new LedgerOutbox({ journal, ledger, clock, tasks, logger });
@@ -160,7 +160,7 @@ export class Agent implements AgentService, AsyncDisposable {
       tasks,
     });
     this.#pendingConfirmations = pendingConfirmations;
-    this.#undoExecutor = new UndoExecutor({ ...shared, outbox });
+    this.#undoExecutor = new UndoExecutor({ ...shared, outbox, tasks });
     const ids = new CallIds({ journal, logger });
     this.#ids = ids;
     this.#requestHandler = new CallRequestHandler({
@@ -259,12 +259,16 @@ export class Agent implements AgentService, AsyncDisposable {
     return this.#track(() => this.#undoExecutor.undo(caller));
   }
 
+  undoCall(callId: number, caller: Caller): Promise<UndoReport> {
+    return this.#track(() => this.#undoExecutor.retry(callId, caller));
+  }
+
   undoSkip(callId: number, caller: Caller): Promise<UndoReport> {
     return this.#track(() => this.#undoExecutor.skip(callId, caller));
   }
 
   /**
-   * Registers the only connection that may confirm calls. Throws `forbidden` for a sandboxed app, which could
+   * Registers the only connection that may confirm calls. Rejects with `forbidden` for a sandboxed app, which could
    * otherwise lock the user out and approve calls in the user's name.
    */
   registerConfirmer(caller: Caller): Promise<void> {
@@ -317,20 +321,20 @@ export class Agent implements AgentService, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
+    this.beginShutdown();
     this.#pendingConfirmations.stop();
     this.#outbox.stop();
     while (this.#running.size > 0) await Promise.allSettled(this.#running);
-    this.beginShutdown();
     this.#stopDrainTimer?.();
     this.#lifetime.abort();
     await this.#tasks[Symbol.asyncDispose]();
     this.#outbox.stop();
     this.#completions.retryUnsaved();
+    this.#ids.release();
     this.#journal[Symbol.dispose]();
   }
 
   /** Throws AssistantError `forbidden` if this caller may not confirm calls of `requester`. */
-    this.#ids.release();
   #assertMayConfirm(caller: Caller, requester: Caller): void {
     assertMayConfirm(caller);
     if (!this.#confirmer.isOpenTo(caller.connection))
@@ -357,6 +361,13 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 }
 
+/** Throws `forbidden` for a sandboxed app, which may confirm no call. */
+function assertMayConfirm(caller: Caller): void {
+  const app = sandboxedApp(caller);
+  if (app !== undefined)
+    throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
+}
+
 /**
  * Returns true if `caller` requested the call. A sandboxed app is recognised on every connection that it opens, any
  * other program only on the connection of the request.
@@ -372,10 +383,3 @@ function isRequester(caller: Caller, requester: Caller): boolean {
 function isSameProcess(one: Caller, other: Caller): boolean {
   return one.connection === other.connection || (one.pid !== undefined && one.pid === other.pid);
 }
-/** Throws `forbidden` for a sandboxed app, which may confirm no call. */
-function assertMayConfirm(caller: Caller): void {
-  const app = sandboxedApp(caller);
-  if (app !== undefined)
-    throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
-}
-

@@ -14,6 +14,8 @@ import type { PlannedCall } from "./planned-call.ts";
  *   requested parked confirmed result              confirmed, but no longer allowed
  *   requested parked confirmed dispatch result     confirmed and run
  *
+ * A `result` whose code leaves the outcome unknown may be followed by `late`, the app's answer after the time limit.
+ *
  * The daemon may die, or the ledger may fail, after any of these entries. A call with only `requested` never began.
  * `confirmed` and `dispatch` appear twice if the ledger stored them but then reported a failure: the user confirmed the
  * call again, and the ledger itself ended the first dispatch as `indeterminate`. A call that was running when the
@@ -97,6 +99,11 @@ export function resultEntry(call: CallReference, result: ResultFields): NewEntry
   return buildResultEntry("agent.call.result", call, result);
 }
 
+/** Builds the entry of an answer that the app gave after the time limit of the call. */
+export function lateEntry(call: CallReference, result: ResultFields): NewEntry {
+  return buildResultEntry("agent.call.late", call, result);
+}
+
 /**
  * Builds the entry that precedes a compensation. `call.tool` names the compensation, not the tool whose call it
  * reverts.
@@ -111,13 +118,6 @@ export function undoDispatchEntry(
     sealed: { args: toSealedValue(details.argsText) },
   };
 }
-
-export function undoResultEntry(call: CallReference, result: ResultFields): NewEntry {
-  return buildResultEntry("agent.undo.result", call, result);
-}
-
-/** Identifies a call and the tool that it calls. */
-export type CallReference = { readonly call: number; readonly app: string; readonly tool: string };
 
 /** Builds the entry that precedes the approval of a tool whose definition differs from its manifest. */
 export function toolApprovalEntry(
@@ -136,6 +136,17 @@ export function confirmerEntry(by: Caller): NewEntry {
   return { name: "agent.confirmer.register", fields: { by: toCallerField(by) } };
 }
 
+export function undoResultEntry(call: CallReference, result: ResultFields): NewEntry {
+  return buildResultEntry("agent.undo.result", call, result);
+}
+
+export function undoLateEntry(call: CallReference, result: ResultFields): NewEntry {
+  return buildResultEntry("agent.undo.late", call, result);
+}
+
+/** Identifies a call and the tool that it calls. */
+export type CallReference = { readonly call: number; readonly app: string; readonly tool: string };
+
 export function toCallReference(call: PlannedCall): CallReference {
   return { call: call.callId, app: call.app.appId, tool: call.tool.name };
 }
@@ -151,7 +162,7 @@ export interface ResultFields {
 }
 
 function buildResultEntry(
-  name: "agent.call.result" | "agent.undo.result",
+  name: "agent.call.result" | "agent.call.late" | "agent.undo.result" | "agent.undo.late",
   call: CallReference,
   { status, code, dispatch, text }: ResultFields,
 ): NewEntry {

@@ -6,7 +6,6 @@ import {
   type ToolDiscoveryOptions,
 } from "../../../../../src/assistant/agent/discover/tool-discovery.ts";
 import { parseBuiltInManifest } from "../../../../../src/assistant/agent/manifests/parse-manifest.ts";
-import type { ToolRegistry } from "../../../../../src/assistant/agent/tool-manifest.ts";
 import type { ContextEmbedder } from "../../../../../src/assistant/context/port.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
