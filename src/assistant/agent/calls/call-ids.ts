@@ -2,10 +2,10 @@ import type { Logger } from "../../../base/logger.ts";
 import type { CallJournal } from "./call-journal.ts";
 
 /**
- * Number of ids reserved at a time. Each reservation is one flush to disk, and a daemon that is killed wastes at most one
- * block of ids.
+ * Number of ids reserved at a time. Each reservation is one flush to disk. A daemon that is killed wastes at most one
+ * block of ids; a smaller block would end earlier while the journal cannot be written.
  */
-const BLOCK_SIZE = 64;
+const BLOCK_SIZE = 1_024;
 
 /**
  * Assigns increasing call ids. An id is never assigned twice, not even after a crash, because a block of ids is

@@ -413,9 +413,7 @@ describe("the ids of calls", () => {
     expect(await harness.park()).toBe(4);
     harness.dir = dir;
     await harness.start();
-    const next = await harness.park();
-    expect(next).toBeGreaterThan(4);
-    expect(next).toBeLessThanOrEqual(3 + 64);
+    expect(await harness.park()).toBeGreaterThan(4);
   });
 });
 
