@@ -446,6 +446,8 @@ describe("berth call at a terminal", () => {
     person.type(`delete${key.enter}del`);
     await person.waitForText("or press Enter to decline: ");
     expect(bus.calls.map(({ member }) => member)).toEqual(["RequestCall"]);
+    // The companion has a virtual clock, and accepts no approval before the same time has passed on it.
+    await agent.clock.advance(1_500);
     person.type(`delete${key.enter}`);
     expect(await person.ended).toBe(4);
   });
