@@ -95,9 +95,10 @@ test("a number that is too large for a call id is reported as an unknown call", 
   for (const id of ["9007199254740991", "9007199254740992", "18446744073709551615"]) {
     const [status, text] = await call("Confirm", "tb", id, "true");
     expect([status, JSON.parse(String(text)).code]).toEqual(["failed", "unknown_call"]);
-    await expect(bus.gdbusCall(AGENT, AGENT_PATH, `${AGENT}.UndoSkip`, id)).rejects.toMatchObject({
-      busName: "dev.assistant.Error.NotFound",
-    });
+    for (const member of ["UndoSkip", "UndoCall"])
+      await expect(
+        bus.gdbusCall(AGENT, AGENT_PATH, `${AGENT}.${member}`, id),
+      ).rejects.toMatchObject({ busName: "dev.assistant.Error.NotFound" });
   }
 });
 
@@ -151,7 +152,7 @@ test("a client that confirms calls is forgotten when its connection closes", asy
   await raw.call({ ...call, member: "RegisterConfirmer" });
   await raw.call({ ...call, member: "RegisterConfirmer" });
   const registerOther = () => notes.agent.registerConfirmer(userCaller(":9.9"));
-  expect(registerOther).toThrow("has already registered");
+  await expect(registerOther()).rejects.toThrow("has already registered");
   raw.disconnect();
   await vi.waitFor(registerOther, WAIT_OPTIONS);
 });

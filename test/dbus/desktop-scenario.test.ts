@@ -1,6 +1,9 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { CompanionProcess } from "../support/companion-process.ts";
 import { DesktopHarness, MEMORY, NOTES } from "../support/desktop-harness.ts";
+import { echoTool, RawApp } from "../support/raw-app.ts";
 import type { TestSessionBus } from "../support/test-session-bus.ts";
 
 /**
@@ -165,10 +168,13 @@ describe("a desktop client", () => {
     ]);
     expect(disposition).toBe("confirm-modal");
     expect(await frontend.line(/ConfirmationRequested/)).toContain('"hold_ms":1500');
-    expect(await confirm(id, true)).toMatchObject({
-      status: "executed",
-      detail: { undoable: true },
-    });
+    await expect(
+      bus.gdbusCall(AGENT[0], AGENT[1], `${AGENT[2]}.Confirm`, id, "true"),
+    ).rejects.toMatchObject({ busName: "dev.assistant.Error.Busy" });
+    expect(await listNoteIds()).toEqual([note]);
+    await expect
+      .poll(() => confirm(id, true).catch(() => undefined), { timeout: 10_000 })
+      .toMatchObject({ status: "executed", detail: { undoable: true } });
     expect(await listNoteIds()).toEqual([]);
   });
 
@@ -249,6 +255,40 @@ describe("a desktop client", () => {
       expect(names).toContain(name);
     }
     expect(tail.stdout).not.toContain("two bottles");
+  });
+
+  it("gets an answer to a call that still runs when the companion is stopped", async () => {
+    const hanging = "org.example.Hanging";
+    const tool = {
+      name: "echo",
+      tier: "read",
+      description: "Echoes.",
+      input_schema: echoTool.inputSchema,
+    };
+    await writeFile(
+      join(companion.manifestsDir, `${hanging}.json`),
+      JSON.stringify({
+        svc_manifest: 1,
+        app_id: hanging,
+        name: "Hanging",
+        mcp: { transport: "unix", activatable: false },
+        tools: [tool],
+      }),
+    );
+    await expect
+      .poll(async () => String(await bus.busctlCall(...AGENT, "ListTools")), { timeout: 10_000 })
+      .toContain(hanging);
+    await using app = await RawApp.start(companion.ready.apps_dir, hanging, ({ method }) =>
+      method === "tools/call" ? "handled" : undefined,
+    );
+    const called = requestCall(hanging, "echo", {}, ["user"]);
+    await expect.poll(() => app.methods, { timeout: 10_000 }).toContain("tools/call");
+    const stopped = companion.stop();
+    expect(await called).toMatchObject({
+      disposition: "failed",
+      detail: { code: "interrupted", outcome: "unknown" },
+    });
+    expect(await stopped).toBe(0);
   });
 });
 

@@ -22,6 +22,7 @@ const contract: Readonly<Record<string, unknown>> = {
       Confirm: "tb -> ss",
       Undo: " -> s",
       ListParked: " -> s",
+      UndoCall: "t -> s",
       UndoSkip: "t -> s",
       RegisterConfirmer: " -> ",
       ApproveTool: "sss -> ",

@@ -13,7 +13,7 @@ import {
 import { CompanionProcess } from "../support/companion-process.ts";
 import { findCurrentGo } from "../support/current-go.ts";
 import { TestProvider } from "../support/provider/test-provider.ts";
-import { installPythonTools } from "../support/python-tools.ts";
+import { installPythonBusClients } from "../support/python-tools.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 
 /**
@@ -91,7 +91,7 @@ const folder = () => mkdtemp(join(dir, "client-"));
 test(
   "jeepney, with classes of its generator",
   async () => {
-    const python = join(await installPythonTools(), "python");
+    const python = join(await installPythonBusClients(), "python");
     const own = await folder();
     for (const [name, [service, path]] of Object.entries(objects)) {
       const output = join(own, `${name}.py`);
@@ -110,7 +110,7 @@ test(
 test(
   "dbus-fast, with methods from introspection",
   async () => {
-    const python = join(await installPythonTools(), "python");
+    const python = join(await installPythonBusClients(), "python");
     expect(await useCompanion("dbus-fast", python, join(fixtures, "with_dbus_fast.py"))).toEqual(
       worked(),
     );

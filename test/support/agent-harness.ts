@@ -10,6 +10,7 @@ import type {
   JsonObject,
   Tier,
 } from "../../src/assistant/agent/port.ts";
+import { type LateAnswer, ToolAppError } from "../../src/assistant/agent/tool-apps.ts";
 import type {
   AppManifest,
   ToolDeclaration,
@@ -208,6 +209,18 @@ export class AgentHarness {
     app.respond = (name, args) => this.#runTool(name, args);
     this.app = app;
     return app;
+  }
+
+  /**
+   * Makes the next call fail with this code, although it reaches the app. `late` is the app's answer after a timeout, and
+   * by default the app gives none.
+   */
+  failNextCall(code: ToolAppError["code"], late?: Promise<LateAnswer | undefined>): void {
+    this.apps.fault = (step) => {
+      if (step !== "call") return;
+      this.apps.fault = () => {};
+      throw new ToolAppError(code, "the app failed", { late });
+    };
   }
 
   async request(

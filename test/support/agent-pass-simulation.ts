@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { assessTrust } from "../../src/assistant/agent/policy.ts";
-import type { Tier } from "../../src/assistant/agent/port.ts";
+import type { ConfirmationSpec, Tier } from "../../src/assistant/agent/port.ts";
 import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import type { PassTurn } from "../../src/assistant/overlay/agent-pass/port.ts";
 import { DeniedError } from "../../src/assistant/overlay/denied-error.ts";
@@ -137,7 +137,7 @@ export class AgentPassSimulation {
       return says(request, [this.#lastText]);
     };
     harness.answer = (spec, asked) =>
-      this.#answer(spec.call_id, questions.next().value ?? "no", asked, leaving);
+      this.#answer(spec, questions.next().value ?? "no", asked, leaving);
 
     const caller = turn.isSandboxed ? sandboxedCaller("org.example.chat") : userCaller();
     const { provenance } = turn;
@@ -226,12 +226,16 @@ export class AgentPassSimulation {
   }
 
   async #answer(
-    callId: number,
+    { call_id: callId, hold_ms: holdMs }: ConfirmationSpec,
     answer: Answer,
     asked: AbortSignal,
     leaving: AbortController,
   ): ReturnType<PassTurn["ask"]> {
     const { agent, clock, ledger } = this.#harness.agentHarness;
+    if (holdMs > 0) {
+      await assert.rejects(agent.confirm(callId, true, userCaller(":1.8")), { code: "busy" });
+      await clock.advance(holdMs);
+    }
     const elsewhere = (approve: boolean) => {
       if (approve) this.#approved.add(callId);
       return agent.confirm(callId, approve, userCaller(":1.8"));

@@ -92,6 +92,8 @@ export class AgentSimulation {
   };
   /** The time of the boot clock in milliseconds at which each waiting call expires. */
   readonly #expiry = new Map<number, number>();
+  /** The time of the boot clock in milliseconds from which a waiting call can be approved. */
+  readonly #approvable = new Map<number, number>();
 
   constructor(harness: AgentHarness) {
     this.#harness = harness;
@@ -106,10 +108,7 @@ export class AgentSimulation {
         await this.#confirm(this.#pick(step.pick), step.approve, step.twice);
         break;
       case "wait":
-        await this.#harness.clock.advance(step.seconds * 1_000);
-        for (const [callId, at] of this.#expiry) {
-          if (at <= this.#harness.clock.now()) this.#end(callId, "expired");
-        }
+        await this.#advance(step.seconds * 1_000);
         break;
       case "undo":
         await this.#undo();
@@ -135,12 +134,9 @@ export class AgentSimulation {
   /** Makes the ledger work again, and checks that the ledger then records everything. */
   async finish(): Promise<void> {
     this.#expected.ledger = this.#harness.ledger.mode = "ok";
-    await this.#harness.clock.advance(130_000);
+    await this.#advance(130_000);
     // The outbox appends its entries one after another, and each append may need its own `settle`.
     for (let turn = 0; turn < 100; turn += 1) await this.#harness.clock.settle();
-    for (const [callId, at] of this.#expiry) {
-      if (at <= this.#harness.clock.now()) this.#end(callId, "expired");
-    }
     for (const [callId, { state, code }] of this.#expected.calls) {
       const story = this.#harness.ledger.entryNamesOfCall(callId);
       const life = `${callId} ${story.join(" ")}`;
@@ -170,6 +166,8 @@ export class AgentSimulation {
       assert.match(disposition, /^confirm-/);
       model.calls.set(callId, { state: "parked", code: "", note: undefined, undo: "none" });
       this.#expiry.set(callId, this.#harness.clock.now() + 300_000);
+      const holdMs = this.#harness.confirmationRequests.at(-1)?.spec.hold_ms ?? 0;
+      this.#approvable.set(callId, this.#harness.clock.now() + holdMs);
       return;
     }
     model.dispatches += 1;
@@ -181,6 +179,12 @@ export class AgentSimulation {
     if (callId === undefined) return;
     const [model, call] = [this.#expected, this.#expected.calls.get(callId)];
     if (!call) return;
+    const heldMs = (this.#approvable.get(callId) ?? 0) - this.#harness.clock.now();
+    if (approve && call.state === "parked" && heldMs > 0) {
+      const early = this.#harness.agent.confirm(callId, true, userCaller());
+      await assert.rejects(early, { code: "busy" });
+      await this.#advance(heldMs);
+    }
     const ends = await Promise.all([
       this.#harness.agent.confirm(callId, approve, userCaller()),
       ...(twice ? [this.#harness.agent.confirm(callId, !approve, userCaller(":1.2"))] : []),
@@ -235,6 +239,14 @@ export class AgentSimulation {
     else {
       assert.equal(skipped, "skipped");
       this.#removeUndoable(callId, true);
+    }
+  }
+
+  /** Advances the time, and ends the calls that expire. */
+  async #advance(ms: number): Promise<void> {
+    await this.#harness.clock.advance(ms);
+    for (const [callId, at] of this.#expiry) {
+      if (at <= this.#harness.clock.now()) this.#end(callId, "expired");
     }
   }
 

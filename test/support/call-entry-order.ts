@@ -17,9 +17,12 @@ const allowedNext: Readonly<Record<string, readonly string[]>> = {
   // one counts.
   "call.declined": ["call.declined", "call.expired"],
   "call.expired": ["call.expired"],
-  "call.result": ["call.result", "undo.dispatch", "undo.result"],
-  "undo.dispatch": ["undo.result", "undo.dispatch"],
-  "undo.result": ["undo.dispatch", "undo.result"],
+  "call.result": ["call.result", "call.late", "undo.dispatch", "undo.result"],
+  "call.late": ["undo.dispatch", "undo.result"],
+  "undo.dispatch": ["undo.result", "undo.dispatch", "undo.late"],
+  "undo.result": ["undo.dispatch", "undo.result", "undo.late"],
+  // The app may answer an earlier attempt while a later one runs.
+  "undo.late": ["undo.dispatch", "undo.result", "undo.late"],
 };
 
 /** Returns the first entry that is out of order; undefined if the order is valid. */

@@ -32,6 +32,7 @@ export interface ObservedUndo {
   readonly status: string;
   readonly call_id: number | null;
   readonly remaining: number;
+  readonly unknown: readonly number[];
   readonly ledger: { readonly seq: number; readonly leaf: string } | null;
 }
 

@@ -131,7 +131,11 @@ export class FakeToolApps implements ToolApps {
     if (limitMs === undefined) return performed;
     let cancel: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<never>((_, reject) => {
-      const error = new ToolAppError("timeout", `the app did not answer within ${limitMs} ms`);
+      const answer = performed.catch((error: unknown) =>
+        error instanceof ToolAppError && error.code === "tool_error" ? error : undefined,
+      );
+      const message = `the app did not answer within ${limitMs} ms`;
+      const error = new ToolAppError("timeout", message, { late: answer });
       cancel = setTimeout(() => reject(error), limitMs);
     });
     return Promise.race([performed, late]).finally(() => clearTimeout(cancel));

@@ -27,6 +27,8 @@ export type Era = "modern" | "legacy";
 
 /** The time limit of a call. Two tests wait for it, and all other calls must end earlier, even on a busy machine. */
 const CALL_LIMIT_MS = 1_000;
+/** Small, so that even a busy machine reads a line that is too long within the time limit of a call. */
+const FRAME_BYTES_MAX = 64 * 1024;
 
 /** Creates apps on real sockets, with servers of the official SDK. */
 export async function mcpToolAppsHarness(
@@ -39,7 +41,7 @@ export async function mcpToolAppsHarness(
     activator: { activate: () => Promise.reject(new Error("nothing is activatable here")) },
     clock: systemClock,
     logger: silentLogger,
-    limits: { callTimeoutMs: CALL_LIMIT_MS, ...limits },
+    limits: { callTimeoutMs: CALL_LIMIT_MS, frameBytesMax: FRAME_BYTES_MAX, ...limits },
   });
   const running = new Map<string, SdkApp>();
   // This call makes the adapter create its folder, in which the apps then listen.
@@ -184,7 +186,7 @@ class SdkApp implements ScriptedApp {
       case "nonsense":
         return raw({ resultType: "complete", content: "no blocks" });
       default:
-        return raw({ content: [{ type: "text", text: "x".repeat(5 * 1024 * 1024) }] });
+        return raw({ content: [{ type: "text", text: "x".repeat(2 * FRAME_BYTES_MAX) }] });
     }
   }
 }

@@ -9,3 +9,8 @@ export interface AgentRules {
   /** If `strict`, the process that requested a call may not confirm it on any of its connections. */
   readonly confirm: "any" | "strict";
 }
+
+/** Returns true if the user has disabled the tool or its app. */
+export function isToolDisabled(rules: AgentRules, appId: string, tool: string): boolean {
+  return rules.disabledApps.has(appId) || rules.disabledTools.has(`${appId}/${tool}`);
+}

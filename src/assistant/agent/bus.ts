@@ -44,8 +44,16 @@ function emit(bus: Bus, name: string, args: readonly BusValue[]): void {
 }
 
 function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): ServedInterface {
-  /** Connections that have registered to confirm calls and whose disconnection is watched. */
+  /** Connections that have called RegisterConfirmer and whose disconnection is watched. */
   const confirmers = new Set<string>();
+  const watch = (connection: string) => {
+    if (confirmers.has(connection)) return;
+    confirmers.add(connection);
+    bus.onDisconnect(connection, () => {
+      confirmers.delete(connection);
+      service.handleDisconnect(connection);
+    });
+  };
   return {
     name: INTERFACE,
     methods: {
@@ -74,20 +82,21 @@ function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): Serve
         return [status, JSON.stringify(detail)];
       },
       Undo: async ({ caller }) => [JSON.stringify(await service.undo(caller))],
+      UndoCall: async ({ args: [callId], caller }) => {
+        const id = parseCallId(callId);
+        if (id === undefined) throw noSuchCallError();
+        return [JSON.stringify(await service.undoCall(id, caller))];
+      },
       UndoSkip: async ({ args: [callId], caller }) => {
         const id = parseCallId(callId);
         if (id === undefined) throw noSuchCallError();
         return [JSON.stringify(await service.undoSkip(id, caller))];
       },
-      RegisterConfirmer: ({ caller }) => {
-        service.registerConfirmer(caller);
-        const { connection } = caller;
-        if (confirmers.has(connection)) return [];
-        confirmers.add(connection);
-        bus.onDisconnect(connection, () => {
-          confirmers.delete(connection);
-          service.handleDisconnect(connection);
-        });
+      RegisterConfirmer: async ({ caller }) => {
+        const registering = service.registerConfirmer(caller);
+        // The connection is watched from the beginning, so that it also releases its place if it ends meanwhile.
+        watch(caller.connection);
+        await registering;
         return [];
       },
       ApproveTool: async ({ args: [appId, tool, digest], caller }) => {

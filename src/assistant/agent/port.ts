@@ -8,12 +8,12 @@ import type { Caller } from "../caller.ts";
  * AssistantErrors are for requests that are not calls: `forbidden`, `not_found`, `busy`.
  */
 export interface AgentService {
-  /** Returns the tools of all apps with a valid manifest, ordered by app and name. */
+  /** Returns the tools of all apps with a valid manifest, also disabled ones, ordered by app and name. */
   listTools(): readonly ToolRecord[];
 
   /**
-   * Returns at most 20 tools that match a request in plain language, best first; tools without any match are left
-   * out.
+   * Returns at most 20 tools that match a request in plain language, best first; tools without any match and disabled
+   * tools are left out.
    */
   discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]>;
 
@@ -29,8 +29,9 @@ export interface AgentService {
 
   /**
    * Approves or declines a parked call. If several callers answer, exactly one decides, and the other callers get the
-   * same result with `replayed`. Rejects with `forbidden` if this caller may not confirm this call. Resolves to
-   * `failed` with `unknown_call` if there is no such call.
+   * same result with `replayed`. Rejects with `forbidden` if this caller may not confirm this call, and with `busy`
+   * if it approves the call before the `hold_ms` of its ConfirmationSpec have passed; the call then stays parked.
+   * Resolves to `failed` with `unknown_call` if there is no such call.
    */
   confirm(callId: number, approve: boolean, caller: Caller): Promise<CallResult>;
 
@@ -41,21 +42,30 @@ export interface AgentService {
    */
   withdraw(callId: number, requester: Caller): Promise<CallResult>;
 
-  /** Reverts the last call that can be undone; a sandboxed app reverts only its own calls. */
+  /**
+   * Reverts the last call that can be undone; a sandboxed app reverts only its own calls. A call whose undo has an
+   * unknown outcome is passed over.
+   */
   undo(caller: Caller): Promise<UndoReport>;
+
+  /**
+   * Tries again to revert a call whose undo has an unknown outcome. Rejects with `not_found` for any other call, and with
+   * `forbidden` if a sandboxed app did not request the call itself.
+   */
+  undoCall(callId: number, caller: Caller): Promise<UndoReport>;
 
   /** Marks the call as not to be undone, for good, so that the next Undo reverts the call before it. */
   undoSkip(callId: number, caller: Caller): Promise<UndoReport>;
 
   /**
-   * Makes this connection the only one that may confirm calls, until `handleDisconnect`. Throws `busy` if another
-   * connection has registered.
+   * Makes this connection the only one that may confirm calls, until `handleDisconnect`. Rejects with `busy` if another
+   * connection has registered or is registering, and with `ledger_unavailable` if the ledger cannot record it.
    */
-  registerConfirmer(caller: Caller): void;
+  registerConfirmer(caller: Caller): Promise<void>;
 
   /**
    * Approves the changed definition of a tool. Rejects with `not_found` if `digest` is not that of the current
-   * definition.
+   * definition, and with `ledger_unavailable` if the ledger cannot record it.
    */
   approveTool(appId: string, tool: string, digest: string, caller: Caller): Promise<void>;
 
@@ -79,6 +89,8 @@ export interface ToolRecord {
   readonly tier: Tier;
   readonly description: string;
   readonly undoable: boolean;
+  /** True if the user has disabled the tool or its app, so that its calls are denied; only in answers of ListTools. */
+  readonly disabled?: true;
   /** The relevance, only in answers of Discover: larger is better. Scores are comparable only within one answer. */
   readonly score?: number;
 }
@@ -126,6 +138,18 @@ export const failedCodes = [
 ] as const;
 export type FailedCode = (typeof failedCodes)[number];
 
+/**
+ * The codes with which a call can fail after it was sent to the app, although the tool may have run, may still run, or
+ * may never have begun.
+ */
+export const unknownOutcomeCodes: ReadonlySet<string> = new Set<FailedCode>([
+  "timeout",
+  "transport_closed",
+  "bad_result",
+  "result_too_large",
+  "interrupted",
+]);
+
 export const deniedCodes = [
   "declined",
   "expired",
@@ -155,6 +179,10 @@ export interface CallDetail {
   readonly tier?: Tier;
   readonly effective_tier?: Tier;
   readonly chain?: readonly string[];
+  /** Only for a failed call that was sent to the app: it is unknown whether the call has taken effect. */
+  readonly outcome?: "unknown";
+  /** True if the app answered only after the call had been reported as failed with an unknown outcome. */
+  readonly late?: true;
   /** The structured result of an executed call, if the tool returned one. */
   readonly result?: unknown;
   /** The MCP content blocks of an executed call, as the tool returned them. */
@@ -216,7 +244,10 @@ export interface ConfirmationSpec {
     readonly actor: string | null;
   };
   readonly expires_at: string;
-  /** The milliseconds for which the user must hold the confirm button; 0 means that a click is enough. */
+  /**
+   * The milliseconds for which the user must hold the confirm button; 0 means that a click is enough. The companion
+   * accepts no approval before this time has passed since its request for confirmation.
+   */
   readonly hold_ms: number;
   /** sha256 of the tool's declaration. The call is refused if the declaration has changed. */
   readonly digest: string;
@@ -240,10 +271,17 @@ export interface UndoReport {
   readonly tool: string | null;
   readonly compensation: { readonly tool: string; readonly args: JsonObject } | null;
   readonly result: unknown;
-  readonly error: { readonly code: FailedCode | DeniedCode; readonly message: string } | null;
+  readonly error: {
+    readonly code: FailedCode | DeniedCode;
+    readonly message: string;
+    /** It is unknown whether the compensation has taken effect. */
+    readonly outcome?: "unknown";
+  } | null;
   /** Number of attempts to run this compensation. */
   readonly attempts: number;
-  /** Number of calls that can still be undone. */
+  /** Number of calls that the next calls of Undo can still undo. */
   readonly remaining: number;
+  /** The calls whose undo has an unknown outcome, the last executed call first. Undo passes over them. */
+  readonly unknown: readonly number[];
   readonly ledger: LedgerReference | null;
 }

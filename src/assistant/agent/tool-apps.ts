@@ -16,7 +16,8 @@ export interface ToolApps {
   /**
    * Calls the tool; `getDefinition` must have been called before. A call is never sent twice: if the connection is lost
    * during the call, the error is `transport_closed`, and it is unknown whether the tool ran. Rejects with
-   * ToolAppError; an abort sends a cancellation and rejects with the signal's reason.
+   * ToolAppError; an abort sends a cancellation and rejects with the signal's reason. After a `timeout` the app may still
+   * answer: `late` of the error is that answer.
    */
   call(app: AppAddress, name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult>;
 
@@ -49,6 +50,9 @@ export interface ToolResult {
   readonly isError: boolean;
 }
 
+/** The answer of an app after the time limit of a call: its result, or a `tool_error`. */
+export type LateAnswer = ToolResult | ToolAppError;
+
 /** An error of an app. `message` is one line without paths; text from the app is cut to 500 characters. */
 export class ToolAppError extends Error {
   readonly code: Extract<
@@ -62,9 +66,20 @@ export class ToolAppError extends Error {
     | "tool_error"
   >;
 
-  constructor(code: ToolAppError["code"], message: string, options: { cause?: unknown } = {}) {
-    super(message, options);
+  /**
+   * Only for the `timeout` of a call: resolves to the answer of the app, or to undefined if the app gives none within
+   * several minutes. Never rejects.
+   */
+  readonly late: Promise<LateAnswer | undefined> | undefined;
+
+  constructor(
+    code: ToolAppError["code"],
+    message: string,
+    options: { cause?: unknown; late?: Promise<LateAnswer | undefined> | undefined } = {},
+  ) {
+    super(message, { cause: options.cause });
     this.name = "ToolAppError";
     this.code = code;
+    this.late = options.late;
   }
 }

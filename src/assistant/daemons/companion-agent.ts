@@ -6,6 +6,7 @@ import type { Logger } from "../../base/logger.ts";
 import { packageRoot } from "../../base/package-root.ts";
 import type { CompanionConfig } from "../../config/companion-config.ts";
 import type { SessionBus } from "../../dbus/port.ts";
+import { isToolDisabled } from "../agent/agent-rules.ts";
 import { serveAgent } from "../agent/bus.ts";
 import { Agent } from "../agent/calls/agent.ts";
 import { ToolDiscovery } from "../agent/discover/tool-discovery.ts";
@@ -79,7 +80,11 @@ export async function openCompanionAgent(
       logger,
     }),
   );
-  const discovery = cleanup.use(new ToolDiscovery({ registry, embedder, clock, logger }));
+  const isDisabled = (appId: string, tool: string) =>
+    isToolDisabled(settings.current(), appId, tool);
+  const discovery = cleanup.use(
+    new ToolDiscovery({ registry, embedder, isDisabled, clock, logger }),
+  );
   const agent = await Agent.open({
     registry,
     apps,

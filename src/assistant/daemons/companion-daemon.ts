@@ -208,6 +208,7 @@ export async function runCompanion(
   let isClosing = false;
   cleanup.defer(() => {
     isClosing = true;
+    agent.beginShutdown();
   });
   const daemonHandle = createRunningDaemon(ready, cleanup.move(), logger);
   void bus.closed.then(() => {

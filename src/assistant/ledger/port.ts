@@ -47,8 +47,8 @@ export interface NewEntry {
   readonly name: EntryName;
   /**
    * Values that everyone who has the ledger can read: model, class, counts, digests, ids; never a prompt or an
-   * argument. The fields of a result (`*.result`) have `dispatch`, the `seq` of its `*.dispatch` entry. An entry with
-   * more than about 64 KiB of fields is refused.
+   * argument. The fields of a result (`*.result`, `*.late`) have `dispatch`, the `seq` of its `*.dispatch` entry. An
+   * entry with more than about 64 KiB of fields is refused.
    */
   readonly fields: { readonly [name: string]: EntryValue };
   /**
@@ -76,8 +76,12 @@ export const entryNames = [
   "agent.call.expired",
   "agent.call.dispatch",
   "agent.call.result",
+  "agent.call.late",
   "agent.undo.dispatch",
   "agent.undo.result",
+  "agent.undo.late",
+  "agent.tool.approve",
+  "agent.confirmer.register",
   "context.search",
   "context.search.hybrid",
   "context.search.scoped",

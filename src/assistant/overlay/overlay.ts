@@ -98,6 +98,12 @@ export class Overlay implements OverlayService, AsyncDisposable {
       );
     const question = this.#queries.get(queryId)?.question;
     if (question?.isOpen === true && (number ?? question.number) === question.number) {
+      if (isApproved && question.isHeld)
+        throw new AssistantError(
+          "busy",
+          `question ${question.number} of query ${queryId} can be approved only after its hold_ms, so that the user can read it first; answer again afterwards`,
+          { retryAfterSeconds: 1 },
+        );
       if (isApproved) question.allow(caller);
       else question.decline();
       return;
@@ -215,16 +221,20 @@ export class Overlay implements OverlayService, AsyncDisposable {
     withdrawn.throwIfAborted();
     if (query.question) throw new Error("a query can ask only one question at a time");
     query.questionCount += 1;
-    const question = new UserQuestion(query.questionCount);
+    const holdMs = request.kind === "call" ? request.hold_ms : 0;
+    const question = new UserQuestion(query.questionCount, { isHeld: holdMs > 0 });
     query.question = question;
-    const stopTimer = this.#dependencies.clock.setTimer(this.#limits.answerTimeoutMs, () =>
-      question.expire(),
-    );
+    const { clock } = this.#dependencies;
+    const stopTimer = clock.setTimer(this.#limits.answerTimeoutMs, () => question.expire());
+    const stopHold = clock.setTimer(holdMs, () => {
+      question.isHeld = false;
+    });
     try {
       this.#showQuestion(query, question, { ...request, question: question.number });
       return await raceWithAbort(question.answer, query.signal, withdrawn);
     } finally {
       stopTimer();
+      stopHold();
       question.close();
       query.question = undefined;
       this.#window.releaseVisible(query.id);

@@ -20,7 +20,8 @@ export interface OverlayService {
   /**
    * Answers the open question of a query. With `question`, answers only the question with this number. Rejects with
    * `invalid_request` if that question is closed, even if the query has asked another question since, and with
-   * `forbidden` for a sandboxed app, which may not consent for the user.
+   * `forbidden` for a sandboxed app, which may not consent for the user. Rejects with `busy` if a call is approved
+   * before the hold time of its question.
    */
   respond(queryId: number, isApproved: boolean, caller: Caller, question?: number): void;
 

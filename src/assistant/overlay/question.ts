@@ -16,9 +16,12 @@ export class UserQuestion {
   #resolve: (by: Caller) => void = () => {};
   #reject: (reason: unknown) => void = () => {};
   #isOpen = true;
+  /** True while the user must still read the question: the companion accepts no approval before the end of that time. */
+  isHeld: boolean;
 
-  constructor(number: number) {
+  constructor(number: number, options: { readonly isHeld?: boolean } = {}) {
     this.number = number;
+    this.isHeld = options.isHeld ?? false;
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;

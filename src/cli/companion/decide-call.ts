@@ -1,6 +1,11 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { BerthError } from "../../base/errors.ts";
 import type { AgentClient, CallResult } from "../../client/bus/agent-client.ts";
-import { type ConfirmationSpec, parseCallDetail } from "../../client/bus/agent-wire.ts";
+import {
+  type ConfirmationSpec,
+  parseCallDetail,
+  parseParkedCalls,
+} from "../../client/bus/agent-wire.ts";
 import type { Cli } from "../cli.ts";
 import type { ViewOptions } from "../output/format-sections.ts";
 import type { Companion } from "./connect-companion.ts";
@@ -105,6 +110,27 @@ export async function confirmCall(
     if (error instanceof BerthError && error.code === "forbidden")
       cli.note(`call ${callId} still waits for a client that may confirm it`);
     throw error;
+  }
+}
+
+/**
+ * Confirms a call without a question, for `--yes`. If the companion accepts the confirmation only after the call's hold
+ * time, waits for that time and confirms the call then.
+ */
+export async function confirmWithoutQuestion(
+  cli: Cli,
+  agent: AgentClient,
+  callId: bigint,
+  signal: AbortSignal,
+): Promise<CallResult> {
+  try {
+    return await confirmCall(cli, agent, callId, true, signal);
+  } catch (error) {
+    if (!(error instanceof BerthError) || error.code !== "wrong_state") throw error;
+    const parked = parseParkedCalls(await agent.listParked(signal));
+    const spec = parked.find((call) => call.callId === callId)?.spec;
+    await delay(spec?.holdMs ?? 0, undefined, { signal }).catch(() => signal.throwIfAborted());
+    return confirmCall(cli, agent, callId, true, signal);
   }
 }
 

@@ -56,10 +56,10 @@ function explainFailure(
   if (hint !== undefined) cli.note(`${cyan("try:")}   ${hint}`);
 }
 
-function findHint(
-  { code, appId, tool, digest, errors }: CallDetail,
-  words: readonly string[],
-): string | undefined {
+function findHint(detail: CallDetail, words: readonly string[]): string | undefined {
+  const { code, appId, tool, digest, errors } = detail;
+  if (detail.isOutcomeUnknown)
+    return "check in the app if the call has taken effect before you call it again";
   switch (code) {
     case "invalid_args": {
       const pairs = words.flatMap((word) => suggestJsonPair(word, errors) ?? []);
@@ -77,9 +77,6 @@ function findHint(
         : `if you expected the app to change: berth tools approve ${sanitizeLine(appId)} ${sanitizeLine(tool)} ${sanitizeLine(digest)}`;
     case "ledger_unavailable":
       return "nothing was done; `berth ledger verify --user` checks the ledger";
-    case "timeout":
-    case "interrupted":
-      return "the call may have taken effect; check the app before you call it again";
     default:
       return undefined;
   }

@@ -24,8 +24,9 @@ export function showTools(
     { header: "TOOL", value: ({ name }) => sanitizeLine(name) },
     {
       header: "TIER",
-      value: ({ tier }) => sanitizeLine(tier),
-      colour: (text, { tier }) => chooseTierColour(colours, tier)(text),
+      value: ({ tier, isDisabled }) => `${sanitizeLine(tier)}${isDisabled ? " (disabled)" : ""}`,
+      colour: (text, { tier, isDisabled }) =>
+        (isDisabled ? colours.dim : chooseTierColour(colours, tier))(text),
     },
     { header: "UNDO", value: ({ isUndoable }) => (isUndoable ? "yes" : "no") },
   ];

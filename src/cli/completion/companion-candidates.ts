@@ -46,7 +46,9 @@ export async function listCompanionCandidates(
       value: sanitizeLine(id),
       description: sanitizeLine(displayName),
     }));
-  const tools = parseToolRows(await agent.listTools(signal));
+  const tools = parseToolRows(await agent.listTools(signal)).filter(
+    ({ isDisabled }) => !isDisabled,
+  );
   if (source.type === "tools")
     return tools
       .filter(({ appId }) => appId === source.appId)

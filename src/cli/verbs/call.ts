@@ -77,7 +77,9 @@ async function performCall(
   const { parseCallDetail } = await import("../../client/bus/agent-wire.ts");
   const { sanitizeJson } = await import("../companion/untrusted-text.ts");
   const { callExitCodes, showCallResult } = await import("../companion/show-result.ts");
-  const { confirmCall, decideCall, getErrorStyle } = await import("../companion/decide-call.ts");
+  const { confirmWithoutQuestion, decideCall, getErrorStyle } = await import(
+    "../companion/decide-call.ts"
+  );
   const { agent } = companion;
   using parked = await ParkedCallWatcher.watch(agent);
   const { callId, disposition, detail } = await agent.requestCall(request, signal);
@@ -92,7 +94,7 @@ async function performCall(
   if (disposition !== "confirm-chip" && disposition !== "confirm-modal")
     return finish(disposition, detail);
   if (flags.yes === true) {
-    const end = await confirmCall(cli, agent, callId, true, signal);
+    const end = await confirmWithoutQuestion(cli, agent, callId, signal);
     return finish(end.status, end.detail);
   }
   const spec = await parked.waitForSpec(callId, signal);

@@ -117,10 +117,13 @@ async function decideOne(
 ): Promise<void> {
   const { callExitCodes, showCallResult } = await import("../companion/show-result.ts");
   const { parseCallDetail } = await import("../../client/bus/agent-wire.ts");
+  const { confirmWithoutQuestion } = await import("../companion/decide-call.ts");
   const { status, detail } =
-    flags.yes === true || flags.decline === true
-      ? await companion.agent.confirm(callId, flags.decline !== true, signal)
-      : await askAndDecide(cli, companion, callId, signal);
+    flags.yes === true
+      ? await confirmWithoutQuestion(cli, companion.agent, callId, signal)
+      : flags.decline === true
+        ? await companion.agent.confirm(callId, false, signal)
+        : await askAndDecide(cli, companion, callId, signal);
   const callResult = parseCallDetail(detail);
   const isDeclined = flags.decline === true && callResult.code === "declined";
   if (isJsonOutput(flags)) {

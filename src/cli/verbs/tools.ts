@@ -37,7 +37,7 @@ function addList(tools: Command, cli: Cli): void {
         .alias("ls")
         .summary("list tools")
         .description(
-          "Lists tools; with the id of an app, lists its tools with their details. TIER: read changes nothing, write makes changes that can be reversed, destructive makes changes that cannot. UNDO: `berth undo` can undo a call of the tool.",
+          "Lists tools; with the id of an app, lists its tools with their details. TIER: read changes nothing, write makes changes that can be reversed, destructive makes changes that cannot. Tools that your settings disable are marked, and --find leaves them out. UNDO: `berth undo` can undo a call of the tool.",
         )
         .argument("[app-id]", "list only the tools of this app")
         .option("--find <words>", "list tools for this purpose, best first"),

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { UndoReport } from "../../client/bus/agent-wire.ts";
 import type { Cli } from "../cli.ts";
+import { UsageError } from "../cli-errors.ts";
 import {
   addExamples,
   addJsonOptions,
@@ -22,7 +23,12 @@ export function addUndo(program: Command, cli: Cli): void {
         .command("undo")
         .summary("undo the last tool call")
         .description(
-          "Undoes the last tool call that can be undone, with the tool that the app declares for the undo. Another run undoes the call before that one. If an undo fails, the call stays next in line until it is undone or skipped. Exit codes: 0 done, or nothing to undo; 4 failed, can be tried again.",
+          "Undoes the last tool call that can be undone, with the tool that the app declares for the undo. Another run undoes the call before that one. If an undo fails, the call stays next in line until it is undone or skipped. If it is unknown whether an undo took effect, because the app did not answer in time, the next run goes on with the call before it; with the number of that call, tries to undo it again. Exit codes: 0 done, or nothing to undo; 4 failed, can be tried again.",
+        )
+        .argument(
+          "[call]",
+          "number of a call whose undo has an unknown outcome",
+          integerBetween(0, CALL_ID_MAX),
         )
         .option(
           "--skip <call-id>",
@@ -32,9 +38,12 @@ export function addUndo(program: Command, cli: Cli): void {
     ),
     [
       ["berth undo", "undo the last call"],
+      ["berth undo 17", "try again to undo call 17, whose undo has an unknown outcome"],
       ["berth undo --skip 17", "never undo call 17"],
     ],
-  ).action(async (flags: UndoFlags) => {
+  ).action(async (callId: number | undefined, flags: UndoFlags) => {
+    if (callId !== undefined && flags.skip !== undefined)
+      throw new UsageError("--skip cannot be combined with a number", "berth undo --skip 17");
     const { withCompanion } = await import("../companion/connect-companion.ts");
     const { parseUndoReport } = await import("../../client/bus/agent-wire.ts");
     const { sanitizeJson, sanitizeLine } = await import("../companion/untrusted-text.ts");
@@ -43,14 +52,17 @@ export function addUndo(program: Command, cli: Cli): void {
       cli,
       async ({ agent }, signal) => {
         const document =
-          flags.skip === undefined
-            ? await agent.undo(signal)
-            : await agent.undoSkip(BigInt(flags.skip), signal);
+          flags.skip !== undefined
+            ? await agent.undoSkip(BigInt(flags.skip), signal)
+            : callId !== undefined
+              ? await agent.undoCall(BigInt(callId), signal)
+              : await agent.undo(signal);
         const report = parseUndoReport(document);
         if (report.status === "failed") cli.exitCode = callExitCodes.failed;
         if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
         if (report.status === "failed") return explainFailure(cli, report, sanitizeLine);
         await cli.print(formatUndoReport(report, sanitizeLine));
+        noteUnknownOutcomes(cli, report);
       },
       "interrupted; the call may still be undone: see `berth ledger tail --user`",
     );
@@ -82,7 +94,20 @@ function explainFailure(cli: Cli, report: UndoReport, sanitize: (text: string) =
   cli.note(
     `${red("error:")} call ${callId ?? ""}, ${sanitize(appId)} ${sanitize(tool)}, could not be undone${times}${reason}`,
   );
+  const skip = `\`berth undo --skip ${callId ?? "ID"}\` to never undo it`;
   cli.note(
-    `${cyan("try:")}   \`berth undo\` again, or \`berth undo --skip ${callId ?? "ID"}\` to never undo it`,
+    error?.isOutcomeUnknown === true
+      ? `${cyan("try:")}   check in the app if the call is undone: \`berth undo ${callId ?? "ID"}\` tries again, ${skip}; \`berth undo\` goes on with the call before it`
+      : `${cyan("try:")}   \`berth undo\` again, or ${skip}`,
+  );
+}
+
+/** Names the calls that the next undo passes over, because it is unknown whether their last undo took effect. */
+function noteUnknownOutcomes(cli: Cli, { unknownCallIds }: UndoReport): void {
+  const [first] = unknownCallIds;
+  if (first === undefined) return;
+  const calls = `${unknownCallIds.length === 1 ? "call" : "calls"} ${unknownCallIds.join(", ")}`;
+  cli.note(
+    `${cli.errorColours.yellow(`It is unknown if ${calls} ${unknownCallIds.length === 1 ? "is" : "are"} undone.`)} \`berth undo ${first}\` tries again, \`berth undo --skip ${first}\` leaves it as it is.`,
   );
 }

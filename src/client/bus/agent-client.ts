@@ -105,6 +105,11 @@ export class AgentClient {
     return this.#agent.callJson("Undo", "", [], { signal, timeoutMs: CALL_MS_MAX });
   }
 
+  /** Tries again to undo a call whose undo has an unknown outcome. */
+  undoCall(callId: bigint, signal: AbortSignal): Promise<unknown> {
+    return this.#agent.callJson("UndoCall", "t", [callId], { signal, timeoutMs: CALL_MS_MAX });
+  }
+
   undoSkip(callId: bigint, signal: AbortSignal): Promise<unknown> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     return this.#agent.callJson("UndoSkip", "t", [callId], limits);

@@ -19,6 +19,8 @@ export interface ToolRow {
   readonly tier: string;
   readonly description: string;
   readonly isUndoable: boolean;
+  /** True if the user has disabled the tool or its app. */
+  readonly isDisabled: boolean;
 }
 
 /** The result of a call, or its state while it waits for a confirmation. */
@@ -38,6 +40,8 @@ export interface CallDetail {
     readonly types: readonly string[];
   }[];
   readonly isUndoable: boolean;
+  /** True if it is unknown whether the failed call has taken effect. */
+  readonly isOutcomeUnknown: boolean;
   readonly expiresAt: string | undefined;
   /**
    * The digest of the changed tool definition, with which ApproveTool approves it; undefined unless the code is
@@ -84,9 +88,13 @@ export interface UndoReport {
   readonly appId: string;
   readonly tool: string;
   readonly compensation: { readonly tool: string; readonly args: unknown } | undefined;
-  readonly error: { readonly code: string; readonly message: string } | undefined;
+  readonly error:
+    | { readonly code: string; readonly message: string; readonly isOutcomeUnknown: boolean }
+    | undefined;
   readonly attempts: number;
   readonly remaining: number;
+  /** The calls whose undo has an unknown outcome. */
+  readonly unknownCallIds: readonly number[];
 }
 
 export function parseToolRows(document: unknown): readonly ToolRow[] {
@@ -97,6 +105,7 @@ export function parseToolRows(document: unknown): readonly ToolRow[] {
     tier: getText(tool, "tier"),
     description: getText(tool, "description"),
     isUndoable: getField(tool, "undoable") === true,
+    isDisabled: getField(tool, "disabled") === true,
   }));
 }
 
@@ -114,6 +123,7 @@ export function parseCallDetail(document: unknown): CallDetail {
       types: filterTexts(getField(error, "types")),
     })),
     isUndoable: getField(document, "undoable") === true,
+    isOutcomeUnknown: getField(document, "outcome") === "unknown",
     expiresAt: getTextOrUndefined(document, "expires_at"),
     digest: getTextOrUndefined(document, "digest"),
     isReplayed: getField(document, "replayed") === true,
@@ -192,8 +202,16 @@ export function parseUndoReport(document: unknown): UndoReport {
     appId: getText(document, "app_id"),
     tool: getText(document, "tool"),
     compensation: tool === undefined ? undefined : { tool, args: getField(compensation, "args") },
-    error: code === undefined ? undefined : { code, message: getText(error, "message") },
+    error:
+      code === undefined
+        ? undefined
+        : {
+            code,
+            message: getText(error, "message"),
+            isOutcomeUnknown: getField(error, "outcome") === "unknown",
+          },
     attempts: getNumberOrUndefined(document, "attempts") ?? 0,
     remaining: getNumberOrUndefined(document, "remaining") ?? 0,
+    unknownCallIds: toItems(getField(document, "unknown")).filter((id) => typeof id === "number"),
   };
 }

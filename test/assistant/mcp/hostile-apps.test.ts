@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { McpLimits } from "../../../src/assistant/agent/mcp/mcp-limits.ts";
+import type { ToolAppError } from "../../../src/assistant/agent/tool-apps.ts";
 import { getToolAppError, McpHarness } from "../../support/mcp-harness.ts";
 import { echoTool, type RawMessage, type RawPeer, type RawScript } from "../../support/raw-app.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const APP = "org.example.Hostile";
 const MIB = 1024 * 1024;
@@ -187,28 +189,71 @@ describe("an app that writes unusual or invalid data", () => {
 });
 
 describe("an app that answers late", () => {
-  it("receives a cancellation, and its late answer is dropped", async () => {
-    await hurry({ callTimeoutMs: 700 });
-    const held: { call: RawMessage; peer: RawPeer }[] = [];
-    const app = await harness.startRawApp(
+  const clock = new VirtualClock();
+  const held: { call: RawMessage; peer: RawPeer }[] = [];
+
+  /** Starts an app that never answers by itself, and opens the harness with a virtual clock and few late answers. */
+  async function startSlowApp() {
+    await harness[Symbol.asyncDispose]();
+    harness = await McpHarness.open({ clock, limits: { lateAnswersMax: 2 } });
+    held.length = 0;
+    return harness.startRawApp(
       APP,
       onCall((call, peer) => void held.push({ call, peer })),
     );
-    expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe("timeout");
-    await expect.poll(() => app.methods.at(-1)).toBe("notifications/cancelled");
-    const [late] = held;
-    expect(app.received.at(-1)?.params).toEqual({
-      requestId: late?.call.id,
-      reason: "timed out",
+  }
+
+  /** Calls the app, lets the time limit of the call pass, and returns the error. */
+  async function timeOut(): Promise<ToolAppError> {
+    const received = held.length;
+    const failing = getToolAppError(harness.call(APP, "echo"));
+    await expect.poll(() => held.length).toBe(received + 1);
+    await clock.advance(60_000);
+    return failing;
+  }
+
+  function answerCall(index: number, result: object): void {
+    const { call, peer } = held[index] ?? {};
+    if (!call || !peer) throw new Error(`there is no call ${index}`);
+    peer.send({ jsonrpc: "2.0", id: call.id, ...result });
+  }
+
+  it("gets no cancellation, and its answer is passed on", async () => {
+    const app = await startSlowApp();
+    const [done, refused] = [await timeOut(), await timeOut()];
+    expect([done.code, refused.code]).toEqual(["timeout", "timeout"]);
+    expect(app.methods).not.toContain("notifications/cancelled");
+    // The connection stays open for the late answers, although it is idle.
+    await clock.advance(6 * 60_000);
+    expect(harness.apps.isConnected(APP)).toBe(true);
+    answerCall(0, { result: { content: [], structuredContent: { late: true } } });
+    answerCall(1, { error: { code: -32_000, message: "no\nspace" } });
+    expect(await done.late).toEqual({ structured: { late: true }, content: [], isError: false });
+    expect(await refused.late).toMatchObject({
+      code: "tool_error",
+      message: `${APP} refused: no space`,
     });
-    app.script = (message, peer) => {
-      if (message.method !== "tools/call" || !late) return undefined;
-      late.peer.answer(late.call, { content: [], structuredContent: { late: true } });
-      peer.answer(message, { content: [], structuredContent: { late: false } });
-      return "handled";
-    };
-    expect((await harness.call(APP, "echo")).structured).toEqual({ late: false });
-    expect(app.connections).toBe(1);
+    await clock.advance(6 * 60_000);
+    await expect.poll(() => harness.apps.isConnected(APP)).toBe(false);
+  });
+
+  it("is given up after ten minutes, if too many answers are missing, or if it closes the connection", async () => {
+    const app = await startSlowApp();
+    const [first, second, third] = [await timeOut(), await timeOut(), await timeOut()];
+    const cancelled = () =>
+      app.received.filter(({ method }) => method === "notifications/cancelled");
+    await expect.poll(() => cancelled().length).toBe(1);
+    expect(cancelled()[0]?.params).toEqual({ requestId: held[0]?.call.id, reason: "timed out" });
+    expect(await first.late).toBeUndefined();
+    await clock.advance(10 * 60_000 - 60_000);
+    await expect.poll(() => cancelled().length).toBe(2);
+    expect(await second.late).toBeUndefined();
+    // An answer after that is dropped.
+    answerCall(1, { result: { content: [], structuredContent: { late: true } } });
+    app.script = () => undefined;
+    expect((await harness.call(APP, "echo", { late: false })).structured).toEqual({ late: false });
+    app.disconnect();
+    expect(await third.late).toBeUndefined();
   });
 
   it("does not learn the caller's reason for the abort", async () => {

@@ -183,9 +183,27 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(await harness.apps.isReachable({ ...app.address, isActivatable: true })).toBe(true);
     });
 
-    it("ends a call that exceeds the time limit", async () => {
-      const app = await start(tool("create", { kind: "hang" }));
-      expect((await failure(call(app, "create"))).code).toBe("timeout");
+    it("ends a call that exceeds the time limit, and passes the late answer on", async () => {
+      const gate = new AbortController();
+      const release = new Promise<void>((resolve) => {
+        gate.signal.addEventListener("abort", () => resolve());
+      });
+      const late = { kind: "late", release, structured: { late: true } } as const;
+      const [slow, dying] = [await start(tool("slow", late)), await start(tool("slow", late))];
+      const [error, lost] = await Promise.all([
+        failure(call(slow, "slow")),
+        failure(call(dying, "slow")),
+      ]);
+      expect([error.code, lost.code]).toEqual(["timeout", "timeout"]);
+      await dying.die();
+      expect(await lost.late).toBeUndefined();
+      gate.abort();
+      expect(await error.late).toEqual({
+        structured: { late: true },
+        content: [],
+        isError: false,
+      });
+      expect(slow.received).toHaveLength(1);
     });
 
     it("ends a call that is aborted, and rejects with the reason of the signal", async () => {

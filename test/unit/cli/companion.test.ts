@@ -108,6 +108,16 @@ describe("tools in the command line", () => {
     expect(none.errors).toContain("no app org.example.nothing");
   });
 
+  it("are marked if the user has disabled them", async () => {
+    agent.rules = { ...permissiveRules, disabledTools: new Set([`${NOTES}/list`]) };
+    const { output } = await run(["tools", NOTES]);
+    expect(output).toMatch(/^org\.example\.notes +list +read \(disabled\) +no /m);
+    expect(output.match(/disabled/g)).toHaveLength(1);
+    const completed = await run(["__complete", "--current", "", "--", "call", NOTES]);
+    expect(completed.output).toContain("create");
+    expect(completed.output).not.toContain("list");
+  });
+
   it("are approved by the digest of their definition", async () => {
     agent.startNotes([buildDeclaration("list", "read", { type: "object" })]);
     const list = ["call", NOTES, "list", "--provenance=user"];
@@ -280,6 +290,26 @@ describe("berth call without a terminal", () => {
     ]);
   });
 
+  it("waits with --yes until the companion accepts the confirmation", async () => {
+    const busy = new BusCallError("dev.assistant.Error.Busy", "it must be read first");
+    const executed = ["executed", '{"code":"ok"}'];
+    let answers = [busy, executed, busy, executed, busy, busy];
+    bus.methods = {
+      ...bus.methods,
+      ListParked: () => ['[{"call_id": 1, "hold_ms": 1}]'],
+      Confirm: () => {
+        const answer = answers.shift();
+        if (!Array.isArray(answer)) throw answer;
+        return answer;
+      },
+    };
+    const call = ["call", NOTES, "delete", "id=1", "--yes"];
+    expect((await run(call)).code).toBe(0);
+    expect((await run(["confirm", "1", "--yes"])).code).toBe(0);
+    expect(await run(call)).toMatchObject({ code: 1, errors: "error: it must be read first\n" });
+    answers = [];
+  });
+
   it("reports that the call still waits if this client may not confirm it", async () => {
     agent.rules = { ...permissiveRules, confirm: "strict" };
     const { code, errors } = await run(["call", NOTES, "create", "title=Milk", "--yes"]);
@@ -443,6 +473,8 @@ describe("berth call at a terminal", () => {
     person.type(`delete${key.enter}del`);
     await person.waitForText("or press Enter to decline: ");
     expect(bus.calls.map(({ member }) => member)).toEqual(["RequestCall"]);
+    // The companion has a virtual clock, and accepts no approval before the same time has passed on it.
+    await agent.clock.advance(1_500);
     person.type(`delete${key.enter}`);
     expect(await person.ended).toBe(4);
   });
@@ -509,6 +541,38 @@ describe("berth undo", () => {
       errors: "",
     });
     expect((await run(["undo", "--skip", "99"])).code).toBe(1);
+  });
+
+  it("passes over a call whose undo has an unknown outcome, names it, and tries it again by its number", async () => {
+    for (const title of ["Milk", "Eggs"])
+      await run(["call", NOTES, "create", `title=${title}`, "--yes"]);
+    agent.failNextCall("transport_closed");
+    expect(await run(["undo"])).toEqual({
+      code: 4,
+      output: "",
+      errors:
+        "error: call 2, org.example.notes create, could not be undone (transport_closed): the app failed; it is unknown whether the call has taken effect\ntry:   check in the app if the call is undone: `berth undo 2` tries again, `berth undo --skip 2` to never undo it; `berth undo` goes on with the call before it\n",
+    });
+    const unknown =
+      "It is unknown if call 2 is undone. `berth undo 2` tries again, `berth undo --skip 2` leaves it as it is.\n";
+    expect(await run(["undo"])).toEqual({
+      code: 0,
+      errors: unknown,
+      output:
+        'undone: call 1, org.example.notes create by delete {"id":"n1"}; nothing more can be undone\n',
+    });
+    expect(await run(["undo"])).toEqual({
+      code: 0,
+      output: "there is nothing to undo\n",
+      errors: unknown,
+    });
+    expect(await run(["undo", "2"])).toMatchObject({
+      code: 0,
+      errors: "",
+      output: expect.stringContaining("undone: call 2"),
+    });
+    expect((await run(["undo", "2"])).code).toBe(1);
+    expect((await run(["undo", "2", "--skip", "2"])).code).toBe(2);
   });
 });
 

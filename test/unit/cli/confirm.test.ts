@@ -158,7 +158,9 @@ describe("at a terminal, berth confirm without a number", () => {
   it("can register as the only client that confirms calls", async () => {
     using person = terminal("confirm", "--only");
     await person.waitForText("No call waits now");
-    expect(() => agent.agent.registerConfirmer(userCaller())).toThrow("has already registered");
+    await expect(agent.agent.registerConfirmer(userCaller())).rejects.toThrow(
+      "has already registered",
+    );
     person.interrupt();
     expect(await person.ended).toBe(130);
   });

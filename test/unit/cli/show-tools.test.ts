@@ -10,6 +10,7 @@ const tool = (name: string, tier: string, description: string) => ({
   tier,
   description,
   isUndoable: tier === "write",
+  isDisabled: false,
 });
 const tools = [
   tool(

@@ -7,7 +7,7 @@ import { TaskGroup } from "../../../base/task-group.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
 import type { Ledger } from "../../ledger/port.ts";
-import type { AgentRules } from "../agent-rules.ts";
+import { type AgentRules, isToolDisabled } from "../agent-rules.ts";
 import type {
   AgentListener,
   AgentService,
@@ -22,12 +22,14 @@ import type { ToolApps } from "../tool-apps.ts";
 import type { ToolRegistry } from "../tool-manifest.ts";
 import { type BootClock, systemBootClock } from "./boot-clock.ts";
 import { CallCompletionRecorder } from "./call-completion.ts";
+import { toolApprovalEntry } from "./call-entries.ts";
 import { CallIds } from "./call-ids.ts";
 import { CallJournal } from "./call-journal.ts";
 import { CallPlanner } from "./call-planner.ts";
 import { CallRequestHandler } from "./call-request-handler.ts";
 import { CallerQuotas, type CallLimits, defaultCallLimits } from "./caller-quotas.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import { ExclusiveConfirmer } from "./exclusive-confirmer.ts";
 import { recoverJournal } from "./journal-recovery.ts";
 import { LedgerOutbox } from "./ledger-outbox.ts";
 import { LiveDefinitions } from "./live-definitions.ts";
@@ -55,8 +57,11 @@ export interface AgentOptions {
   readonly durability?: Durability;
 }
 
-/** When the daemon stops, calls that still run after this time are interrupted. */
-const DRAIN_TIMEOUT_MS = 5_000;
+/**
+ * When the daemon stops, calls that still run after this time are interrupted. The rest of the 4.5 seconds that the daemon
+ * may take to exit is for the entries and the answers of these calls.
+ */
+const DRAIN_TIMEOUT_MS = 2_000;
 
 /**
  * The agent bus. A call that may have an effect passes through the following actions in this order. Each action is on
@@ -84,6 +89,9 @@ const DRAIN_TIMEOUT_MS = 5_000;
  *
  * If the ledger rejects an entry, the actions after that entry do not happen. Entries about events that have already
  * happened, or about cancelled calls, wait in the journal's outbox until the ledger accepts them.
+ *
+ * A call that exceeds its time limit ends as `failed` with an unknown outcome. If the app answers within some minutes, the
+ * ledger records the entry `late`, and the journal stores the answer in place of the result.
  */
 export class Agent implements AgentService, AsyncDisposable {
   readonly #options: AgentOptions;
@@ -100,9 +108,10 @@ export class Agent implements AgentService, AsyncDisposable {
   readonly #tasks: TaskGroup;
   readonly #lifetime = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
+  readonly #ids: CallIds;
   #isClosing = false;
-  /** The only connection that may confirm calls; undefined if any connection may. */
-  #confirmer: string | undefined;
+  #stopDrainTimer: (() => void) | undefined;
+  readonly #confirmer: ExclusiveConfirmer;
 
   private constructor(options: AgentOptions, journal: CallJournal) {
     const { registry, apps, ledger, rules, clock, logger } = options;
@@ -114,6 +123,7 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#options = options;
     this.#journal = journal;
     this.#listeners = new Listeners(logger);
+    this.#confirmer = new ExclusiveConfirmer(ledger);
     this.#tasks = new TaskGroup((err, task) =>
       logger.error({ err, task }, "a background task of the agent failed"),
     );
@@ -154,8 +164,9 @@ export class Agent implements AgentService, AsyncDisposable {
       tasks,
     });
     this.#pendingConfirmations = pendingConfirmations;
-    this.#undoExecutor = new UndoExecutor({ ...shared, outbox });
+    this.#undoExecutor = new UndoExecutor({ ...shared, outbox, tasks });
     const ids = new CallIds({ journal, logger });
+    this.#ids = ids;
     this.#requestHandler = new CallRequestHandler({
       ...shared,
       completions,
@@ -186,6 +197,7 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   listTools(): readonly ToolRecord[] {
+    const rules = this.#options.rules();
     return this.#options.registry.apps().flatMap((app) =>
       app.tools
         .map((tool) => ({
@@ -194,6 +206,7 @@ export class Agent implements AgentService, AsyncDisposable {
           tier: tool.tier,
           description: tool.description,
           undoable: tool.undo !== undefined,
+          ...(isToolDisabled(rules, app.appId, tool.name) ? { disabled: true as const } : {}),
         }))
         .toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     );
@@ -250,31 +263,39 @@ export class Agent implements AgentService, AsyncDisposable {
     return this.#track(() => this.#undoExecutor.undo(caller));
   }
 
+  undoCall(callId: number, caller: Caller): Promise<UndoReport> {
+    return this.#track(() => this.#undoExecutor.retry(callId, caller));
+  }
+
   undoSkip(callId: number, caller: Caller): Promise<UndoReport> {
     return this.#track(() => this.#undoExecutor.skip(callId, caller));
   }
 
   /**
-   * Registers the only connection that may confirm calls. Throws `forbidden` for a sandboxed app, which could
+   * Registers the only connection that may confirm calls. Rejects with `forbidden` for a sandboxed app, which could
    * otherwise lock the user out and approve calls in the user's name.
    */
-  registerConfirmer(caller: Caller): void {
-    const app = sandboxedApp(caller);
-    if (app !== undefined)
-      throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
-    if (this.#confirmer !== undefined && this.#confirmer !== caller.connection)
-      throw new AssistantError("busy", "another program has already registered to confirm calls");
-    this.#confirmer = caller.connection;
+  registerConfirmer(caller: Caller): Promise<void> {
+    return this.#track(async () => {
+      assertMayConfirm(caller);
+      await this.#confirmer.register(caller);
+    });
   }
 
-  async approveTool(appId: string, tool: string, digest: string, caller: Caller): Promise<void> {
-    const app = sandboxedApp(caller);
-    if (app !== undefined)
-      throw new AssistantError("forbidden", `${app} is sandboxed, and may not approve tools`);
-    const found = this.#planner.findTool(appId, tool);
-    if ("code" in found) throw new AssistantError("not_found", found.message);
-    if (digest === found.tool.digest) this.#tiers.approve(appId, found.tool);
-    else this.#definitions.approve(appId, found.tool, digest);
+  approveTool(appId: string, tool: string, digest: string, caller: Caller): Promise<void> {
+    return this.#track(async () => {
+      const app = sandboxedApp(caller);
+      if (app !== undefined)
+        throw new AssistantError("forbidden", `${app} is sandboxed, and may not approve tools`);
+      const found = this.#planner.findTool(appId, tool);
+      if ("code" in found) throw new AssistantError("not_found", found.message);
+      const entry = toolApprovalEntry({ appId, tool, digest }, caller);
+      const record = () => this.#options.ledger.append(entry);
+      if (digest !== found.tool.digest)
+        return this.#definitions.approve(appId, found.tool, digest, record);
+      await record();
+      this.#tiers.approve(appId, found.tool);
+    });
   }
 
   /**
@@ -282,7 +303,7 @@ export class Agent implements AgentService, AsyncDisposable {
    * confirm them, and running calls are not interrupted.
    */
   handleDisconnect(connection: string): void {
-    if (this.#confirmer === connection) this.#confirmer = undefined;
+    this.#confirmer.release(connection);
   }
 
   subscribe(listener: AgentListener): () => void {
@@ -290,31 +311,40 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   /**
-   * Rejects new requests and waits up to five seconds for running calls. Parked calls stay in the journal and are
+   * Begins the time after which running calls are interrupted. The daemon calls this as soon as it stops, before it closes
+   * its other parts, so that callers get their answers before the process exits.
+   */
+  beginShutdown(): void {
+    this.#stopDrainTimer ??= this.#options.clock.setTimer(DRAIN_TIMEOUT_MS, () =>
+      this.#lifetime.abort(),
+    );
+  }
+
+  /**
+   * Rejects new requests and waits up to two seconds for running calls. Parked calls stay in the journal and are
    * denied at the next start.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
+    this.beginShutdown();
     this.#pendingConfirmations.stop();
     this.#outbox.stop();
-    const interrupt = this.#options.clock.setTimer(DRAIN_TIMEOUT_MS, () => this.#lifetime.abort());
     while (this.#running.size > 0) await Promise.allSettled(this.#running);
-    interrupt();
+    this.#stopDrainTimer?.();
     this.#lifetime.abort();
     await this.#tasks[Symbol.asyncDispose]();
     this.#outbox.stop();
     this.#completions.retryUnsaved();
     this.#tiers[Symbol.dispose]();
+    this.#ids.release();
     this.#journal[Symbol.dispose]();
   }
 
   /** Throws AssistantError `forbidden` if this caller may not confirm calls of `requester`. */
   #assertMayConfirm(caller: Caller, requester: Caller): void {
-    const app = sandboxedApp(caller);
-    if (app !== undefined)
-      throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
-    if (this.#confirmer !== undefined && this.#confirmer !== caller.connection)
+    assertMayConfirm(caller);
+    if (!this.#confirmer.isOpenTo(caller.connection))
       throw new AssistantError("forbidden", "another program has registered to confirm calls");
     if (this.#options.rules().confirm === "strict" && isSameProcess(caller, requester))
       throw new AssistantError("forbidden", "the program that requested a call may not confirm it");
@@ -336,6 +366,13 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#running.add(running);
     return running.finally(() => this.#running.delete(running));
   }
+}
+
+/** Throws `forbidden` for a sandboxed app, which may confirm no call. */
+function assertMayConfirm(caller: Caller): void {
+  const app = sandboxedApp(caller);
+  if (app !== undefined)
+    throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
 }
 
 /**

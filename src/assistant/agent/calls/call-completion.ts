@@ -1,15 +1,16 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import type { TaskGroup } from "../../../base/task-group.ts";
 import { sandboxedApp } from "../../caller.ts";
-import type { Ledger, NewEntry } from "../../ledger/port.ts";
+import type { Ledger, NewEntry, Receipt } from "../../ledger/port.ts";
 import type { CallDetail, CallResult } from "../port.ts";
 import { appendBatch, isRefusal } from "./append-batch.ts";
-import { resultEntry, toCallReference } from "./call-entries.ts";
+import { lateEntry, type ResultFields, resultEntry, toCallReference } from "./call-entries.ts";
 import type { CallJournal, EndedCall } from "./call-journal.ts";
 import type { CallPlanner } from "./call-planner.ts";
 import { buildCompensation, type Compensation } from "./compensation.ts";
-import type { DispatchResult } from "./dispatcher.ts";
+import type { DispatchResult, TimedOutcome } from "./dispatcher.ts";
 import type { LedgerOutbox } from "./ledger-outbox.ts";
 import {
   buildDetailBase,
@@ -51,42 +52,25 @@ export class CallCompletionRecorder {
   }
 
   /**
-   * Records the result of a tool that was called. The call is final even if the ledger or the journal cannot record it.
-   * A call of a tool without undo that needed no confirmation has no journal row; its answer does not wait for the
-   * ledger.
+   * Records the result of a tool that was called. The call is final even if the ledger or the journal cannot record it,
+   * except that a late answer of the app replaces a result whose outcome is unknown. A call of a tool without undo that
+   * needed no confirmation has no journal row; its answer does not wait for the ledger.
    */
   async recordDispatched(
     call: PlannedCall,
-    { dispatch, outcome, ms }: DispatchResult,
+    dispatched: DispatchResult,
     isJournaled: boolean,
   ): Promise<CallResult> {
-    if (outcome.status !== "executed") {
-      const end = toRefusedResult(call, outcome, dispatch);
-      const { status, code } = outcome;
-      const entry = resultEntry(toCallReference(call), { status, code, dispatch: dispatch.seq });
-      return this.#finish(call, { status, detail: { ...end.detail, ms } }, entry, isJournaled);
-    }
-    const { structured, content, text } = outcome;
-    const compensation = this.#buildCompensation(call, structured);
-    const done = `${call.tool.title}: done`;
-    const detail: CallDetail = {
-      ...buildDetailBase(call),
-      code: "ok",
-      message:
-        typeof compensation === "string" ? `${done}; it cannot be undone: ${compensation}` : done,
-      undoable: typeof compensation === "object",
-      ...(structured === undefined ? {} : { result: structured }),
-      content,
-      ...(typeof compensation === "object"
-        ? { undo: { tool: compensation.tool, args: compensation.args } }
-        : {}),
-      ledger: dispatch,
-      ms,
-    };
-    const result = { status: "executed", code: "ok", dispatch: dispatch.seq, text } as const;
-    const entry = resultEntry(toCallReference(call), result);
-    const kept = typeof compensation === "object" ? compensation : undefined;
-    return this.#finish(call, { status: "executed", detail }, entry, isJournaled, kept);
+    const { dispatch, late } = dispatched;
+    const { end, fields, compensation } = this.#buildEnd(call, dispatch, dispatched);
+    const entry = resultEntry(toCallReference(call), fields);
+    const recorded = await this.#finish(call, end, entry, isJournaled, compensation);
+    if (late)
+      this.#dependencies.tasks.run("record a late answer", async (signal) => {
+        const answer = await raceWithAbort(late, signal);
+        if (answer) await this.#recordLate(call, dispatch, answer, isJournaled);
+      });
+    return recorded;
   }
 
   /**
@@ -126,6 +110,72 @@ export class CallCompletionRecorder {
       }
       this.#unsaved.delete(callId);
     }
+  }
+
+  /**
+   * Records the answer that an app gave after the time limit of the call: in the ledger, and in the journal in place of
+   * the result with the unknown outcome, so that the call can be undone.
+   */
+  async #recordLate(
+    call: PlannedCall,
+    dispatch: Receipt,
+    answer: TimedOutcome,
+    isJournaled: boolean,
+  ): Promise<void> {
+    const { ledger, journal, outbox, logger } = this.#dependencies;
+    const { end, fields, compensation } = this.#buildEnd(call, dispatch, answer);
+    const entry = lateEntry(toCallReference(call), fields);
+    const receipts = await appendBatch(ledger, [entry], logger);
+    const { callId } = call;
+    logger.info({ call: callId, code: fields.code }, "an app answered a call after its time limit");
+    if (isRefusal(receipts)) outbox.enqueue(entry);
+    if (!isJournaled) return;
+    const result: CallResult = { ...end, detail: { ...end.detail, late: true } };
+    try {
+      if (!journal.recordLateResult(callId, result, compensation))
+        logger.warn({ call: callId }, "the journal has no result that a late answer could replace");
+    } catch (err) {
+      logger.error({ err, call: callId }, "the journal could not record a late answer");
+    }
+  }
+
+  /** Builds the result of a dispatched call, the fields of its ledger entry, and its compensation. */
+  #buildEnd(
+    call: PlannedCall,
+    dispatch: Receipt,
+    { outcome, ms }: TimedOutcome,
+  ): {
+    readonly end: CallResult;
+    readonly fields: ResultFields;
+    readonly compensation?: Compensation | undefined;
+  } {
+    if (outcome.status !== "executed") {
+      const { status, detail } = toRefusedResult(call, outcome, dispatch);
+      const fields = { status, code: outcome.code, dispatch: dispatch.seq };
+      return { end: { status, detail: { ...detail, ms } }, fields };
+    }
+    const { structured, content, text } = outcome;
+    const compensation = this.#buildCompensation(call, structured);
+    const done = `${call.tool.title}: done`;
+    const detail: CallDetail = {
+      ...buildDetailBase(call),
+      code: "ok",
+      message:
+        typeof compensation === "string" ? `${done}; it cannot be undone: ${compensation}` : done,
+      undoable: typeof compensation === "object",
+      ...(structured === undefined ? {} : { result: structured }),
+      content,
+      ...(typeof compensation === "object"
+        ? { undo: { tool: compensation.tool, args: compensation.args } }
+        : {}),
+      ledger: dispatch,
+      ms,
+    };
+    return {
+      end: { status: "executed", detail },
+      fields: { status: "executed", code: "ok", dispatch: dispatch.seq, text },
+      compensation: typeof compensation === "object" ? compensation : undefined,
+    };
   }
 
   async #finish(

@@ -5,7 +5,7 @@ import type { CallStatus, Tier } from "../port.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
 /**
- * The ledger entries of one call, found by their field `call`. They have one of the following orders. The last entry is
+ * The ledger entries of the agent. The entries of one call are found by their field `call`. They have one of the following orders. The last entry is
  * the end of the call, and a `result` without a `dispatch` means that nothing was sent to the app.
  *
  *   requested result                               refused
@@ -13,6 +13,8 @@ import type { PlannedCall } from "./planned-call.ts";
  *   requested parked declined|expired              not confirmed; `expired` has the code expired or restarted
  *   requested parked confirmed result              confirmed, but no longer allowed
  *   requested parked confirmed dispatch result     confirmed and run
+ *
+ * A `result` whose code leaves the outcome unknown may be followed by `late`, the app's answer after the time limit.
  *
  * The daemon may die, or the ledger may fail, after any of these entries. A call with only `requested` never began.
  * `confirmed` and `dispatch` appear twice if the ledger stored them but then reported a failure: the user confirmed the
@@ -97,6 +99,11 @@ export function resultEntry(call: CallReference, result: ResultFields): NewEntry
   return buildResultEntry("agent.call.result", call, result);
 }
 
+/** Builds the entry of an answer that the app gave after the time limit of the call. */
+export function lateEntry(call: CallReference, result: ResultFields): NewEntry {
+  return buildResultEntry("agent.call.late", call, result);
+}
+
 /**
  * Builds the entry that precedes a compensation. `call.tool` names the compensation, not the tool whose call it
  * reverts.
@@ -112,8 +119,29 @@ export function undoDispatchEntry(
   };
 }
 
+/** Builds the entry that precedes the approval of a tool whose definition differs from its manifest. */
+export function toolApprovalEntry(
+  approval: { readonly appId: string; readonly tool: string; readonly digest: string },
+  by: Caller,
+): NewEntry {
+  const { appId, tool, digest } = approval;
+  return {
+    name: "agent.tool.approve",
+    fields: { app: truncateName(appId), tool: truncateName(tool), digest, by: toCallerField(by) },
+  };
+}
+
+/** Builds the entry that precedes the registration of the only connection that may confirm calls. */
+export function confirmerEntry(by: Caller): NewEntry {
+  return { name: "agent.confirmer.register", fields: { by: toCallerField(by) } };
+}
+
 export function undoResultEntry(call: CallReference, result: ResultFields): NewEntry {
   return buildResultEntry("agent.undo.result", call, result);
+}
+
+export function undoLateEntry(call: CallReference, result: ResultFields): NewEntry {
+  return buildResultEntry("agent.undo.late", call, result);
 }
 
 /** Identifies a call and the tool that it calls. */
@@ -134,7 +162,7 @@ export interface ResultFields {
 }
 
 function buildResultEntry(
-  name: "agent.call.result" | "agent.undo.result",
+  name: "agent.call.result" | "agent.call.late" | "agent.undo.result" | "agent.undo.late",
   call: CallReference,
   { status, code, dispatch, text }: ResultFields,
 ): NewEntry {

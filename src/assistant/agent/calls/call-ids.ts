@@ -2,8 +2,8 @@ import type { Logger } from "../../../base/logger.ts";
 import type { CallJournal } from "./call-journal.ts";
 
 /**
- * Number of ids reserved at a time. Each reservation is one flush to disk, and a daemon that dies wastes at most one
- * block of ids.
+ * Number of ids reserved at a time. Each reservation is one flush to disk. A daemon that is killed wastes at most one
+ * block of ids; a smaller block would end earlier while the journal cannot be written.
  */
 const BLOCK_SIZE = 1_024;
 
@@ -12,13 +12,13 @@ const BLOCK_SIZE = 1_024;
  * reserved in the journal before its first id is used.
  */
 export class CallIds {
-  readonly #journal: Pick<CallJournal, "reserveIds">;
+  readonly #journal: Pick<CallJournal, "reserveIds" | "returnIds">;
   readonly #logger: Logger;
   #next = 0;
   #blockEnd = 0;
 
   constructor(options: {
-    readonly journal: Pick<CallJournal, "reserveIds">;
+    readonly journal: Pick<CallJournal, "reserveIds" | "returnIds">;
     readonly logger: Logger;
   }) {
     this.#journal = options.journal;
@@ -35,6 +35,16 @@ export class CallIds {
     const id = this.#next;
     this.#next += 1;
     return id;
+  }
+
+  /** Returns the unused ids to the journal, so that the ids of the next daemon follow without a gap. */
+  release(): void {
+    try {
+      this.#journal.returnIds(this.#next, this.#blockEnd);
+      this.#blockEnd = this.#next;
+    } catch (err) {
+      this.#logger.warn({ err }, "the journal could not take back unused call ids");
+    }
   }
 
   #reserve(): void {

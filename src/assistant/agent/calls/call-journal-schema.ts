@@ -11,8 +11,12 @@ import type { Migration } from "../../../base/sqlite.ts";
  * - A call whose dispatch the ledger rejected changes from `dispatching` to `parked`; its app was not called.
  * - A call that runs at once starts as `dispatching` and changes to `ended`.
  *
+ * A late answer of the app replaces the result of an ended call whose outcome was unknown.
+ *
  * The column `undo_state` of an executed call with a compensation begins as `ready`. It changes to `running` and then
- * to `undone`, or back to `ready` if the compensation failed. If the user skips the call, it changes to `skipped`.
+ * to `undone`, back to `ready` if the compensation failed, or to `unknown` if it is unknown whether the compensation
+ * took effect. From `unknown` it changes to `running` if the user tries again, and to `undone` or `ready` if the app
+ * answers late. If the user skips the call, it changes to `skipped`.
  */
 export const callJournalMigrations: readonly Migration[] = [
   `
@@ -74,5 +78,33 @@ export const callJournalMigrations: readonly Migration[] = [
     tier TEXT NOT NULL CHECK (tier IN ('read', 'write', 'destructive')),
     PRIMARY KEY (app_id, tool)
   ) STRICT, WITHOUT ROWID;
+  `,
+  // The undo state `unknown`. SQLite cannot change a CHECK, so the table is created again.
+  `
+  CREATE TABLE calls_with_unknown_undo (
+    call_id INTEGER PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('parked', 'dispatching', 'ended')),
+    app_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    requester TEXT,
+    args TEXT,
+    ended_ms INTEGER,
+    status TEXT CHECK (status IN ('executed', 'failed', 'denied')),
+    detail TEXT,
+    executed INTEGER UNIQUE,
+    undo_tool TEXT,
+    undo_args TEXT,
+    undo_state TEXT CHECK (undo_state IN ('ready', 'running', 'unknown', 'undone', 'skipped')),
+    undo_attempts INTEGER NOT NULL DEFAULT 0,
+    CHECK ((state = 'ended') = (status IS NOT NULL)),
+    CHECK ((state = 'ended') = (detail IS NOT NULL)),
+    CHECK ((undo_state IS NULL) = (executed IS NULL))
+  ) STRICT;
+  INSERT INTO calls_with_unknown_undo SELECT * FROM calls;
+  DROP TABLE calls;
+  ALTER TABLE calls_with_unknown_undo RENAME TO calls;
+  CREATE INDEX calls_open ON calls (call_id) WHERE state <> 'ended';
+  CREATE INDEX calls_ended ON calls (ended_ms) WHERE state = 'ended';
+  CREATE INDEX calls_undo ON calls (executed) WHERE undo_state IN ('ready', 'running', 'unknown');
   `,
 ];

@@ -8,8 +8,12 @@ interface CallReferenceRow {
   readonly tool: string;
 }
 
+/** The states in which the undo of a call has not ended. */
+export type OpenUndoState = "ready" | "running" | "unknown";
+
 interface UndoRow extends CallReferenceRow {
   readonly requester: string | null;
+  readonly undoState: OpenUndoState;
   readonly undoTool: string;
   readonly undoArgs: string;
   readonly attempts: number;
@@ -17,16 +21,19 @@ interface UndoRow extends CallReferenceRow {
 
 const referenceColumns = "call_id AS call, app_id AS app, tool";
 
-interface EndRow {
+interface ResultRow {
   readonly callId: number;
-  readonly from: string;
-  readonly endedMs: number;
   readonly status: CallStatus;
   readonly detail: string;
   readonly executed: number | null;
   readonly undoTool: string | null;
   readonly undoArgs: string | null;
   readonly undoState: string | null;
+}
+
+interface EndRow extends ResultRow {
+  readonly from: string;
+  readonly endedMs: number;
 }
 
 /** The prepared statements of the journal. */
@@ -40,6 +47,8 @@ export interface CallJournalStatements {
   readonly forget: Database.Statement<[number]>;
   readonly lastExecuted: Database.Statement<[], number | null>;
   readonly end: Database.Statement<[EndRow]>;
+  /** Replaces the result of a failed call. */
+  readonly lateResult: Database.Statement<[ResultRow]>;
   readonly ended: Database.Statement<
     [number],
     { readonly requester: string | null; readonly status: CallStatus; readonly detail: string }
@@ -53,14 +62,21 @@ export interface CallJournalStatements {
   readonly prune: Database.Statement<[{ readonly before: number; readonly kept: number }]>;
 
   /**
-   * Returns the ids of the calls that can be undone, the last executed call first. The query does not read their
-   * arguments, because the arguments of one call can take up to a megabyte.
+   * Returns the ids and undo states of the calls whose undo has not ended, the last executed call first. The query does
+   * not read their arguments, because the arguments of one call can take up to a megabyte.
    */
-  readonly undoables: Database.Statement<[{ readonly requester: string | null }], number>;
+  readonly openUndos: Database.Statement<
+    [{ readonly requester: string | null }],
+    { readonly call: number; readonly undoState: OpenUndoState }
+  >;
   readonly undoable: Database.Statement<[number], UndoRow>;
   readonly undoStarted: Database.Statement<[number]>;
-  readonly undoNotStarted: Database.Statement<[number]>;
+  /** SQL parameters: the undo state before the attempt, the id. */
+  readonly undoNotStarted: Database.Statement<[string, number]>;
   readonly undoEnded: Database.Statement<[string, number]>;
+  readonly undoneLate: Database.Statement<[number]>;
+  /** SQL parameters: the id, the number of attempts. */
+  readonly undoFailedLate: Database.Statement<[number, number]>;
   readonly runningUndos: Database.Statement<[], CallReferenceRow & { readonly attempts: number }>;
 
   readonly enqueueEntry: Database.Statement<[string]>;
@@ -108,6 +124,11 @@ export function prepareStatements(db: SqliteDatabase): CallJournalStatements {
          undo_state = @undoState
        WHERE call_id = @callId AND state = @from`,
     ),
+    lateResult: db.prepare(
+      `UPDATE calls SET status = @status, detail = @detail, executed = @executed,
+         undo_tool = @undoTool, undo_args = @undoArgs, undo_state = @undoState
+       WHERE call_id = @callId AND state = 'ended' AND status = 'failed'`,
+    ),
     ended: db.prepare(
       "SELECT requester, status, detail FROM calls WHERE call_id = ? AND state = 'ended'",
     ),
@@ -115,32 +136,40 @@ export function prepareStatements(db: SqliteDatabase): CallJournalStatements {
       `SELECT ${referenceColumns}, state FROM calls WHERE state <> 'ended' ORDER BY call_id`,
     ),
     expireOldUndos: db.prepare(
-      `UPDATE calls SET undo_state = 'skipped' WHERE undo_state = 'ready' AND executed <=
-         (SELECT executed FROM calls WHERE undo_state = 'ready' ORDER BY executed DESC LIMIT 1 OFFSET ?)`,
+      `UPDATE calls SET undo_state = 'skipped' WHERE undo_state IN ('ready', 'unknown') AND executed <=
+         (SELECT executed FROM calls WHERE undo_state IN ('ready', 'unknown')
+            ORDER BY executed DESC LIMIT 1 OFFSET ?)`,
     ),
     prune: db.prepare(
-      `DELETE FROM calls WHERE state = 'ended' AND ifnull(undo_state, '') NOT IN ('ready', 'running')
+      `DELETE FROM calls WHERE state = 'ended' AND ifnull(undo_state, '') NOT IN ('ready', 'running', 'unknown')
          AND (ended_ms < @before OR call_id <= (SELECT call_id FROM calls WHERE state = 'ended'
            ORDER BY call_id DESC LIMIT 1 OFFSET @kept))`,
     ),
 
-    undoables: db
-      .prepare<[{ readonly requester: string | null }], number>(
-        `SELECT call_id FROM calls WHERE undo_state IN ('ready', 'running')
-           AND (@requester IS NULL OR requester = @requester) ORDER BY executed DESC`,
-      )
-      .pluck(),
+    openUndos: db.prepare(
+      `SELECT call_id AS call, undo_state AS undoState FROM calls
+       WHERE undo_state IN ('ready', 'running', 'unknown')
+         AND (@requester IS NULL OR requester = @requester) ORDER BY executed DESC`,
+    ),
     undoable: db.prepare(
-      `SELECT ${referenceColumns}, requester, undo_tool AS undoTool, undo_args AS undoArgs, undo_attempts AS attempts
-       FROM calls WHERE call_id = ? AND undo_state IN ('ready', 'running')`,
+      `SELECT ${referenceColumns}, requester, undo_tool AS undoTool, undo_args AS undoArgs,
+         undo_state AS undoState, undo_attempts AS attempts
+       FROM calls WHERE call_id = ? AND undo_state IN ('ready', 'running', 'unknown')`,
     ),
     undoStarted: db.prepare(
       "UPDATE calls SET undo_state = 'running', undo_attempts = undo_attempts + 1 WHERE call_id = ?",
     ),
     undoNotStarted: db.prepare(
-      "UPDATE calls SET undo_state = 'ready', undo_attempts = undo_attempts - 1 WHERE call_id = ?",
+      "UPDATE calls SET undo_state = ?, undo_attempts = undo_attempts - 1 WHERE call_id = ?",
     ),
     undoEnded: db.prepare("UPDATE calls SET undo_state = ? WHERE call_id = ?"),
+    undoneLate: db.prepare(
+      "UPDATE calls SET undo_state = 'undone' WHERE call_id = ? AND undo_state = 'unknown'",
+    ),
+    undoFailedLate: db.prepare(
+      `UPDATE calls SET undo_state = 'ready'
+       WHERE call_id = ? AND undo_state = 'unknown' AND undo_attempts = ?`,
+    ),
     runningUndos: db.prepare(
       `SELECT call_id AS call, app_id AS app, undo_tool AS tool, undo_attempts AS attempts
        FROM calls WHERE undo_state = 'running'`,

@@ -13,6 +13,7 @@ import type { CallReference } from "./call-entries.ts";
 import { callJournalMigrations } from "./call-journal-schema.ts";
 import {
   type CallJournalStatements,
+  type OpenUndoState,
   prepareStatements,
   type ToolTier,
 } from "./call-journal-statements.ts";
@@ -48,8 +49,12 @@ export interface UnfinishedCall extends CallReference {
   readonly state: "parked" | "dispatching";
 }
 
+/** The state of an undo after an attempt, or after the user skipped it. */
+export type UndoEndState = "ready" | "unknown" | "undone" | "skipped";
+
 export interface UndoableCall extends CallReference {
   readonly requester: string | undefined;
+  readonly undoState: OpenUndoState;
   readonly compensation: Compensation;
   readonly attempts: number;
 }
@@ -77,6 +82,13 @@ export class CallJournal implements Disposable {
       const next = Number(this.#sql.nextId.get());
       this.#sql.setNextId.run(next + count);
       return next;
+    });
+  }
+
+  /** Takes back the reserved ids from `next` on, if they are the last ones that were reserved. */
+  returnIds(next: number, reservedEnd: number): void {
+    this.#transact(() => {
+      if (Number(this.#sql.nextId.get()) === reservedEnd) this.#sql.setNextId.run(next);
     });
   }
 
@@ -116,24 +128,29 @@ export class CallJournal implements Disposable {
   ): boolean {
     const { endedMs, compensation, queuedEntries = [] } = details;
     const hasEnded = this.#transact(() => {
-      const executed = compensation ? (this.#sql.lastExecuted.get() ?? 0) + 1 : null;
-      const { changes } = this.#sql.end.run({
-        callId,
-        from,
-        endedMs,
-        status: end.status,
-        detail: JSON.stringify(truncateDetail(end.detail)),
-        executed,
-        undoTool: compensation?.tool ?? null,
-        undoArgs: compensation?.argsText ?? null,
-        undoState: compensation ? "ready" : null,
-      });
+      const row = this.#buildResultRow(callId, end, compensation);
+      const { changes } = this.#sql.end.run({ ...row, from, endedMs });
       if (changes === 1) this.#enqueueEntries(queuedEntries);
       return changes === 1;
     });
     this.#endsUntilPrune -= 1;
     if (this.#endsUntilPrune <= 0) this.prune(endedMs);
     return hasEnded;
+  }
+
+  /**
+   * Replaces the result of a failed call by the app's late answer. Returns false and writes nothing if the journal has no
+   * failed result of the call.
+   */
+  recordLateResult(
+    callId: number,
+    end: CallResult,
+    compensation: Compensation | undefined,
+  ): boolean {
+    return this.#transact(() => {
+      const row = this.#buildResultRow(callId, end, compensation);
+      return this.#sql.lateResult.run(row).changes === 1;
+    });
   }
 
   findEnded(callId: number): EndedCall | undefined {
@@ -156,46 +173,52 @@ export class CallJournal implements Disposable {
     });
   }
 
-  /** Returns the last executed call that can be undone. If `requester` is given, calls of other callers are ignored. */
-  findLastUndoable(
+  /**
+   * Returns the calls whose undo has not ended, the last executed call first. If `requester` is given, calls of other
+   * callers are ignored.
+   */
+  listOpenUndos(
     requester: string | undefined,
-    except: ReadonlySet<number>,
-  ): UndoableCall | undefined {
-    const [top] = this.#listUndoableIds(requester, except);
-    return top === undefined ? undefined : this.findUndoable(top);
-  }
-
-  countUndoable(requester: string | undefined, except: ReadonlySet<number>): number {
-    return this.#listUndoableIds(requester, except).length;
+  ): readonly { readonly call: number; readonly undoState: OpenUndoState }[] {
+    return this.#transact(() => this.#sql.openUndos.all({ requester: requester ?? null }));
   }
 
   findUndoable(callId: number): UndoableCall | undefined {
     const row = this.#transact(() => this.#sql.undoable.get(callId));
     if (!row) return undefined;
-    const { call, app, tool, attempts, undoTool, undoArgs } = row;
+    const { requester, undoTool, undoArgs, ...rest } = row;
     const compensation = { tool: undoTool, args: JSON.parse(undoArgs), argsText: undoArgs };
-    return { call, app, tool, attempts, requester: row.requester ?? undefined, compensation };
+    return { ...rest, requester: requester ?? undefined, compensation };
   }
 
-  /** Moves the undo of a call from ready to running and counts one more attempt. */
+  /** Moves the undo of a call to running and counts one more attempt. */
   markUndoStarted(callId: number): void {
     this.#transact(() => this.#sql.undoStarted.run(callId));
   }
 
-  /** Moves the undo of a call from running back to ready, without counting the attempt. */
-  revertUndoStarted(callId: number): void {
-    this.#transact(() => this.#sql.undoNotStarted.run(callId));
+  /** Moves the undo of a call from running back to the state before the attempt, which then does not count. */
+  revertUndoStarted(callId: number, before: OpenUndoState): void {
+    this.#transact(() => this.#sql.undoNotStarted.run(before, callId));
   }
 
-  recordUndoEnd(
-    callId: number,
-    state: "ready" | "undone" | "skipped",
-    queuedEntries: readonly NewEntry[],
-  ): void {
+  recordUndoEnd(callId: number, state: UndoEndState, queuedEntries: readonly NewEntry[]): void {
     this.#transact(() => {
       this.#sql.undoEnded.run(state, callId);
       this.#enqueueEntries(queuedEntries);
     });
+  }
+
+  /** Marks a call as undone because its compensation answered late that it succeeded. */
+  recordUndoneLate(callId: number): void {
+    this.#transact(() => this.#sql.undoneLate.run(callId));
+  }
+
+  /**
+   * Moves an undo from unknown to ready because its compensation answered late that it failed. Does nothing if there
+   * was another attempt since.
+   */
+  recordUndoFailedLate(callId: number, attempts: number): void {
+    this.#transact(() => this.#sql.undoFailedLate.run(callId, attempts));
   }
 
   /**
@@ -246,10 +269,16 @@ export class CallJournal implements Disposable {
     this.#db.close();
   }
 
-  /** Returns the ids of the calls that can be undone, the last executed call first. */
-  #listUndoableIds(requester: string | undefined, except: ReadonlySet<number>): number[] {
-    const ids = this.#transact(() => this.#sql.undoables.all({ requester: requester ?? null }));
-    return ids.filter((id) => !except.has(id));
+  #buildResultRow(callId: number, end: CallResult, compensation: Compensation | undefined) {
+    return {
+      callId,
+      status: end.status,
+      detail: JSON.stringify(truncateDetail(end.detail)),
+      executed: compensation ? (this.#sql.lastExecuted.get() ?? 0) + 1 : null,
+      undoTool: compensation?.tool ?? null,
+      undoArgs: compensation?.argsText ?? null,
+      undoState: compensation ? "ready" : null,
+    };
   }
 
   #enqueueEntries(entries: readonly NewEntry[]): void {

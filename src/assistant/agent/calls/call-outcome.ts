@@ -1,6 +1,6 @@
 import { isObject } from "../../../base/json.ts";
-import type { JsonObject } from "../port.ts";
-import { type ToolAppError, type ToolResult } from "../tool-apps.ts";
+import { type JsonObject, unknownOutcomeCodes } from "../port.ts";
+import { type LateAnswer, ToolAppError, type ToolResult } from "../tool-apps.ts";
 import { type CallRefusal, failedRefusal } from "./planned-call.ts";
 
 /** The outcome of a tool call: its result, or the reason why there is none. */
@@ -43,6 +43,25 @@ export function toOutcome(result: ToolResult): CallOutcome {
 
 export function toFailedOutcome(error: ToolAppError): CallRefusal {
   return failedRefusal(error.code, toSingleLine(error.message) || "the app failed");
+}
+
+/**
+ * Returns the outcome of a call that was sent to the app. If it is unknown whether the call has taken effect, the
+ * outcome says so, because a person or a model that reads of a plain failure would call the tool again.
+ */
+export function toSentOutcome(outcome: CallOutcome): CallOutcome {
+  if (outcome.status !== "failed" || !unknownOutcomeCodes.has(outcome.code)) return outcome;
+  const message = `${outcome.message}; it is unknown whether the call has taken effect`;
+  return { ...outcome, outcome: "unknown", message };
+}
+
+/** Returns the outcome that a late answer gives a call; undefined if its outcome stays unknown. */
+export function toLateOutcome(answer: LateAnswer | undefined): CallOutcome | undefined {
+  if (answer === undefined) return undefined;
+  const outcome = toSentOutcome(
+    answer instanceof ToolAppError ? toFailedOutcome(answer) : toOutcome(answer),
+  );
+  return outcome.status !== "executed" && outcome.outcome === "unknown" ? undefined : outcome;
 }
 
 /** Joins the text blocks of a result. */

@@ -5,7 +5,13 @@ import type { JsonObject } from "../port.ts";
 import { ToolAppError, type ToolApps } from "../tool-apps.ts";
 import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 import { appendBatch, isRefusal } from "./append-batch.ts";
-import { type CallOutcome, toFailedOutcome, toOutcome } from "./call-outcome.ts";
+import {
+  type CallOutcome,
+  toFailedOutcome,
+  toLateOutcome,
+  toOutcome,
+  toSentOutcome,
+} from "./call-outcome.ts";
 import type { LiveDefinitions } from "./live-definitions.ts";
 import { type CallRefusal, failedRefusal } from "./planned-call.ts";
 
@@ -15,11 +21,20 @@ export interface ToolInvocation {
   readonly args: JsonObject;
 }
 
-/** The result of a call whose `dispatch` entry is in the ledger; the app may have been called. */
-export interface DispatchResult {
-  readonly dispatch: Receipt;
+/** The outcome of a call, and the milliseconds from its dispatch to this outcome. */
+export interface TimedOutcome {
   readonly outcome: CallOutcome;
   readonly ms: number;
+}
+
+/** The result of a call whose `dispatch` entry is in the ledger; the app may have been called. */
+export interface DispatchResult extends TimedOutcome {
+  readonly dispatch: Receipt;
+  /**
+   * Only for a call that exceeded its time limit: the outcome that the late answer of the app gives the call, or
+   * undefined if the outcome stays unknown. Never rejects, and may be pending for several minutes.
+   */
+  readonly late: Promise<TimedOutcome | undefined> | undefined;
 }
 
 interface DispatcherDependencies {
@@ -58,28 +73,50 @@ export class Dispatcher {
     const dispatch = receipts.at(-1);
     if (!dispatch) return failedRefusal("ledger_unavailable", "the ledger returned no receipt");
     const startedMs = clock.now();
-    const outcome = await this.#callTool(call);
-    return { dispatch, outcome, ms: Math.max(0, clock.now() - startedMs) };
+    const withTime = (outcome: CallOutcome) => ({
+      outcome,
+      ms: Math.max(0, clock.now() - startedMs),
+    });
+    const { outcome, answer } = await this.#callTool(call);
+    const late = answer?.then((given) => {
+      const known = toLateOutcome(given);
+      return known && withTime(known);
+    });
+    return { dispatch, ...withTime(outcome), late };
   }
 
-  async #callTool({ app, tool, args }: ToolInvocation): Promise<CallOutcome> {
-    const { definitions, lifetime, apps, logger } = this.#dependencies;
+  async #callTool({ app, tool, args }: ToolInvocation): Promise<{
+    readonly outcome: CallOutcome;
+    /** The late answer of the app; undefined if the app cannot answer any more. */
+    readonly answer?: ToolAppError["late"];
+  }> {
+    const { definitions, lifetime, apps } = this.#dependencies;
     try {
       const refusal = await definitions.check(app, tool, lifetime);
-      if (refusal) return refusal;
-      return toOutcome(await apps.call(app, tool.name, args, lifetime));
-    } catch (err) {
-      if (err instanceof ToolAppError) return toFailedOutcome(err);
-      if (lifetime.aborted)
-        return failedRefusal("interrupted", "the assistant was shut down before the app answered");
-      // Only a bug in Berth can lead to this point. The code `transport_closed` means that it is unknown whether the
-      // tool ran.
-      logger.error({ err, app: app.appId, tool: tool.name }, "a tool call failed unexpectedly");
-      return failedRefusal(
-        "transport_closed",
-        `an internal error interrupted the call of ${tool.name}`,
-      );
+      if (refusal) return { outcome: refusal };
+    } catch (error) {
+      return { outcome: this.#toRefusal(error, app, tool) };
     }
+    try {
+      return { outcome: toSentOutcome(toOutcome(await apps.call(app, tool.name, args, lifetime))) };
+    } catch (error) {
+      const outcome = toSentOutcome(this.#toRefusal(error, app, tool));
+      return { outcome, answer: error instanceof ToolAppError ? error.late : undefined };
+    }
+  }
+
+  #toRefusal(err: unknown, app: AppManifest, tool: ToolDeclaration): CallRefusal {
+    const { lifetime, logger } = this.#dependencies;
+    if (err instanceof ToolAppError) return toFailedOutcome(err);
+    if (lifetime.aborted)
+      return failedRefusal("interrupted", "the assistant was shut down before the app answered");
+    // Only a bug in Berth can lead to this point. The code `transport_closed` means that it is unknown whether the
+    // tool ran.
+    logger.error({ err, app: app.appId, tool: tool.name }, "a tool call failed unexpectedly");
+    return failedRefusal(
+      "transport_closed",
+      `an internal error interrupted the call of ${tool.name}`,
+    );
   }
 }
 

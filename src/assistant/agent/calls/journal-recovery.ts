@@ -27,15 +27,9 @@ export async function recoverJournal(options: {
   const mustQueue = isRefusal(await appendBatch(ledger, entries, logger));
   const toQueued = (entry: NewEntry) => (mustQueue ? [entry] : []);
   for (const { call, refusal, entry } of calls) {
-    const { status, code, message } = refusal;
-    const detail: CallDetail = {
-      v: 1,
-      code,
-      message,
-      app_id: call.app,
-      tool: call.tool,
-      undoable: false,
-    };
+    const { status, ...rest } = refusal;
+    const reference = { app_id: call.app, tool: call.tool };
+    const detail: CallDetail = { v: 1, ...rest, ...reference, undoable: false };
     journal.recordResult(
       call.call,
       call.state,
@@ -49,7 +43,7 @@ export async function recoverJournal(options: {
       );
   }
   for (const { call, tool, entry } of undos) {
-    journal.recordUndoEnd(call, "ready", toQueued(entry));
+    journal.recordUndoEnd(call, "unknown", toQueued(entry));
     logger.warn({ call, tool }, "an undo was interrupted; it is unknown whether it ran");
   }
   journal.prune(nowMs);
@@ -69,6 +63,6 @@ function buildRecoveryEnd(call: UnfinishedCall): {
   }
   const message =
     "the assistant stopped before the app answered; it is unknown whether the call ran";
-  const refusal = failedRefusal("interrupted", message);
+  const refusal: CallRefusal = { ...failedRefusal("interrupted", message), outcome: "unknown" };
   return { refusal, entry: resultEntry(reference, refusal) };
 }

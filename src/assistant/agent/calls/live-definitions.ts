@@ -87,10 +87,15 @@ export class LiveDefinitions {
   }
 
   /**
-   * Approves the definition that the app last reported for the tool. Throws `not_found` if `digest` belongs to another
-   * definition.
+   * Approves the definition that the app last reported for the tool. Rejects with `not_found` if `digest` belongs to
+   * another definition, and with the error of `record`, which is awaited before the approval has an effect.
    */
-  approve(appId: string, tool: ToolDeclaration, digest: string): void {
+  async approve(
+    appId: string,
+    tool: ToolDeclaration,
+    digest: string,
+    record: () => Promise<unknown>,
+  ): Promise<void> {
     const known = this.#journal.findChangedTool(appId, tool.name);
     if (known?.declared !== tool.digest || known.live !== digest)
       throw new AssistantError(
@@ -98,6 +103,7 @@ export class LiveDefinitions {
         `${tool.name} of ${appId} was never seen with that definition; call it, and use the digest from the answer`,
       );
     if (known.isApproved) return;
+    await record();
     this.#journal.setChangedTool(appId, tool.name, { ...known, isApproved: true });
     this.#logger.info({ app: appId, tool: tool.name, digest }, "a changed tool was approved");
   }

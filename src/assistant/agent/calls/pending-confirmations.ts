@@ -1,6 +1,7 @@
 import { type Clock, timestamp } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { TaskGroup } from "../../../base/task-group.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
 import type { Ledger, NewEntry, Receipt } from "../../ledger/port.ts";
 import type { CallAnswer, CallResult, CallStatus, ConfirmationSpec } from "../port.ts";
@@ -37,6 +38,8 @@ interface ParkedCall {
   readonly plan: PlannedCall;
   /** The call's description, which was sent to the listeners. */
   readonly spec: ConfirmationSpec;
+  /** The call can be approved from this time of the boot clock on. */
+  readonly approvableBootMs: number;
   readonly expiresBootMs: number;
   /**
    * The result of the answer or expiry that is being processed, for which later answers wait; undefined at all other
@@ -148,12 +151,16 @@ export class PendingConfirmations {
     }
   }
 
-  /** Carries out an answer to a confirmation. Returns undefined if no call with this id waits for a confirmation. */
+  /**
+   * Carries out an answer to a confirmation. Returns undefined if no call with this id waits for a confirmation. Rejects
+   * with `busy`, and does nothing, if the call is approved before its hold time has passed.
+   */
   async answer(callId: number, approve: boolean, by: Caller): Promise<CallResult | undefined> {
     const parked = this.#parked.get(callId);
     if (!parked) return undefined;
     if (parked.pendingResult) return markReplayed(await parked.pendingResult);
     if (this.#isExpired(parked)) return this.#decide(parked, () => this.#expire(parked.plan));
+    if (approve) this.#assertHeld(parked);
     return this.#decide(parked, () =>
       approve ? this.#confirm(parked.plan, by) : this.#decline(parked.plan, by),
     );
@@ -169,10 +176,16 @@ export class PendingConfirmations {
     ledger: Receipt | undefined,
   ): CallAnswer {
     const { bootClock, clock, listener } = this.#dependencies;
-    const expiresBootMs = bootClock.now() + CONFIRMATION_TTL_MS;
+    const bootMs = bootClock.now();
     const expiresAtMs = clock.now() + CONFIRMATION_TTL_MS;
     const spec = buildConfirmationSpec(plan, expiresAtMs);
-    this.#parked.set(plan.callId, { plan, spec, expiresBootMs, pendingResult: undefined });
+    this.#parked.set(plan.callId, {
+      plan,
+      spec,
+      approvableBootMs: bootMs + plan.decision.holdMs,
+      expiresBootMs: bootMs + CONFIRMATION_TTL_MS,
+      pendingResult: undefined,
+    });
     this.#scheduleExpiryCheck();
     listener.confirmationRequested(plan.callId, spec);
     const detail = {
@@ -308,6 +321,20 @@ export class PendingConfirmations {
       ? toRefusedResult(plan, written)
       : toRefusedResult(plan, refusal, written[0]);
     return { callId: plan.callId, disposition: end.status, detail: end.detail };
+  }
+
+  /**
+   * Throws `busy` before the hold time has passed. The frontends wait too, but a frontend that does not, or a program
+   * that approves every call at once, must not take the time to read from the user.
+   */
+  #assertHeld({ plan, approvableBootMs }: ParkedCall): void {
+    const remainingMs = approvableBootMs - this.#dependencies.bootClock.now();
+    if (remainingMs <= 0) return;
+    throw new AssistantError(
+      "busy",
+      `${plan.tool.title} can be confirmed only ${plan.decision.holdMs} ms after it was requested, so that the user can read it first; confirm it again afterwards`,
+      { retryAfterSeconds: Math.ceil(remainingMs / 1_000) },
+    );
   }
 
   #isExpired(parked: ParkedCall): boolean {

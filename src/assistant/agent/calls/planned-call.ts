@@ -35,6 +35,8 @@ export interface CallRefusal {
   readonly code: FailedCode | DeniedCode;
   /** A message for the user in one line. */
   readonly message: string;
+  /** The call was sent to the app, and it is unknown whether it has taken effect. */
+  readonly outcome?: "unknown";
   readonly errors?: readonly ArgumentError[];
   /** The digest that ApproveTool accepts; only for the code `manifest_changed`. */
   readonly digest?: string;

@@ -1,11 +1,20 @@
 import type { Logger } from "../../../base/logger.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import type { TaskGroup } from "../../../base/task-group.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
 import type { Ledger, NewEntry, Receipt } from "../../ledger/port.ts";
 import type { UndoReport } from "../port.ts";
 import { appendBatch, isRefusal, ledgerUnavailableRefusal } from "./append-batch.ts";
-import { undoDispatchEntry, undoResultEntry } from "./call-entries.ts";
-import type { CallJournal, UndoableCall } from "./call-journal.ts";
+import {
+  type CallReference,
+  type ResultFields,
+  undoDispatchEntry,
+  undoLateEntry,
+  undoResultEntry,
+} from "./call-entries.ts";
+import type { CallJournal, UndoableCall, UndoEndState } from "./call-journal.ts";
+import type { CallOutcome } from "./call-outcome.ts";
 import type { CallPlanner } from "./call-planner.ts";
 import {
   type Dispatcher,
@@ -15,6 +24,7 @@ import {
 } from "./dispatcher.ts";
 import type { LedgerOutbox } from "./ledger-outbox.ts";
 import type { CallRefusal } from "./planned-call.ts";
+import { buildUndoReport, emptyUndoReport, type OpenUndos } from "./undo-report.ts";
 
 interface UndoDependencies {
   readonly ledger: Ledger;
@@ -22,6 +32,7 @@ interface UndoDependencies {
   readonly planner: CallPlanner;
   readonly dispatcher: Dispatcher;
   readonly outbox: LedgerOutbox;
+  readonly tasks: TaskGroup;
   readonly logger: Logger;
 }
 
@@ -34,16 +45,22 @@ interface UndoDependencies {
  *   ledger:  agent.undo.dispatch
  *   app:     runs the compensation
  *   ledger:  agent.undo.result
- *   journal: undo state `undone`, or `ready` after a failure
+ *   journal: undo state `undone`, `ready` after a failure, or `unknown`
  *
- * If the compensation failed, or was running when the daemon died, it is unknown whether it took effect. The next Undo
- * calls it again, or the user checks the app and skips the call.
+ * After a failure the next Undo calls the compensation again. If it is unknown whether the compensation took effect,
+ * because the app did not answer in time or the daemon died, the next Undo passes over the call, so that it does not
+ * prevent the undo of older calls. The user can try the call again by its id, or skip it after a look at the app, and a
+ * late answer of the app settles it (agent.undo.late).
  */
 export class UndoExecutor {
   readonly #dependencies: UndoDependencies;
-  #isBusy = false;
-  /** Undone calls that the journal could not mark as undone; this process does not undo them again. */
-  readonly #undoneUnsaved = new Set<number>();
+  /** The undo or skip that runs; it never rejects. */
+  #running: Promise<unknown> | undefined;
+  /**
+   * Calls whose undo ended as undone or unknown, but could not be recorded in the journal; this process does not undo
+   * them again.
+   */
+  readonly #unsaved = new Set<number>();
 
   constructor(dependencies: UndoDependencies) {
     this.#dependencies = dependencies;
@@ -54,32 +71,27 @@ export class UndoExecutor {
    * with `busy` while another undo runs, so that a double click reverts only one call.
    */
   async undo(caller: Caller): Promise<UndoReport> {
-    const { journal, dispatcher } = this.#dependencies;
     return this.#runExclusively(async () => {
-      const owner = sandboxedApp(caller);
-      const top = journal.findLastUndoable(owner, this.#undoneUnsaved);
-      if (!top) return emptyReport();
-      const compensation = this.#findCompensation(top);
-      if ("code" in compensation)
-        return this.#reportFailure(top, caller, compensation, top.attempts);
-      try {
-        journal.markUndoStarted(top.call);
-      } catch (error) {
-        return this.#reportFailure(top, caller, ledgerUnavailableRefusal(error), top.attempts);
-      }
-      const attempts = top.attempts + 1;
-      const reference = { call: top.call, app: top.app, tool: compensation.tool.name };
-      const details = { attempt: attempts, by: caller, argsText: top.compensation.argsText };
-      const dispatch = undoDispatchEntry(reference, details);
-      const dispatched = await dispatcher.dispatch(compensation, {
-        before: [],
-        dispatch,
-      });
-      if (!isDispatched(dispatched)) {
-        this.#revertStart(top.call);
-        return this.#reportFailure(top, caller, dispatched, top.attempts);
-      }
-      return this.#recordEnd(top, caller, dispatched, attempts);
+      const open = this.#listOpen(caller);
+      const [top] = open.ready;
+      const call = top === undefined ? undefined : this.#dependencies.journal.findUndoable(top);
+      return call ? this.#attempt(call, caller) : emptyUndoReport(open);
+    });
+  }
+
+  /**
+   * Tries again to revert a call whose undo has an unknown outcome. Rejects with `not_found` for other calls, and
+   * otherwise like `skip`.
+   */
+  async retry(callId: number, caller: Caller): Promise<UndoReport> {
+    return this.#runExclusively(async () => {
+      const call = this.#findOwn(callId, caller);
+      if (call.undoState !== "unknown")
+        throw new AssistantError(
+          "not_found",
+          `no undo of call ${callId} has an unknown outcome; Undo reverts the last call`,
+        );
+      return this.#attempt(call, caller);
     });
   }
 
@@ -90,14 +102,8 @@ export class UndoExecutor {
   async skip(callId: number, caller: Caller): Promise<UndoReport> {
     const { journal, ledger, logger } = this.#dependencies;
     return this.#runExclusively(async () => {
-      const call = journal.findUndoable(callId);
-      const owner = sandboxedApp(caller);
-      if (owner !== undefined && call?.requester !== owner)
-        throw new AssistantError("forbidden", `call ${callId} was not requested by ${owner}`);
-      if (!call || this.#undoneUnsaved.has(callId))
-        throw new AssistantError("not_found", `call ${callId} cannot be undone`);
-      const reference = { call: call.call, app: call.app, tool: call.compensation.tool };
-      const entry = undoResultEntry(reference, { status: "skipped", code: "ok" });
+      const call = this.#findOwn(callId, caller);
+      const entry = undoResultEntry(toReference(call), { status: "skipped", code: "ok" });
       const receipts = await appendBatch(ledger, [entry], logger);
       if (isRefusal(receipts)) return this.#reportFailure(call, caller, receipts, call.attempts);
       try {
@@ -109,25 +115,67 @@ export class UndoExecutor {
     });
   }
 
+  async #attempt(call: UndoableCall, caller: Caller): Promise<UndoReport> {
+    const { journal, dispatcher } = this.#dependencies;
+    const compensation = this.#findCompensation(call);
+    if ("code" in compensation)
+      return this.#reportFailure(call, caller, compensation, call.attempts);
+    try {
+      journal.markUndoStarted(call.call);
+    } catch (error) {
+      return this.#reportFailure(call, caller, ledgerUnavailableRefusal(error), call.attempts);
+    }
+    const attempt = call.attempts + 1;
+    const details = { attempt, by: caller, argsText: call.compensation.argsText };
+    const dispatch = undoDispatchEntry(toReference(call), details);
+    const dispatched = await dispatcher.dispatch(compensation, { before: [], dispatch });
+    if (!isDispatched(dispatched)) {
+      this.#revertStart(call);
+      return this.#reportFailure(call, caller, dispatched, call.attempts);
+    }
+    return this.#recordEnd(call, caller, dispatched, attempt);
+  }
+
   async #runExclusively<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#isBusy)
+    if (this.#running)
       throw new AssistantError("busy", "another call is being undone; try again afterwards", {
         retryAfterSeconds: 1,
       });
-    this.#isBusy = true;
+    const result = work();
+    this.#running = Promise.allSettled([result]);
     try {
-      return await work();
+      return await result;
     } finally {
-      this.#isBusy = false;
+      this.#running = undefined;
     }
   }
 
+  /** Returns the ids of the calls that this caller can undo, the last executed call first. */
+  #listOpen(caller: Caller): OpenUndos {
+    const open = this.#dependencies.journal
+      .listOpenUndos(sandboxedApp(caller))
+      .filter(({ call }) => !this.#unsaved.has(call));
+    const idsOf = (isUnknown: boolean) =>
+      open.filter((one) => (one.undoState === "unknown") === isUnknown).map(({ call }) => call);
+    return { ready: idsOf(false), unknown: idsOf(true) };
+  }
+
+  #findOwn(callId: number, caller: Caller): UndoableCall {
+    const call = this.#dependencies.journal.findUndoable(callId);
+    const owner = sandboxedApp(caller);
+    if (owner !== undefined && call?.requester !== owner)
+      throw new AssistantError("forbidden", `call ${callId} was not requested by ${owner}`);
+    if (!call || this.#unsaved.has(callId))
+      throw new AssistantError("not_found", `call ${callId} cannot be undone`);
+    return call;
+  }
+
   /** Returns the compensation that the current manifest declares, or the reason why it may not be called. */
-  #findCompensation(top: UndoableCall): ToolInvocation | CallRefusal {
+  #findCompensation(call: UndoableCall): ToolInvocation | CallRefusal {
     const { planner } = this.#dependencies;
-    const found = planner.findTool(top.app, top.compensation.tool);
+    const found = planner.findTool(call.app, call.compensation.tool);
     if ("code" in found) return found;
-    const { args } = top.compensation;
+    const { args } = call.compensation;
     return (
       planner.checkDisabled(found.app, found.tool) ??
       planner.checkArguments(found.tool, args) ?? { ...found, args }
@@ -135,46 +183,68 @@ export class UndoExecutor {
   }
 
   async #recordEnd(
-    top: UndoableCall,
+    call: UndoableCall,
     caller: Caller,
-    { dispatch, outcome }: DispatchResult,
-    attempts: number,
+    { dispatch, outcome, late }: DispatchResult,
+    attempt: number,
   ): Promise<UndoReport> {
-    const { ledger, logger } = this.#dependencies;
-    const isUndone = outcome.status === "executed";
-    const entry = undoResultEntry(
-      { call: top.call, app: top.app, tool: top.compensation.tool },
-      {
-        status: outcome.status,
-        code: isUndone ? "ok" : outcome.code,
-        dispatch: dispatch.seq,
-        text: isUndone ? outcome.text : undefined,
-      },
-    );
+    const { ledger, logger, tasks } = this.#dependencies;
+    const entry = undoResultEntry(toReference(call), toFields(outcome, dispatch));
     const receipts = await appendBatch(ledger, [entry], logger);
     const queuedEntries = isRefusal(receipts) ? [entry] : [];
-    this.#save(top.call, isUndone, queuedEntries);
-    if (!isUndone) return this.#reportFailure(top, caller, outcome, attempts, dispatch);
+    this.#save(call.call, chooseEndState(call, outcome), queuedEntries);
+    if (late)
+      tasks.run("record a late answer of an undo", async (signal) => {
+        const answer = await raceWithAbort(late, signal);
+        if (answer) await this.#recordLate(call, dispatch, answer.outcome, attempt);
+      });
+    if (outcome.status !== "executed")
+      return this.#reportFailure(call, caller, outcome, attempt, dispatch);
     const result = outcome.structured ?? outcome.content;
-    return this.#report(top, caller, "undone", attempts, { ledger: dispatch, result });
+    return this.#report(call, caller, "undone", attempt, { ledger: dispatch, result });
   }
 
-  #save(callId: number, isUndone: boolean, queuedEntries: readonly NewEntry[]): void {
+  /**
+   * Settles an undo with an unknown outcome by the late answer of the app. An answer that the compensation failed counts
+   * only if no other attempt may have taken effect.
+   */
+  async #recordLate(
+    call: UndoableCall,
+    dispatch: Receipt,
+    outcome: CallOutcome,
+    attempt: number,
+  ): Promise<void> {
+    const { ledger, journal, outbox, logger } = this.#dependencies;
+    const { call: callId } = call;
+    const entry = undoLateEntry(toReference(call), toFields(outcome, dispatch));
+    if (isRefusal(await appendBatch(ledger, [entry], logger))) outbox.enqueue(entry);
+    logger.info({ call: callId, status: outcome.status }, "an app answered an undo late");
+    // Another attempt that is running would overwrite the state.
+    while (this.#running) await this.#running;
+    try {
+      if (outcome.status === "executed") journal.recordUndoneLate(callId);
+      else if (call.undoState !== "unknown") journal.recordUndoFailedLate(callId, attempt);
+    } catch (err) {
+      logger.error({ err, call: callId }, "the journal could not record a late answer of an undo");
+    }
+  }
+
+  #save(callId: number, state: UndoEndState, queuedEntries: readonly NewEntry[]): void {
     const { journal, outbox, logger } = this.#dependencies;
     try {
-      journal.recordUndoEnd(callId, isUndone ? "undone" : "ready", queuedEntries);
+      journal.recordUndoEnd(callId, state, queuedEntries);
       if (queuedEntries.length > 0) outbox.scheduleFlush();
     } catch (err) {
-      logger.error({ err, call: callId, isUndone }, "the journal could not record an undo");
-      if (isUndone) this.#undoneUnsaved.add(callId);
+      logger.error({ err, call: callId, state }, "the journal could not record an undo");
+      if (state !== "ready") this.#unsaved.add(callId);
       for (const entry of queuedEntries) outbox.enqueue(entry);
     }
   }
 
-  #revertStart(callId: number): void {
+  #revertStart({ call: callId, undoState }: UndoableCall): void {
     const { journal, logger } = this.#dependencies;
     try {
-      journal.revertUndoStarted(callId);
+      journal.revertUndoStarted(callId, undoState === "unknown" ? "unknown" : "ready");
     } catch (err) {
       // The undo remains in state `running`, which the next Undo treats like `ready`. The only consequence is that the
       // recorded number of attempts is one too high.
@@ -185,11 +255,12 @@ export class UndoExecutor {
   #reportFailure(
     call: UndoableCall,
     caller: Caller,
-    { code, message }: CallRefusal,
+    { code, message, outcome }: CallRefusal,
     attempts: number,
     ledger?: Receipt,
   ): UndoReport {
-    return this.#report(call, caller, "failed", attempts, { ledger, error: { code, message } });
+    const error = { code, message, ...(outcome && { outcome }) };
+    return this.#report(call, caller, "failed", attempts, { ledger, error });
   }
 
   #report(
@@ -197,43 +268,28 @@ export class UndoExecutor {
     caller: Caller,
     status: "undone" | "failed" | "skipped",
     attempts: number,
-    more: {
-      readonly ledger?: Receipt | undefined;
-      readonly result?: unknown;
-      readonly error?: UndoReport["error"];
-    },
+    more: Parameters<typeof buildUndoReport>[2],
   ): UndoReport {
-    return {
-      v: 1,
-      status,
-      call_id: call.call,
-      app_id: call.app,
-      tool: call.tool,
-      compensation: { tool: call.compensation.tool, args: call.compensation.args },
-      result: more.result ?? null,
-      error: more.error ?? null,
-      attempts,
-      remaining: this.#dependencies.journal.countUndoable(
-        sandboxedApp(caller),
-        this.#undoneUnsaved,
-      ),
-      ledger: more.ledger ?? null,
-    };
+    return buildUndoReport({ call, status, attempts }, this.#listOpen(caller), more);
   }
 }
 
-function emptyReport(): UndoReport {
-  return {
-    v: 1,
-    status: "nothing",
-    call_id: null,
-    app_id: null,
-    tool: null,
-    compensation: null,
-    result: null,
-    error: null,
-    attempts: 0,
-    remaining: 0,
-    ledger: null,
-  };
+/** The reference of a compensation: the id of the reverted call, and the tool that reverts it. */
+function toReference({ call, app, compensation }: UndoableCall): CallReference {
+  return { call, app, tool: compensation.tool };
+}
+
+function toFields(outcome: CallOutcome, dispatch: Receipt): ResultFields {
+  return outcome.status === "executed"
+    ? { status: "executed", code: "ok", dispatch: dispatch.seq, text: outcome.text }
+    : { status: outcome.status, code: outcome.code, dispatch: dispatch.seq };
+}
+
+/**
+ * Returns the state of the undo after an attempt. A failed attempt leaves the outcome of an earlier attempt unknown: the
+ * app may have failed because the earlier one took effect.
+ */
+function chooseEndState({ undoState }: UndoableCall, outcome: CallOutcome): UndoEndState {
+  if (outcome.status === "executed") return "undone";
+  return outcome.outcome === "unknown" || undoState === "unknown" ? "unknown" : "ready";
 }

@@ -33,6 +33,8 @@ export interface ToolDiscoveryOptions {
   readonly registry: ToolRegistry;
   /** The embedder for the semantic ranking; undefined if tools are ranked lexically only. */
   readonly embedder?: ContextEmbedder | undefined;
+  /** Returns true if the user has disabled the tool; called again for each request. By default no tool is disabled. */
+  readonly isDisabled?: (appId: string, tool: string) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The longest time that a request waits for the embedder, in milliseconds. */
@@ -45,6 +47,7 @@ export class ToolDiscovery implements AsyncDisposable {
   readonly #embedder: ContextEmbedder | undefined;
   readonly #vectors: ToolVectors | undefined;
   readonly #deadlineMs: number;
+  readonly #isDisabled: (appId: string, tool: string) => boolean;
   #index:
     | {
         readonly version: number;
@@ -58,12 +61,13 @@ export class ToolDiscovery implements AsyncDisposable {
     this.#registry = registry;
     this.#embedder = embedder;
     this.#vectors = embedder && new ToolVectors({ embedder, clock, logger });
+    this.#isDisabled = options.isDisabled ?? (() => false);
     this.#deadlineMs = options.deadlineMs ?? EMBEDDER_DEADLINE_MS;
   }
 
   /**
-   * Returns at most 20 tools that match the query, best first. If the embedder fails or is slow, the ranking is lexical.
-   * Rejects only when `signal` aborts.
+   * Returns at most 20 tools that match the query and are not disabled, best first. If the embedder fails or is slow, the
+   * ranking is lexical. Rejects only when `signal` aborts.
    */
   async discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]> {
     signal.throwIfAborted();
@@ -81,10 +85,13 @@ export class ToolDiscovery implements AsyncDisposable {
             ],
             FUSION_K,
           );
-    return ranked.slice(0, RESULTS_MAX).flatMap(({ id, score }) => {
+    const records = ranked.flatMap(({ id, score }) => {
       const found = tools[id];
-      return found ? [toToolRecord(found, score)] : [];
+      return found && !this.#isDisabled(found.app.appId, found.tool.name)
+        ? [toToolRecord(found, score)]
+        : [];
     });
+    return records.slice(0, RESULTS_MAX);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -4,6 +4,7 @@ import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import type { JsonObject } from "../port.ts";
 import { type LiveTool, ToolAppError, type ToolResult } from "../tool-apps.ts";
 import { type HandshakeOptions, performHandshake } from "./handshake.ts";
+import { LateAnswers } from "./late-answers.ts";
 import { listTools } from "./list-tools.ts";
 import { connectionLostError, toRequestFailure } from "./request-failure.ts";
 import type { SocketTransport } from "./socket-transport.ts";
@@ -19,6 +20,7 @@ export class AppConnection {
   readonly #options: AppConnectionOptions;
   #tools: Promise<ReadonlyMap<string, LiveTool>> | undefined;
   #calls = 0;
+  readonly #lateAnswers: LateAnswers;
   #stopIdleTimer = () => {};
 
   /**
@@ -49,6 +51,7 @@ export class AppConnection {
 
   private constructor(options: AppConnectionOptions) {
     this.#options = options;
+    this.#lateAnswers = new LateAnswers({ ...options, onEnded: () => this.#startIdleTimer() });
     this.#watchSubscription();
     this.#startIdleTimer();
   }
@@ -71,25 +74,32 @@ export class AppConnection {
     return await raceWithAbort(this.#tools, signal);
   }
 
-  /** Sends the call exactly once. Rejects with ToolAppError or the signal's reason. */
+  /**
+   * Sends the call exactly once. Rejects with ToolAppError or the signal's reason. A call that exceeds its time limit is
+   * not cancelled, because the app may have done a part of it: the error has the app's late answer.
+   */
   async call(name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult> {
-    if (this.#calls >= this.#options.limits.callsMax) {
-      const message = `${this.#options.appId} already has ${this.#calls} calls to answer: try again later`;
+    const { appId, client, limits } = this.#options;
+    if (this.#calls >= limits.callsMax) {
+      const message = `${appId} already has ${this.#calls} calls to answer: try again later`;
       throw new ToolAppError("app_unavailable", message);
     }
-    const result = await this.#exchange(this.#options.limits.callTimeoutMs, signal, (options) =>
-      // The SDK's client.callTool is not used, because it would compile the app's output schema and might send a call
-      // twice.
-      this.#options.client.request(
+    // The SDK's client.callTool is not used, because it would compile the app's output schema and might send a call
+    // twice.
+    const send = async (options: { signal: AbortSignal; timeout: number }): Promise<ToolResult> => {
+      const result = await client.request(
         { method: "tools/call", params: { name, arguments: { ...args } } },
         options,
-      ),
-    );
-    return {
-      structured: toStructuredResult(result.structuredContent),
-      content: result.content,
-      isError: result.isError === true,
+      );
+      return {
+        structured: toStructuredResult(result.structuredContent),
+        content: result.content,
+        isError: result.isError === true,
+      };
     };
+    return await this.#exchange(limits.callTimeoutMs, signal, send, (answer, cancel) =>
+      this.#lateAnswers.wait(answer, cancel),
+    );
   }
 
   async close(): Promise<void> {
@@ -114,40 +124,41 @@ export class AppConnection {
     );
   }
 
-  /** Sends one request with a time limit, and turns errors into ToolAppError. */
+  /**
+   * Sends one request with a time limit, and turns errors into ToolAppError. After the time limit the request is
+   * cancelled, or passed to `awaitLate`, whose promise becomes `late` of the error.
+   */
   async #exchange<T>(
     limitMs: number,
     signal: AbortSignal,
     send: (options: { signal: AbortSignal; timeout: number }) => Promise<T>,
+    awaitLate?: (answer: Promise<T>, cancel: () => void) => ToolAppError["late"],
   ): Promise<T> {
+    const { appId, clock, limits } = this.#options;
     signal.throwIfAborted();
     this.#calls += 1;
     this.#stopIdleTimer();
     const stop = new AbortController();
     // The reason of the abort is sent to the app, so the caller's own reason must not be used.
     const onAbort = () => stop.abort("cancelled");
+    const cancel = () => stop.abort("timed out");
     signal.addEventListener("abort", onAbort, { once: true });
-    let isLate = false;
-    const stopTimer = this.#options.clock.setTimer(limitMs, () => {
-      isLate = true;
-      stop.abort("timed out");
+    // The timers of this class end the request, because the SDK's own timers use real time.
+    const timeout = 2 * (limitMs + limits.lateAnswerMs);
+    const answer = send({ signal: stop.signal, timeout }).catch(async (error: unknown) => {
+      throw await this.#toFailure(error);
+    });
+    const expiry = new AbortController();
+    const stopTimer = clock.setTimer(limitMs, () => {
+      const late = awaitLate?.(answer, cancel);
+      if (!late) cancel();
+      const message = `${appId} did not answer within ${Math.ceil(limitMs / 1000)} s`;
+      expiry.abort(new ToolAppError("timeout", message, { late }));
     });
     try {
-      return await send({ signal: stop.signal, timeout: 2 * limitMs });
+      return await raceWithAbort(answer, expiry.signal);
     } catch (error) {
-      if (signal.aborted) throw signal.reason;
-      if (this.#options.transport.closeReason) throw this.#options.transport.closeReason;
-      if (isLate) {
-        const seconds = Math.ceil(limitMs / 1000);
-        const message = `${this.#options.appId} did not answer within ${seconds} s`;
-        throw new ToolAppError("timeout", message, { cause: error });
-      }
-      const failure = toRequestFailure(this.#options.appId, error);
-      // Validating a wrong answer is expensive, so the connection to an app that sends one is closed.
-      if (failure.code === "bad_result") await this.close();
-      throw this.isClosed && failure.code === "timeout"
-        ? connectionLostError(this.#options.appId, error)
-        : failure;
+      throw signal.aborted ? signal.reason : error;
     } finally {
       stopTimer();
       signal.removeEventListener("abort", onAbort);
@@ -156,8 +167,20 @@ export class AppConnection {
     }
   }
 
+  /** Converts the error of a request. Closes the connection to an app that sent a wrong answer. */
+  async #toFailure(error: unknown): Promise<ToolAppError> {
+    const { appId, transport } = this.#options;
+    if (transport.closeReason) return transport.closeReason;
+    const failure = toRequestFailure(appId, error);
+    // Validating a wrong answer is expensive, so the connection to an app that sends one is closed.
+    if (failure.code === "bad_result") await this.close();
+    return this.isClosed && failure.code === "timeout"
+      ? connectionLostError(appId, error)
+      : failure;
+  }
+
   #startIdleTimer(): void {
-    if (this.#calls > 0 || this.isClosed) return;
+    if (this.#calls > 0 || this.#lateAnswers.count > 0 || this.isClosed) return;
     this.#stopIdleTimer = this.#options.clock.setTimer(
       this.#options.limits.idleTimeoutMs,
       () => void this.close(),

@@ -5,6 +5,10 @@ export interface McpLimits {
   /** The maximum amount of outgoing data that is buffered for an app that does not read. */
   readonly outgoingBytesMax: number;
   readonly callTimeoutMs: number;
+  /** The time after the time limit of a call during which the app may still answer the call. */
+  readonly lateAnswerMs: number;
+  /** The maximum number of calls whose late answers are awaited. */
+  readonly lateAnswersMax: number;
   /** Time limit of `tools/list` with all its pages. */
   readonly listTimeoutMs: number;
   /**
@@ -49,6 +53,9 @@ export const defaultMcpLimits: McpLimits = {
   // `outgoingBytesMax`.
   outgoingBytesMax: 8 * MIB,
   callTimeoutMs: 60_000,
+  // `lateAnswerMs` is long enough for an upload or a backup that takes ten times as long as a call may take.
+  lateAnswerMs: 10 * 60_000,
+  lateAnswersMax: 32,
   listTimeoutMs: 10_000,
   // `probeTimeoutMs` is long enough for an app that was just started, which usually answers within one second even on a
   // busy machine.

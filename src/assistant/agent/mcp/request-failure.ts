@@ -31,6 +31,6 @@ export function toRequestFailure(appId: string, error: unknown): ToolAppError {
 }
 
 export function connectionLostError(appId: string, cause?: unknown): ToolAppError {
-  const message = `${appId} closed the connection before it answered; it is unknown whether the tool ran`;
+  const message = `${appId} closed the connection before it answered`;
   return new ToolAppError("transport_closed", message, { cause });
 }

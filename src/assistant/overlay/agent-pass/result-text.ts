@@ -16,11 +16,12 @@ function formatRawResult(detail: CallDetail): string {
   return texts.length > 0 ? texts.join("\n") : "done; it gave no result";
 }
 
-function formatFailure({ code, message, errors }: CallDetail): string {
+function formatFailure({ code, message, errors, outcome }: CallDetail): string {
   if (code === "declined") return "not done: declined by the user";
   const faults = (errors ?? []).map(({ path, message: fault }) => `${path || "/"}: ${fault}`);
   const reason = faults.length > 1 ? faults.join("; ") : message;
-  return `not done (${code}): ${reason}`;
+  // The model must not take a call for undone that may have taken effect, and call the tool again.
+  return `${outcome === "unknown" ? "outcome unknown" : "not done"} (${code}): ${reason}`;
 }
 
 /** Formats one content block; a block that is not text is replaced by the name of its type. */

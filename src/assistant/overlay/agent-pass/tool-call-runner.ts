@@ -85,12 +85,7 @@ export class ToolCallRunner {
   ): Promise<SettledCall> {
     const { caller } = turn;
     try {
-      const approver = await this.#ask(callId, watch, turn, signal);
-      // If the call has already ended, withdraw only returns its result.
-      const ending = approver
-        ? this.#agent.confirm(callId, true, approver)
-        : this.#agent.withdraw(callId, caller);
-      const end = await raceWithAbort(ending, signal);
+      const end = await this.#askAndAnswer(callId, watch, turn, signal);
       const { code, message } = end.detail;
       if (code === "ledger_unavailable") throw new AssistantError(code, message);
       const isEnd = end.status === "denied" && code !== "declined";
@@ -103,6 +98,30 @@ export class ToolCallRunner {
       const end = await raceWithAbort(this.#agent.withdraw(callId, caller), signal);
       const isDeclined = error instanceof DeniedError && error.code === "declined";
       return { end, error: isDeclined ? undefined : error };
+    }
+  }
+
+  /**
+   * Asks the user, and sends the answer to the agent. If the agent did not accept the approval yet, because the user
+   * must read the call first, asks again.
+   */
+  async #askAndAnswer(
+    callId: number,
+    watch: CallWatcher,
+    turn: CallTurn,
+    signal: AbortSignal,
+  ): Promise<CallResult> {
+    for (;;) {
+      const approver = await this.#ask(callId, watch, turn, signal);
+      // If the call has already ended, withdraw only returns its result.
+      const ending = approver
+        ? this.#agent.confirm(callId, true, approver)
+        : this.#agent.withdraw(callId, turn.caller);
+      try {
+        return await raceWithAbort(ending, signal);
+      } catch (error) {
+        if (!(error instanceof AssistantError) || error.code !== "busy") throw error;
+      }
     }
   }
 

@@ -62,6 +62,28 @@ describe("an answer to a question", () => {
     );
   });
 
+  test("approves a call only after the hold time of the question, but declines it at any time", async () => {
+    const harness = createOverlayHarness();
+    harness.pass = async ({ ask }, signal) => {
+      await ask(confirmationSpec({ hold_ms: 1_500 }), signal);
+      return emptyPassOutcome;
+    };
+    const id = await harness.ask({ lane: "agent" });
+    const answer = () => harness.overlay.respond(id, true, defaultCaller);
+    expect(getRefusal(answer)).toContain("busy: question 1");
+    await harness.clock.advance(1_499);
+    expect(getRefusal(answer)).toContain("busy: question 1");
+    expect(harness.eventSequence(id)).toBe("started needed(call)");
+    await harness.clock.advance(1);
+    answer();
+    await harness.settle();
+    expect(harness.finished(id)?.code).toBe("ok");
+    const declined = await harness.ask({ lane: "agent" });
+    harness.overlay.respond(declined, false, defaultCaller);
+    await harness.settle();
+    expect(harness.finished(declined)?.code).toBe("declined");
+  });
+
   test("by another frontend lets the turn continue as soon as a slot is free", async () => {
     const harness = createOverlayHarness({ limits: oneSlot });
     const elsewhere = new AbortController();

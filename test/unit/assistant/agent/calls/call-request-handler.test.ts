@@ -60,7 +60,7 @@ describe("a call of a read tool", () => {
       verified: false,
       actor: null,
     });
-    harness.agent.registerConfirmer(unit);
+    await harness.agent.registerConfirmer(unit);
     expect((await harness.agent.confirm(callId, true, unit)).status).toBe("executed");
   });
 

@@ -70,7 +70,21 @@ describe("a tool whose live definition differs from its manifest", () => {
         code: "not_found",
       });
 
+    const approvals = () =>
+      harness.ledger.entries.filter(({ name }) => name === "agent.tool.approve");
+    harness.ledger.mode = "down";
+    await expect(
+      harness.agent.approveTool(NOTES, "list", digest, userCaller()),
+    ).rejects.toMatchObject({ code: "ledger_unavailable" });
+    harness.ledger.mode = "ok";
+    expect(approvals()).toEqual([]);
+    expect((await harness.request("list", {})).detail.code).toBe("manifest_changed");
+
     await harness.agent.approveTool(NOTES, "list", digest, userCaller());
+    await harness.agent.approveTool(NOTES, "list", digest, userCaller());
+    expect(approvals()).toMatchObject([
+      { fields: { app: NOTES, tool: "list", digest, by: { connection: ":1.1" } } },
+    ]);
     expect((await harness.request("list", {})).disposition).toBe("executed");
     await harness.restart();
     expect((await harness.request("list", {})).disposition).toBe("executed");

@@ -42,6 +42,35 @@ describe("a call that waits for confirmation", () => {
     expect(end.detail.ledger?.seq).toBe(dispatch?.seq);
   });
 
+  it("is not approved before the end of its hold time, stays parked, and can be declined at any time", async () => {
+    const harness = await AgentHarness.open();
+    const request = () =>
+      harness.request("delete", { id: "none" }, { provenance: ["user", "web:news"] });
+    const { callId, disposition } = await request();
+    const [asked] = harness.confirmationRequests;
+    expect([disposition, asked?.spec.hold_ms]).toEqual(["confirm-modal", 1_500]);
+    const written = harness.ledger.entries.length;
+    for (const waitMs of [0, 1_499]) {
+      await harness.clock.advance(waitMs);
+      await expect(harness.agent.confirm(callId, true, userCaller())).rejects.toMatchObject({
+        code: "busy",
+        retryAfterSeconds: expect.any(Number),
+      });
+    }
+    expect(harness.ledger.entries).toHaveLength(written);
+    expect(harness.agent.listParked(userCaller()).map(({ call_id: id }) => id)).toEqual([callId]);
+    expect([harness.resolved, harness.app.received]).toEqual([[], []]);
+    await harness.clock.advance(1);
+    await harness.agent.confirm(callId, true, userCaller());
+    expect(harness.app.received).toEqual([{ name: "delete", args: { id: "none" } }]);
+
+    const second = await request();
+    expect(await harness.agent.confirm(second.callId, false, userCaller())).toMatchObject({
+      status: "denied",
+      detail: { code: "declined" },
+    });
+  });
+
   it("is stored on the disk before the listeners are notified", async () => {
     const harness = await AgentHarness.open();
     let kept = "";
@@ -240,7 +269,7 @@ describe("permission to confirm a call", () => {
         code: "forbidden",
       });
     }
-    expect(() => harness.agent.registerConfirmer(chat)).toThrow("may not confirm");
+    await expect(harness.agent.registerConfirmer(chat)).rejects.toThrow("may not confirm");
     expect(harness.app.received).toEqual([]);
     await harness.agent.confirm(own, true, userCaller());
     await harness.agent.confirm(foreign, true, userCaller());
@@ -268,9 +297,16 @@ describe("permission to confirm a call", () => {
 
   it("is limited to the registered connection until that connection closes", async () => {
     const harness = await AgentHarness.open();
-    harness.agent.registerConfirmer(other);
-    harness.agent.registerConfirmer(other);
-    expect(() => harness.agent.registerConfirmer(userCaller())).toThrow("another program");
+    const registered = harness.agent.registerConfirmer(other);
+    // The first program takes the place when it arrives, before the ledger has recorded it.
+    await expect(harness.agent.registerConfirmer(userCaller())).rejects.toMatchObject({
+      code: "busy",
+    });
+    await registered;
+    await harness.agent.registerConfirmer(other);
+    expect(harness.ledger.entries).toMatchObject([
+      { name: "agent.confirmer.register", fields: { by: { connection: ":1.2" } } },
+    ]);
     const callId = await harness.park();
     await expect(harness.agent.confirm(callId, false, userCaller())).rejects.toMatchObject({
       code: "forbidden",
@@ -281,7 +317,22 @@ describe("permission to confirm a call", () => {
     });
     harness.agent.handleDisconnect(":1.2");
     expect((await harness.agent.confirm(callId, true, userCaller())).status).toBe("executed");
-    harness.agent.registerConfirmer(userCaller());
+    await harness.agent.registerConfirmer(userCaller());
+  });
+
+  it("is not limited if the ledger cannot record the registration, or the connection closes meanwhile", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    harness.ledger.mode = "down";
+    await expect(harness.agent.registerConfirmer(other)).rejects.toMatchObject({
+      code: "ledger_unavailable",
+    });
+    harness.ledger.mode = "ok";
+    const registering = harness.agent.registerConfirmer(other);
+    harness.agent.handleDisconnect(":1.2");
+    await registering;
+    expect((await harness.agent.confirm(callId, true, userCaller())).status).toBe("executed");
+    await harness.agent.registerConfirmer(userCaller());
   });
 });
 
@@ -319,15 +370,45 @@ describe("closing the agent", () => {
     await expect.poll(() => harness.app.received.length).toBe(1);
     const closing = harness.agent[Symbol.asyncDispose]();
     await expect(harness.request("list", {})).rejects.toMatchObject({ code: "shutting_down" });
-    await harness.clock.advance(6_000);
+    await harness.clock.advance(2_000);
     await closing;
-    expect(await confirming).toMatchObject({ status: "failed", detail: { code: "interrupted" } });
+    expect(await confirming).toMatchObject({
+      status: "failed",
+      detail: { code: "interrupted", outcome: "unknown" },
+    });
     expect(harness.ledger.entryNamesOfCall(callId).at(-1)).toBe("call.result:interrupted");
     await harness.start();
     expect((await harness.agent.confirm(callId, true, userCaller())).detail).toMatchObject({
       code: "interrupted",
       replayed: true,
     });
+  });
+
+  it("can begin before the daemon closes its other parts, which may take as long", async () => {
+    const harness = await AgentHarness.open();
+    harness.app.respond = () => ({ kind: "hang" });
+    const running = harness.request("list", {});
+    await expect.poll(() => harness.app.received.length).toBe(1);
+    harness.agent.beginShutdown();
+    await harness.clock.advance(1_999);
+    expect(harness.ledger.entries.map(({ name }) => name)).not.toContain("agent.call.result");
+    await harness.clock.advance(1);
+    expect((await running).detail).toMatchObject({ code: "interrupted", outcome: "unknown" });
+    await harness.agent[Symbol.asyncDispose]();
+  });
+});
+
+describe("the ids of calls", () => {
+  it("continue without a gap after a restart, and are never used again after a kill", async () => {
+    const harness = await AgentHarness.open();
+    expect([await harness.park(), await harness.park()]).toEqual([1, 2]);
+    await harness.restart();
+    expect(await harness.park()).toBe(3);
+    const dir = harness.snapshot();
+    expect(await harness.park()).toBe(4);
+    harness.dir = dir;
+    await harness.start();
+    expect(await harness.park()).toBeGreaterThan(4);
   });
 });
 
@@ -355,5 +436,16 @@ describe("the list of tools", () => {
       description: "Does create.",
       undoable: true,
     });
+  });
+
+  it("marks the tools that the user has disabled", async () => {
+    const harness = await AgentHarness.open();
+    const listDisabled = () =>
+      harness.agent.listTools().flatMap(({ name, disabled }) => (disabled ? [name] : []));
+    expect(listDisabled()).toEqual([]);
+    harness.rules = { ...permissiveRules, disabledTools: new Set([`${NOTES}/create`]) };
+    expect(listDisabled()).toEqual(["create"]);
+    harness.rules = { ...permissiveRules, disabledApps: new Set([NOTES]) };
+    expect(listDisabled()).toEqual(["create", "delete", "list", "star"]);
   });
 });

@@ -12,7 +12,7 @@ describe("withdrawing a call that waits for confirmation", () => {
   it("ends the call as declined, even if the requester may not confirm it", async () => {
     const harness = await AgentHarness.open();
     harness.rules = { ...permissiveRules, confirm: "strict" };
-    harness.agent.registerConfirmer(other);
+    await harness.agent.registerConfirmer(other);
     const chat = sandboxedCaller("org.example.chat");
     for (const caller of [userCaller(), chat]) {
       const callId = await harness.park("create", { title: "a" }, caller);

@@ -1,9 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { tokenizeQuery } from "../../../../../src/assistant/agent/discover/lexical-index.ts";
-import { ToolDiscovery } from "../../../../../src/assistant/agent/discover/tool-discovery.ts";
+import {
+  ToolDiscovery,
+  type ToolDiscoveryOptions,
+} from "../../../../../src/assistant/agent/discover/tool-discovery.ts";
 import { parseBuiltInManifest } from "../../../../../src/assistant/agent/manifests/parse-manifest.ts";
-import type { ToolRegistry } from "../../../../../src/assistant/agent/tool-manifest.ts";
 import type { ContextEmbedder } from "../../../../../src/assistant/context/port.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
@@ -18,7 +20,7 @@ const { signal } = new AbortController();
 
 function discovery(
   embedder?: ContextEmbedder,
-  options: { registry?: ToolRegistry; deadlineMs?: number } = {},
+  options: Partial<Pick<ToolDiscoveryOptions, "registry" | "deadlineMs" | "isDisabled">> = {},
 ): ToolDiscovery {
   return new ToolDiscovery({
     registry: new FakeRegistry(corpusApps()),
@@ -54,6 +56,18 @@ describe("discover", () => {
     const scores = records.map(({ score }) => score ?? 0);
     expect(scores).toEqual(scores.toSorted((a, b) => b - a));
     expect(records.length).toBeLessThanOrEqual(20);
+  });
+
+  it("leaves out disabled tools, whose places other matches take", async () => {
+    const disabled = new Set<string>();
+    const found = discovery(undefined, {
+      isDisabled: (appId, tool) => disabled.has(`${appId}/${tool}`),
+    });
+    const all = await namesOf(found, "note");
+    disabled.add(`org.example.Notes/${all[0]}`);
+    const enabled = await namesOf(found, "note");
+    expect(enabled).not.toContain(all[0]);
+    expect(enabled.slice(0, all.length - 1)).toEqual(all.slice(1));
   });
 
   it("returns no tool that matches no term of the query", async () => {

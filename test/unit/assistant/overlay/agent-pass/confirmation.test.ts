@@ -172,6 +172,25 @@ describe("a call that needs confirmation, in the agent pass", () => {
     expect(harness.agentHarness.received).toBe(1);
   });
 
+  it("asks again if the approval comes before the end of the call's hold time", async () => {
+    const harness = await AgentPassHarness.open([["delete", { id: "n1" }], noToolAnswer]);
+    harness.agentHarness.notes.set("n1", {});
+    harness.answer = async () => {
+      if (harness.confirmationRequests.length > 1) await harness.agentHarness.clock.advance(1_500);
+      return userCaller();
+    };
+    const outcome = await harness.run({ provenance: ["user", "web:news"] });
+    expect(outcome.calls).toMatchObject([{ tool: "delete", status: "executed" }]);
+    expect(harness.confirmationRequests.map(({ call_id: callId }) => callId)).toEqual([1, 1]);
+    expect(entryNames(harness)).toEqual([
+      "call.requested",
+      "call.parked",
+      "call.confirmed",
+      "call.dispatch",
+      "call.result:ok",
+    ]);
+  });
+
   it("lets the pass continue if the tool fails after the approval", async () => {
     const harness = await AgentPassHarness.open([
       ["delete", { id: "none" }],
@@ -225,7 +244,7 @@ describe("the caller that approves", () => {
     ["a program that has not registered as confirmer", userCaller(":1.3")],
   ])("%s can withdraw its own question", async (_, caller) => {
     const harness = await AgentPassHarness.open([create]);
-    harness.agentHarness.agent.registerConfirmer(userCaller(":1.90"));
+    await harness.agentHarness.agent.registerConfirmer(userCaller(":1.90"));
     harness.answer = declineQuestion;
     expect((await harness.run({ caller })).calls).toMatchObject([{ status: "denied" }]);
     expect(harness.listParked()).toEqual([]);

@@ -1,0 +1,54 @@
+import { AssistantError } from "../../assistant-error.ts";
+import type { Caller } from "../../caller.ts";
+import type { Ledger } from "../../ledger/port.ts";
+import { confirmerEntry } from "./call-entries.ts";
+
+/**
+ * The connection that has registered as the only one that may confirm calls. A registration takes its place when it
+ * arrives, and has an effect once the ledger has recorded it.
+ */
+export class ExclusiveConfirmer {
+  readonly #ledger: Ledger;
+  #holder: { readonly connection: string; readonly recorded: Promise<unknown> } | undefined;
+  /** The holder's connection after the ledger has recorded it; undefined if any connection may confirm. */
+  #effective: string | undefined;
+
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+
+  /** Returns true if this connection may confirm calls. */
+  isOpenTo(connection: string): boolean {
+    return this.#effective === undefined || this.#effective === connection;
+  }
+
+  /**
+   * Rejects with `busy` if another connection holds the place, and with the ledger's error if it cannot record the
+   * registration. Has no effect if the connection has registered before.
+   */
+  async register(caller: Caller): Promise<void> {
+    const { connection } = caller;
+    if (this.#holder && this.#holder.connection !== connection)
+      throw new AssistantError("busy", "another program has already registered to confirm calls");
+    const holder = this.#holder ?? {
+      connection,
+      recorded: this.#ledger.append(confirmerEntry(caller)),
+    };
+    this.#holder = holder;
+    try {
+      await holder.recorded;
+    } catch (error) {
+      if (this.#holder === holder) this.#holder = undefined;
+      throw error;
+    }
+    // The connection may have ended, and released the place, while the ledger recorded the entry.
+    if (this.#holder === holder) this.#effective = connection;
+  }
+
+  /** Ends the registration of a connection that has ended. */
+  release(connection: string): void {
+    if (this.#holder?.connection !== connection) return;
+    this.#holder = undefined;
+    this.#effective = undefined;
+  }
+}
