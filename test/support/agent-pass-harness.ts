@@ -35,8 +35,11 @@ export class AgentPassHarness {
   /** The tool calls that the agent pass reported to the turn. */
   readonly reportedCalls: TurnCall[] = [];
   readonly answers: ModelAnswer[] = [];
-  /** The user's answer to a confirmation request. */
-  answer: PassTurn["ask"] = async () => userCaller(":1.5");
+  /** The user's answer to a confirmation request. By default the user reads the call for its hold time, and approves. */
+  answer: PassTurn["ask"] = async ({ hold_ms: holdMs }) => {
+    await this.agentHarness.clock.advance(holdMs);
+    return userCaller(":1.5");
+  };
 
   private constructor(agents: AgentHarness) {
     this.agentHarness = agents;
