@@ -83,10 +83,10 @@ describe("the manifest of Berth's tools", () => {
     const { manifest, faults } = readToolManifest(berthAppsManifest, BERTH_APPS_ID);
     expect(faults).toEqual([]);
     expect(manifest?.tools.map(({ name }) => name)).toEqual([...berthToolNames]);
-    for (const { name, description, inputSchema } of manifest?.tools ?? []) {
+    for (const { name, title, description, inputSchema } of manifest?.tools ?? []) {
       const address = { appId: BERTH_APPS_ID, isActivatable: true };
       const live = await harness.apps.getDefinition(address, name, new AbortController().signal);
-      expect(live).toEqual({ description, inputSchema });
+      expect(live).toEqual({ title, description, inputSchema });
     }
   });
 

@@ -284,10 +284,11 @@ describe("berth ask at a terminal", () => {
 
   it("asks the user to type the name of a destructive tool, after a delay", async () => {
     cli.overlay.hits = async () => [house];
-    const { notes } = await cli.overlay.useTools([["delete", { id: "n1" }]]);
+    const { notes, clock } = await cli.overlay.useTools([["delete", { id: "n1" }]]);
     notes.set("n1", { title: "Milk" });
     using person = terminal("ask", "--my-stuff", "No milk please");
     await person.waitForText("the question follows in 1.5 s");
+    for (const daemon of [clock, cli.overlay.clock]) await daemon.advance(1_500);
     person.type(`delete${key.enter}`);
     await person.waitForText("or press Enter to decline: ");
     person.type(`yes${key.enter}`);

@@ -53,6 +53,7 @@ beforeEach(async () => {
     { appId: NOTES, name: "Notes", isActivatable: false, tools },
     { appId: "org.example.weather", name: "Weather", isActivatable: false, tools: [weatherTool] },
   ]);
+  agent.startNotes(tools);
   bus = serve();
 });
 afterEach(() => agent.agent[Symbol.asyncDispose]());

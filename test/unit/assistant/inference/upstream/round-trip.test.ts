@@ -38,6 +38,9 @@ afterEach(async () => {
   await system[Symbol.asyncDispose]();
 });
 
+/** The HTTP server adds who sent a request. Without a check of users, it does not know the user. */
+const asker = { door: "http", uid: undefined };
+
 const rejectionOf = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => {
@@ -151,7 +154,7 @@ describe("a request to the assistant's system instance arrives unchanged", () =>
 
   test.each(Object.entries(requests))("if it is %s", async (_, request) => {
     await collect(upstream.generate(request, signal));
-    expect(system.service.requests).toEqual([request]);
+    expect(system.service.requests).toEqual([{ ...request, asker }]);
   });
 });
 
@@ -378,7 +381,7 @@ describe("embeddings, models and health of the system instance, over HTTP", () =
     } as const;
     const direct = await system.service.embedder(request, signal);
     expect(await upstream.embed(request, signal)).toEqual({ ...direct, ledgerSeq: 0 });
-    expect(system.service.embeds).toEqual([request]);
+    expect(system.service.embeds).toEqual([{ ...request, asker }]);
   });
 
   test("models arrive with all their fields", async () => {
