@@ -21,6 +21,8 @@ let system: InferenceHttpHarness;
 let ledger: FakeLedger;
 let upstream: UpstreamInference;
 const signal = new AbortController().signal;
+/** The system instance knows only that a program on this machine asked. */
+const asker = { door: "http", uid: undefined } as const;
 
 beforeEach(async () => {
   system = await startInferenceHttp();
@@ -145,7 +147,7 @@ describe("a request to the assistant's system instance arrives unchanged", () =>
 
   test.each(Object.entries(requests))("if it is %s", async (_, request) => {
     await collect(upstream.generate(request, signal));
-    expect(system.service.requests).toEqual([request]);
+    expect(system.service.requests).toEqual([{ ...request, asker }]);
   });
 });
 
@@ -372,7 +374,7 @@ describe("embeddings, models and health of the system instance, over HTTP", () =
     } as const;
     const direct = await system.service.embedder(request, signal);
     expect(await upstream.embed(request, signal)).toEqual({ ...direct, ledgerSeq: 0 });
-    expect(system.service.embeds).toEqual([request]);
+    expect(system.service.embeds).toEqual([{ ...request, asker }]);
   });
 
   test("models arrive with all their fields", async () => {
