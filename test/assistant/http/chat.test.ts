@@ -123,6 +123,7 @@ describe("a chat as one document", () => {
         parallelToolCalls: false,
         isStreamed: false,
         keepAliveMs: undefined,
+        asker: { door: "http", uid: undefined },
       },
     ]);
   });

@@ -112,7 +112,13 @@ test("wrong and unknown parameters of an embeddings request are refused, and par
   });
   expect([fine.status, fine.headers.get("x-berth-ignored")]).toEqual([200, "odd"]);
   expect(harness.service.embeds).toEqual([
-    { model: undefined, texts: ["a"], priority: "background", keepAliveMs: 0 },
+    {
+      model: undefined,
+      texts: ["a"],
+      priority: "background",
+      keepAliveMs: 0,
+      asker: { door: "http", uid: undefined },
+    },
   ]);
 });
 

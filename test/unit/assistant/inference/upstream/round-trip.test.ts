@@ -21,6 +21,8 @@ let system: InferenceHttpHarness;
 let ledger: FakeLedger;
 let upstream: UpstreamInference;
 const signal = new AbortController().signal;
+/** The system instance knows only that a program on this machine asked. */
+const asker = { door: "http", uid: undefined } as const;
 
 beforeEach(async () => {
   system = await startInferenceHttp();
