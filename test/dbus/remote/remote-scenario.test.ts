@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
-import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
@@ -122,7 +122,7 @@ describe("port 7778", () => {
     expect([await statusFor("app://notes"), await statusFor("app://note")]).toEqual([200, 403]);
     const [served] = await requestAsStranger([{ url: modelsUrl() }]);
     expect(served?.status).toBe(200);
-    await rm(settingsFile);
+    rmSync(settingsFile);
     expect(await statusFor("app://notes")).toBe(403);
   });
 });
