@@ -2,9 +2,9 @@ import { totalmem } from "node:os";
 import { defaultPorts } from "../base/default-ports.ts";
 import { BerthError } from "../base/errors.ts";
 import { parseBytes, parseDuration } from "../base/units.ts";
-import { ORIGIN_PATTERN } from "./allowed-origin.ts";
 import { ConfigError } from "./config-error.ts";
 import { type ConfiguredModel, parseConfiguredModel } from "./configured-model.ts";
+import { parseConfiguredOrigin } from "./configured-origin.ts";
 import { createFlagName, type Default, type Setting, type SettingFlags } from "./setting.ts";
 
 /** Facts about the process and the machine that defaults depend on. */
@@ -92,7 +92,7 @@ export const assistantSettings = {
     argument: "<origin>",
     help: "a web page or desktop app that may use the port, by its exact Origin header, such as app://obsidian.md; can be repeated (BERTH_ASSISTANT_ALLOWED_ORIGIN)",
     default: undefined,
-    parse: parseOrigin,
+    parse: parseConfiguredOrigin,
   }),
   engine: setting({
     name: "ENGINE",
@@ -217,14 +217,6 @@ function parseAlias(text: string): [string, string] {
       "write --alias NAME=MODEL, such as --alias gpt-4o-mini=qwen3-4b",
     );
   return [split["alias"], split["id"]];
-}
-
-function parseOrigin(text: string): string {
-  if (new RegExp(ORIGIN_PATTERN, "u").test(text)) return text;
-  throw new ConfigError(
-    `"${text}" is not an origin`,
-    "write --allowed-origin SCHEME://HOST[:PORT] as the app sends it, such as --allowed-origin app://obsidian.md",
-  );
 }
 
 function parseUpstream(text: string): string {

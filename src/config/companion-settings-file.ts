@@ -9,9 +9,9 @@ import { findUntrustedStep, listPathSteps } from "../base/path-trust.ts";
 import { findPrivateGroup } from "../base/private-group.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
 import { parseDuration } from "../base/units.ts";
-import { ORIGIN_PATTERN } from "./allowed-origin.ts";
 import { ConfigError } from "./config-error.ts";
 import { readConfigYaml } from "./config-yaml.ts";
+import { ORIGIN_PATTERN } from "./configured-origin.ts";
 
 /** Matches a folder name that is allowed in a provenance label such as `file:notes`. */
 const FOLDER_NAME_PATTERN = "^[a-z0-9][a-z0-9_.-]{0,63}$";
@@ -189,18 +189,6 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
   };
 }
 
-/** Throws ConfigError if other users can write or replace the file, and the error of the system if it does not exist. */
-function assertTrusted(file: string): void {
-  const steps = listPathSteps(resolve(file));
-  const open = findUntrustedStep(steps, process.getuid?.() ?? 0, findPrivateGroup());
-  if (!open) return;
-  const what = open === steps.at(-1) ? "it" : open.path;
-  throw new ConfigError(
-    `the companion's settings ${file} are not used, because other users can change ${what}`,
-    `make sure that only you and root own and can write ${open.path} (chown, chmod go-w), or move the file to a folder of yours`,
-  );
-}
-
 function parseRetention(text = "keep"): number | undefined {
   return text === "keep" ? undefined : parseDuration(text);
 }
@@ -230,4 +218,16 @@ function createConfigError(
 function resolveConfiguredPath(text: string, file: string, home: string): string {
   if (text === "~" || text.startsWith("~/")) return join(home, text.slice(1));
   return isAbsolute(text) ? resolve(text) : resolve(dirname(file), text);
+}
+
+/** Throws ConfigError if other users can write or replace the file, and the error of the system if it does not exist. */
+function assertTrusted(file: string): void {
+  const steps = listPathSteps(resolve(file));
+  const open = findUntrustedStep(steps, process.getuid?.() ?? 0, findPrivateGroup());
+  if (!open) return;
+  const what = open === steps.at(-1) ? "it" : open.path;
+  throw new ConfigError(
+    `the companion's settings ${file} are not used, because other users can change ${what}`,
+    `make sure that only you and root own and can write ${open.path} (chown, chmod go-w), or move the file to a folder of yours`,
+  );
 }

@@ -122,7 +122,7 @@ describe("port 7778", () => {
     expect([await statusFor("app://notes"), await statusFor("app://note")]).toEqual([200, 403]);
     const [served] = await requestAsStranger([{ url: modelsUrl() }]);
     expect(served?.status).toBe(200);
-    await rm(settingsFile);
+    rmSync(settingsFile);
     expect(await statusFor("app://notes")).toBe(403);
   });
 });

@@ -105,11 +105,11 @@ index:
 
   it("has defaults if there is no file", () => {
     expect(readCompanionFile(join(folder, "none.yaml"))).toMatchObject({
-      isPaused: false,
-      confirm: "any",
       servesOtherUsers: false,
       allowedOrigins: new Set(),
       ledgerRetentionMs: undefined,
+      isPaused: false,
+      confirm: "any",
       models: new Map(),
       index: [],
     });

@@ -40,9 +40,6 @@ afterEach(async () => {
   await system[Symbol.asyncDispose]();
 });
 
-/** The HTTP server adds who sent a request. Without a check of users, it does not know the user. */
-const asker = { door: "http", uid: undefined };
-
 const rejectionOf = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => {
