@@ -10,7 +10,7 @@ const usage = `usage: node frontend.mjs ask [--my-stuff] [--model NAME] QUESTION
 /** Removes control and direction characters from text of a model, a document or an app. */
 const safe = (text) =>
   text.replace(
-    /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
+    /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
     "",
   );
 /**
