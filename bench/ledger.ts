@@ -2,8 +2,12 @@ import { closeSync, fsyncSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSy
 import { join, resolve } from "node:path";
 import { type OpenLedger, openLedger } from "../src/assistant/ledger/ledger.ts";
 import { OfflineLedger } from "../src/assistant/ledger/offline-ledger.ts";
+import { unlockTexts } from "../src/assistant/ledger/offline-texts.ts";
 import type { NewEntry } from "../src/assistant/ledger/port.ts";
+import { listTextKeySources } from "../src/assistant/ledger/text-master-key.ts";
+import { TextProtection } from "../src/assistant/ledger/text-protection.ts";
 import { systemClock } from "../src/base/clock.ts";
+import { silentLogger } from "../src/base/logger.ts";
 import { openDatabase } from "../src/base/sqlite.ts";
 import { type Figure, median, percentile, seconds } from "./report.ts";
 
@@ -33,10 +37,7 @@ export async function benchLedger(entries: number): Promise<Figure[]> {
     for (let round = 0; round < ROUNDS; round += 1) {
       singles.push(singleCommits(join(dir, `single-${round}.db`)));
       flushes.push(oneFlush(join(dir, "flushed")));
-      await using ledger = await openLedger({
-        dir: join(dir, `state-${round}`),
-        clock: systemClock,
-      });
+      await using ledger = await openEncrypted(join(dir, `state-${round}`));
       const { perSecond, p99Ms } = await measureClients(ledger);
       rates.push(perSecond);
       p99s.push(p99Ms);
@@ -65,6 +66,16 @@ export async function benchLedger(entries: number): Promise<Figure[]> {
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
+}
+
+/** Opens a new ledger that encrypts its texts, as the daemons do, with a key in a file. */
+async function openEncrypted(dir: string): Promise<OpenLedger> {
+  const ledger = await openLedger({ dir, clock: systemClock });
+  const sources = (id: string) => listTextKeySources({ dir, environment: {} }, id);
+  const options = { ledger, sources, clock: systemClock, logger: silentLogger };
+  await using protection = new TextProtection(options);
+  await protection.protect();
+  return ledger;
 }
 
 async function measureClients(ledger: OpenLedger): Promise<{ perSecond: number; p99Ms: number }> {
@@ -125,7 +136,7 @@ function oneFlush(file: string): number {
 
 async function benchVerify(dir: string, entries: number): Promise<Figure> {
   {
-    await using ledger = await openLedger({ dir, clock: systemClock });
+    await using ledger = await openEncrypted(dir);
     const piece = 8_192;
     for (let at = 0; at < entries; at += piece)
       await Promise.all(
@@ -134,9 +145,11 @@ async function benchVerify(dir: string, entries: number): Promise<Figure> {
   }
   const [began, cpu] = [performance.now(), process.cpuUsage()];
   using offline = OfflineLedger.open(dir);
-  const { status, size } = offline.verify();
+  await unlockTexts(offline, { dir, environment: {} }, new AbortController().signal);
+  const { status, size, unchecked } = offline.verify();
   const tookMs = performance.now() - began;
   const { user, system } = process.cpuUsage(cpu);
+  if (unchecked > 0) throw new Error(`${unchecked} texts were not checked`);
   if (status !== "whole") throw new Error(`the ledger that the bench wrote is ${status}`);
   const limitMs = Math.max(1_000, entries / 100);
   return {

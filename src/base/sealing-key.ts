@@ -12,6 +12,8 @@ export const SECRET_BYTES = 32;
 /** The length of the nonce. NIST SP 800-38D recommends a nonce of 96 bits and a tag of 128 bits for GCM. */
 export const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;
+/** The number of nonces that one call of the system makes. */
+const NONCES = 64;
 
 /** Thrown if a sealed text was changed, truncated, or sealed with another key or in another context. */
 export class SealBrokenError extends Error {
@@ -32,6 +34,8 @@ export function deriveKey(secret: Uint8Array, salt: string, purpose: string): Bu
  */
 export class SealingKey {
   readonly #key: KeyObject;
+  /** Random bytes for the next nonces. A call of the system for each one would take a third of the time of sealing. */
+  #nonces: Buffer = Buffer.alloc(0);
 
   constructor(key: Uint8Array) {
     this.#key = createSecretKey(key);
@@ -39,7 +43,7 @@ export class SealingKey {
 
   /** Seals a text. Returns a random nonce, the ciphertext, and the tag. */
   seal(text: string | Uint8Array, context: Uint8Array): Buffer {
-    const nonce = randomBytes(NONCE_BYTES);
+    const nonce = this.#takeNonce();
     const cipher = createCipheriv("aes-256-gcm", this.#key, nonce);
     cipher.setAAD(context);
     const sealed = cipher.update(Buffer.from(text));
@@ -61,5 +65,12 @@ export class SealingKey {
       // opened.
       throw new SealBrokenError();
     }
+  }
+
+  #takeNonce(): Buffer {
+    if (this.#nonces.length === 0) this.#nonces = randomBytes(NONCES * NONCE_BYTES);
+    const nonce = this.#nonces.subarray(0, NONCE_BYTES);
+    this.#nonces = this.#nonces.subarray(NONCE_BYTES);
+    return nonce;
   }
 }

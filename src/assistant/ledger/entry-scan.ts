@@ -1,5 +1,11 @@
 import type { SqliteDatabase } from "../../base/sqlite.ts";
-import { computeCommitment, type EntryBody, FIRST_ENTRY_PREV, parseBody } from "./ledger-entry.ts";
+import {
+  computeCommitment,
+  type EntryBody,
+  FIRST_ENTRY_PREV,
+  hashSaltedText,
+  parseBody,
+} from "./ledger-entry.ts";
 import { TILE_HEIGHT, TILE_WIDTH } from "./merkle-proof.ts";
 import { emptyRoot, hashLeaf, TreeEdge } from "./merkle-tree.ts";
 import type { TextOpener } from "./text-cipher.ts";
@@ -151,7 +157,7 @@ export class EntryScan {
   #trackEntry(body: EntryBody, row: Row): void {
     const [seq, , , salt, plain, keyId, box] = row;
     const isEncrypted = keyId !== null && box !== null;
-    if (salt !== null && plain !== null) this.#checkText(seq, body, salt, plain);
+    if (salt !== null && plain !== null) this.#checkText(seq, body, computeCommitment(salt, plain));
     if (isEncrypted) this.#checkEncryptedText(seq, body, keyId, box);
     if (isEncrypted || plain !== null) {
       this.sealed += 1;
@@ -167,14 +173,14 @@ export class EntryScan {
     if (body.name.endsWith(".dispatch")) this.#openDispatches.add(seq);
   }
 
-  #checkText(seq: number, body: EntryBody, salt: Buffer, text: string): void {
-    if (body.sealed !== undefined && computeCommitment(salt, text) !== body.sealed)
+  #checkText(seq: number, body: EntryBody, commitment: string): void {
+    if (body.sealed !== undefined && commitment !== body.sealed)
       this.#addProblem(seq, `the sealed text of entry ${seq} does not match its commitment`);
   }
 
   #checkEncryptedText(seq: number, body: EntryBody, keyId: number, box: Buffer): void {
     const opened = this.#opener?.open(seq, keyId, box);
-    if (opened) this.#checkText(seq, body, opened.salt, opened.text);
+    if (opened) this.#checkText(seq, body, hashSaltedText(opened));
     else if (this.#opener)
       this.#addProblem(seq, `the encrypted text of entry ${seq}, or its key, was changed or moved`);
     else this.unchecked += 1;

@@ -95,7 +95,12 @@ export function formatBody(
  * the time of `berth ledger verify`.
  */
 export function computeCommitment(salt: Uint8Array, sealed: string): string {
-  return hash("sha256", Buffer.concat([salt, Buffer.from(sealed)]), "hex");
+  return hashSaltedText(Buffer.concat([salt, Buffer.from(sealed)]));
+}
+
+/** Returns the commitment to a sealed text, from its salt followed by the text as UTF-8. */
+export function hashSaltedText(salted: Uint8Array): string {
+  return hash("sha256", salted, "hex");
 }
 
 /** Parses the body of an entry. Returns undefined if the text is not a valid body. */

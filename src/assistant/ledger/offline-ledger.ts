@@ -4,7 +4,7 @@ import Database from "better-sqlite3";
 import { getErrorCode } from "../../base/errors.ts";
 import { readSchemaVersion, type SqliteDatabase } from "../../base/sqlite.ts";
 import { type Checkpoint, faultDescriptions, openCheckpoint } from "./checkpoint.ts";
-import { type EntryBody, parseBody } from "./ledger-entry.ts";
+import { type EntryBody, parseBody, SALT_BYTES } from "./ledger-entry.ts";
 import { LedgerFailure, toLedgerFailure } from "./ledger-failure.ts";
 import { type LedgerPaths, resolveLedgerPaths } from "./ledger-paths.ts";
 import { emptyTextTables, ledgerMigrations, storedHashes, storedSize } from "./ledger-schema.ts";
@@ -295,8 +295,9 @@ function readText(
   if (plain !== null || keyId === null || box === null)
     return { plain: plain ?? undefined, lockedBecause: undefined };
   if (!texts.opener) return { plain: undefined, lockedBecause: texts.why };
-  const text = texts.opener.open(seq, keyId, box)?.text;
-  return { plain: text, lockedBecause: text === undefined ? "it was changed" : undefined };
+  const opened = texts.opener.open(seq, keyId, box);
+  if (!opened) return { plain: undefined, lockedBecause: "it was changed" };
+  return { plain: opened.subarray(SALT_BYTES).toString("utf8"), lockedBecause: undefined };
 }
 
 function openForReading(files: LedgerPaths): SqliteDatabase {

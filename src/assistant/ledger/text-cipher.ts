@@ -7,7 +7,6 @@ import {
   randomBytes,
 } from "node:crypto";
 import { deriveKey, SECRET_BYTES, SealingKey } from "../../base/sealing-key.ts";
-import { SALT_BYTES } from "./ledger-entry.ts";
 
 /**
  * The keys of a ledger's texts, in three steps, so that writing needs no secret that could be locked away:
@@ -95,23 +94,14 @@ export class TextOpener {
     this.#findKey = findKey;
   }
 
-  /** Returns salt and text; undefined if the text or its key was changed, moved or removed. */
-  open(
-    seq: number,
-    keyId: number,
-    box: Buffer,
-  ): { readonly salt: Buffer; readonly text: string } | undefined {
+  /** Returns the salt followed by the text; undefined if the text or its key was changed, moved or removed. */
+  open(seq: number, keyId: number, box: Buffer): Buffer | undefined {
     if (!this.#keys.has(keyId))
       this.#keys.set(
         keyId,
         attempt(() => this.#unwrap(keyId)),
       );
-    const opened = attempt(() => this.#keys.get(keyId)?.open(box, textContext(seq)));
-    if (!opened || opened.length < SALT_BYTES) return undefined;
-    return {
-      salt: opened.subarray(0, SALT_BYTES),
-      text: opened.subarray(SALT_BYTES).toString("utf8"),
-    };
+    return attempt(() => this.#keys.get(keyId)?.open(box, textContext(seq)));
   }
 
   #unwrap(id: number): SealingKey | undefined {
