@@ -71,13 +71,15 @@ describe("the command ask of the example frontend", () => {
     await consent.until(/Hello there/);
     expect(await consent.ended).toBe(0);
 
-    const { notes } = await parts.useTools([["delete", { id: "n1" }]]);
+    const { notes, clock } = await parts.useTools([["delete", { id: "n1" }]]);
     notes.set("n1", { title: "Milk" });
     using call = screen("ask", "--my-stuff", "No milk please");
     await call.until(/A tool would be called/);
     call.type("delete\r"); // The hold time has not passed.
     expect(await call.until(/anything else declines: /)).toContain('id: "n1"');
     expect([responses(), notes.size]).toEqual([[true], 1]);
+    // The companion has virtual clocks, and accepts no approval before the same time has passed on them.
+    await Promise.all([parts.clock.advance(1_500), clock.advance(1_500)]);
     call.type("delete\r");
     expect(await call.ended).toBe(0);
     expect([responses(), notes.size]).toEqual([[true, true], 0]);
