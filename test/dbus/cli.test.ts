@@ -135,6 +135,7 @@ describe("the built command line at a real terminal", () => {
   it("asks the user to type the tool's name, after 1.5 s, if the call's disposition is confirm-modal", async () => {
     using person = screen("call", NOTES, "delete", "id=1", "--provenance=file:a");
     await person.until(/the question follows in 1\.5 s/);
+    await agent.clock.advance(1_500);
     person.type("delete\r");
     await person.until(/or press Enter to decline: /);
     person.type("delete\r");
