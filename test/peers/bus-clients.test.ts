@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -147,6 +147,36 @@ test(
     const sources = [join(fixtures, "main.c"), "berth.c"];
     await run("cc", ["-o", "client", "-I.", ...sources, ...flags.trim().split(/\s+/)], own);
     expect(await useCompanion("glib", join(own, "client"))).toEqual(worked());
+  },
+  PREPARE_LIMIT_MS,
+);
+
+test(
+  "zbus, with the code of zbus-xmlgen",
+  async () => {
+    const cargo = which("cargo");
+    if (!cargo) throw new Error("this test needs Rust 1.89 or newer: install it with rustup");
+    // The generator and the client share compiled crates, which stay for the next run.
+    const cache = join(import.meta.dirname, "../../node_modules/.cache/berth-rust-tools");
+    await mkdir(cache, { recursive: true });
+    const target = ["--target-dir", join(cache, "target")];
+    const generator = ["zbus_xmlgen", "--version", "6.0.0", "--locked", "--debug", "--root", cache];
+    await run(cargo, ["install", "--quiet", ...generator, ...target], dir);
+    const own = await folder();
+    await run(cargo, ["init", "--quiet", "--name", "client", "--vcs", "none"], own);
+    await run(cargo, ["add", "--quiet", "zbus@=6.2.1"], own);
+    for (const [module, name] of [
+      ["inference", "Inference1"],
+      ["session", "Inference1.Session"],
+      ["remote", "Remote1"],
+    ] as const) {
+      const file = join(interfaces, `dev.assistant.${name}.xml`);
+      const output = join(own, "src", `${module}.rs`);
+      await run(join(cache, "bin/zbus-xmlgen"), ["file", file, "-o", output], own);
+    }
+    await copyFile(join(fixtures, "main.rs"), join(own, "src/main.rs"));
+    await run(cargo, ["build", "--quiet", ...target], own);
+    expect(await useCompanion("zbus", join(cache, "target/debug/client"))).toEqual(worked());
   },
   PREPARE_LIMIT_MS,
 );
