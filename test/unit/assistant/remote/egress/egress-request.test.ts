@@ -6,6 +6,7 @@ import { type DataClass, dataClasses } from "../../../../../src/assistant/data-c
 import type { GenerateRequest } from "../../../../../src/assistant/inference/service-port.ts";
 import { ProviderRefusal } from "../../../../../src/assistant/remote/provider-http/provider-refusal.ts";
 import { Revoked } from "../../../../../src/assistant/remote/revocations.ts";
+import { Mutex } from "../../../../../src/base/mutex.ts";
 import {
   acme,
   answerWith,
@@ -113,6 +114,27 @@ describe("the ledger, the consent and the key for a request to a provider", () =
       const sends = harness.ledger.entries.filter(({ name }) => name === "egress.send");
       expect(sends.map(({ fields }) => fields["asker"])).toEqual([field, field, field]);
     }
+  });
+
+  test("a request that the ledger records after the revocation of its consent is not sent", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("a")];
+    // The remote manager revokes consent in this way.
+    const revoked = new Mutex().runExclusive(async () => {
+      const fields = { scope: "prompt", allowed: false };
+      await harness.ledger.append({ name: "remote.consent", fields });
+      harness.consent.set("prompt", false);
+    });
+    const { error } = await harness.run(chatRequest);
+    await revoked;
+    expect(error).toMatchObject({ code: "consent_required" });
+    expect(harness.ledger.entries.map(({ name, commit }) => [name, commit])).toEqual([
+      ["remote.consent", 1],
+      ["inference.generate", 1],
+      ["egress.send", 1],
+    ]);
+    expect(harness.http.calls).toEqual([]);
+    expectNothingLeft(harness);
   });
 
   test("without consent, the refusal is the only effect, whatever the request contains", async () => {
