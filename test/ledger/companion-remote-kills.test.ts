@@ -230,16 +230,17 @@ it("after SIGKILL at any moment the state agrees with all answers, and no action
   for (let kill = 0; kill < KILLS; kill += 1) {
     let isDead = false;
     const isEachDone = () => ["key", "consent", "stream"].every((name) => done.includes(name));
-    const dying = expect
-      // The first kill comes after each of these actions was completed once, however busy the machine is.
-      .poll(() => kill > 0 || isEachDone())
-      .toBe(true)
-      .then(() => pause(dice.between(50, SCENARIO_MS_MAX)))
-      .finally(async () => {
+    const die = async () => {
+      try {
+        // The first kill comes after each of these actions was completed once, however busy the machine is.
+        await expect.poll(() => kill > 0 || isEachDone()).toBe(true);
+        await pause(dice.between(50, SCENARIO_MS_MAX));
+      } finally {
         isDead = true;
         await harness.companion.stop("SIGKILL");
-      });
-    await Promise.all([dying, runScenario(day, done, () => isDead)]);
+      }
+    };
+    await Promise.all([die(), runScenario(day, done, () => isDead)]);
     await harness.companion.start();
     await assertConsistent(day);
     const problems = () =>
