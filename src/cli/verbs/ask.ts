@@ -1,34 +1,41 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import { addExamples, collectValues } from "../command-options.ts";
+import {
+  addExamples,
+  addJsonOptions,
+  collectValues,
+  isJsonOutput,
+  type JsonFlags,
+} from "../command-options.ts";
 
-interface AskFlags {
+interface AskFlags extends JsonFlags {
   readonly myStuff?: boolean;
   readonly scope?: readonly string[];
   readonly model?: string;
-  readonly json?: boolean;
 }
 
 const example = 'berth ask --my-stuff "When was the boiler serviced?"';
 
 export function addAsk(program: Command, cli: Cli): void {
   addExamples(
-    program
-      .command("ask")
-      .summary("ask your companion, which can use your data and the tools of apps")
-      .description(
-        "Asks your companion one question. To answer, it may call tools of apps. Before a call that changes something, and before data leaves this machine, it shows what it would do and asks you, unless you have allowed it (`berth remote consent`). Without a terminal it assumes that you decline. The answer then does without that call. Standard input is part of the question. Exit codes: 0 answered, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 failed, 5 not allowed, 130 cancelled.",
-      )
-      .argument("<question...>", "the question; - to read it from standard input only")
-      .option("--my-stuff", "search the indexed documents: see `berth search --state`")
-      .option(
-        "--scope <scope>",
-        "search only this scope, which implies --my-stuff; can be repeated",
-        collectValues,
-      )
-      .option("-m, --model <name>", "model of this machine, or remote:PROVIDER:MODEL")
-      .option("--json", "print the answer, its sources and the outcome as JSON"),
+    addJsonOptions(
+      program
+        .command("ask")
+        .summary("ask your companion, which can use your data and the tools of apps")
+        .description(
+          "Asks your companion one question. To answer, it may call tools of apps. Before a call that changes something, and before data leaves this machine, it shows what it would do and asks you, unless you have allowed it (`berth remote consent`). Without a terminal it assumes that you decline. The answer then does without that call. Standard input is part of the question. Exit codes: 0 answered, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 failed, 5 not allowed, 130 cancelled.",
+        )
+        .argument("<question...>", "the question; - to read it from standard input only")
+        .option("--my-stuff", "search the indexed documents: see `berth search --state`")
+        .option(
+          "--scope <scope>",
+          "search only this scope, which implies --my-stuff; can be repeated",
+          collectValues,
+        )
+        .option("-m, --model <name>", "model of this machine, or remote:PROVIDER:MODEL"),
+      "print the answer, its sources and the outcome as JSON",
+    ),
     [
       [example, "answer from the indexed documents"],
       ["berth ask --scope notes What do I still need to buy", "answer from one scope of them"],
@@ -58,7 +65,7 @@ export function addAsk(program: Command, cli: Cli): void {
           model: flags.model,
           history: [],
         },
-        flags.json === true,
+        isJsonOutput(flags),
         signal,
       ),
     );

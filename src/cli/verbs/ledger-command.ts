@@ -7,10 +7,10 @@ import { BerthError } from "../../base/errors.ts";
 import type { SessionBus } from "../../dbus/port.ts";
 import type { Cli } from "../cli.ts";
 import { formatError } from "../cli-errors.ts";
+import { addJsonOptions, isJsonOutput, type JsonFlags } from "../command-options.ts";
 
 /** The options of every subcommand of `berth ledger`. */
-export interface CommonFlags {
-  readonly json?: boolean;
+export interface CommonFlags extends JsonFlags {
   readonly key?: string;
   readonly user?: boolean;
 }
@@ -25,17 +25,19 @@ const NOT_FOUND_EXIT_CODE = 5;
 /** Reports that the ledger does not contain what the user asked for. This says nothing against the ledger. */
 export async function reportNotFound(cli: Cli, flags: CommonFlags, message: string): Promise<void> {
   cli.exitCode = NOT_FOUND_EXIT_CODE;
-  if (flags.json === true)
+  if (isJsonOutput(flags))
     await cli.print(JSON.stringify({ v: 1, status: "not_found", reason: message }, null, 2));
   const shown = new BerthError("not_found", message);
   cli.io.writeError(formatError(shown, cli.errorColours, cli.globals.verbose === true));
 }
 
 export function addCommonOptions(command: Command): Command {
-  return command
-    .option("--user", "use the ledger of your companion (`berth assistant --user`)")
-    .option("--key <file>", "public key to trust, instead of the one stored with the ledger")
-    .option("--json", "print JSON");
+  return addJsonOptions(
+    command
+      .option("--user", "use the ledger of your companion (`berth assistant --user`)")
+      .option("--key <file>", "public key to trust, instead of the one stored with the ledger"),
+    "print JSON",
+  );
 }
 
 /**
@@ -84,7 +86,7 @@ export async function withLedger(
     if (!failure) throw error;
     const { status, message, hint } = failure;
     cli.exitCode = { tampered: 1, rolled_back: 2, unreadable: 3, key: 4 }[status];
-    if (flags.json === true)
+    if (isJsonOutput(flags))
       await cli.print(JSON.stringify({ v: 1, status, reason: message }, null, 2));
     const shown = new BerthError("internal", `${message} (${dir})`, { hint });
     cli.io.writeError(formatError(shown, cli.errorColours, cli.globals.verbose === true));

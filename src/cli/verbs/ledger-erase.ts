@@ -7,7 +7,7 @@ import type { EraseReport } from "../../client/bus/ledger-client.ts";
 import type { SessionBus } from "../../dbus/port.ts";
 import type { Cli } from "../cli.ts";
 import { declinedError, UsageError } from "../cli-errors.ts";
-import { addExamples } from "../command-options.ts";
+import { addExamples, isJsonOutput } from "../command-options.ts";
 import { canPrompt, confirm } from "../prompt.ts";
 import { addCommonOptions, type CommonFlags, countOf, withLedger } from "./ledger-command.ts";
 
@@ -47,7 +47,7 @@ export function addErase(ledger: Command, cli: Cli): void {
       if (texts > 0) await confirmErasure(cli, flags, texts, before);
       const report = texts === 0 ? noTexts : await erase(cli, dir, flags.before, before);
       if (!report) return;
-      if (flags.json === true) return cli.print(JSON.stringify({ v: 1, before, ...report }));
+      if (isJsonOutput(flags)) return cli.print(JSON.stringify({ v: 1, before, ...report }));
       await cli.print(
         report.texts === 0
           ? `no sealed text is older than ${before}`

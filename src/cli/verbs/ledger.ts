@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { OfflineLedger, TailEntry } from "../../assistant/ledger/offline-ledger.ts";
 import type { Cli } from "../cli.ts";
-import { addExamples, collectValues, integerBetween } from "../command-options.ts";
+import { addExamples, collectValues, integerBetween, isJsonOutput } from "../command-options.ts";
 import { formatTime } from "../format-time.ts";
 import {
   addCommonOptions,
@@ -70,7 +70,7 @@ function addVerify(ledger: Command, cli: Cli): void {
       const verdict = opened.verify(against);
       cli.exitCode = { whole: 0, tampered: 1, rolled_back: 2, key: 4 }[verdict.status];
       await cli.print(
-        flags.json === true
+        isJsonOutput(flags)
           ? JSON.stringify({ ...createVerdictDocument(verdict), data_dir: dir }, null, 2)
           : formatVerdict(verdict, dir),
       );
@@ -119,7 +119,7 @@ function addProve(ledger: Command, cli: Cli): void {
       const path = proof.path.map((hash) => hash.toString("base64"));
       const { body, leaf, size, checkpoint } = proof;
       await cli.print(
-        flags.json === true
+        isJsonOutput(flags)
           ? JSON.stringify({ v: 1, seq, leaf, body, size, path, checkpoint }, null, 2)
           : ["c2sp.org/tlog-proof@v1", `index ${seq}`, ...path, "", checkpoint].join("\n"),
       );
@@ -143,7 +143,7 @@ function addTail(ledger: Command, cli: Cli): void {
     await withLedger(cli, flags, async (opened, _, dir) => {
       if (flags.sealed === true) await unlockLedgerTexts(cli, opened, dir);
       const entries = opened.tail(flags.limit, flags.name);
-      const isJson = flags.json === true;
+      const isJson = isJsonOutput(flags);
       const line = (entry: TailEntry) =>
         formatTailEntry(entry, flags.sealed === true, cli.io.now());
       const document = (entry: TailEntry) => createTailDocument(entry, flags.sealed === true);
@@ -200,7 +200,7 @@ function addExport(ledger: Command, cli: Cli): void {
     await withLedger(cli, flags, async (opened) => {
       const { size, files } = opened.export(resolve(cli.io.workingDirectory, dir));
       await cli.print(
-        flags.json === true
+        isJsonOutput(flags)
           ? JSON.stringify({ v: 1, size, files })
           : `${dir}: ${countOf(size, "entry", "entries")} in ${files} files`,
       );
@@ -225,7 +225,7 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
       const { note, size, origin, root } = opened.readCheckpoint();
       if (flags.from === undefined) {
         const document = { v: 1, origin, size, root: root.toString("base64"), checkpoint: note };
-        await cli.print(flags.json === true ? JSON.stringify(document, null, 2) : note);
+        await cli.print(isJsonOutput(flags) ? JSON.stringify(document, null, 2) : note);
         return;
       }
       const proof = opened.proveConsistency(flags.from);

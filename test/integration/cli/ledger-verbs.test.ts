@@ -46,7 +46,7 @@ describe("berth ledger verify", () => {
     expect(output).toBe(
       "tampered: the text of entry 4 does not match its hash\n  also: the text of entry 7 does not match its hash\n",
     );
-    const json = await run(dir, "verify", "--json");
+    const json = await run(dir, "verify", "-o", "json");
     expect([json.code, JSON.parse(json.output)]).toMatchObject([
       1,
       { status: "tampered", first_bad: 4 },

@@ -123,7 +123,7 @@ describe("berth ask", () => {
   it("prints all information as JSON, without control characters", async () => {
     cli.overlay.hits = async () => [house];
     cli.overlay.inference.script = (request) => says(request, ["May\u009b31m"]);
-    const { code, output, errors } = await run(["ask", "--my-stuff", "--json", "When?"]);
+    const { code, output, errors } = await run(["ask", "--my-stuff", "-o", "json", "When?"]);
     expect([code, errors]).toEqual([0, ""]);
     expect(output).not.toContain("\u009b");
     expect(JSON.parse(output)).toMatchObject({
