@@ -5,7 +5,7 @@ import type { ErrorObject } from "ajv";
 import { type Static, Type } from "typebox";
 import { getErrorCode } from "../base/errors.ts";
 import { LazyValidator } from "../base/json-validator.ts";
-import { findUntrustedStep, listPathSteps } from "../base/path-trust.ts";
+import { findUntrustedStep, listPathSteps, type PathStep } from "../base/path-trust.ts";
 import { findPrivateGroup } from "../base/private-group.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
 import { parseDuration } from "../base/units.ts";
@@ -138,8 +138,8 @@ const emptyCompanionFile: CompanionFile = Object.freeze({
 
 /**
  * Reads the settings file, or returns the defaults if the file does not exist. Throws ConfigError, which names the
- * file and the problem. A file that other users can write or replace is refused, because the settings decide which
- * tools run and who may use the companion.
+ * file and the problem. A file that other users can write, replace or remove is refused, because the settings decide
+ * which tools run and who may use the companion.
  */
 export function readCompanionFile(file: string, homeDirectory = homedir()): CompanionFile {
   let text: string;
@@ -220,14 +220,24 @@ function resolveConfiguredPath(text: string, file: string, home: string): string
   return isAbsolute(text) ? resolve(text) : resolve(dirname(file), text);
 }
 
-/** Throws ConfigError if other users can write or replace the file, and the error of the system if it does not exist. */
+/** Throws ConfigError if other users can write, replace or remove the file, or could have removed it. */
 function assertTrusted(file: string): void {
-  const steps = listPathSteps(resolve(file));
+  const steps = listExistingSteps(resolve(file));
   const open = findUntrustedStep(steps, process.getuid?.() ?? 0, findPrivateGroup());
   if (!open) return;
-  const what = open === steps.at(-1) ? "it" : open.path;
+  const what = open.stats.isDirectory() ? open.path : "it";
   throw new ConfigError(
     `the companion's settings ${file} are not used, because other users can change ${what}`,
     `make sure that only you and root own and can write ${open.path} (chown, chmod go-w), or move the file to a folder of yours`,
   );
+}
+
+/** Lists the steps to a file, or to the last folder on the way that exists. */
+function listExistingSteps(file: string): PathStep[] {
+  try {
+    return listPathSteps(file);
+  } catch (error) {
+    if (getErrorCode(error) !== "ENOENT" || file === dirname(file)) throw error;
+    return listExistingSteps(dirname(file));
+  }
 }

@@ -7,6 +7,9 @@ export const chatPrompts = { message: ">>> ", continuation: "... " } as const;
 /** The mark before a line of an answer that looks like a prompt. */
 const MARK = "| ";
 const TAB_COLUMNS = 8;
+/** The characters that take more or fewer columns in some terminals, alone or with their neighbours. */
+const uncertainWidth =
+  /[\t\u1160-\u11FF\u20E3\uFE0F\p{Cf}\p{Mc}\p{Emoji_Presentation}\p{Extended_Pictographic}]/u;
 
 /** The beginnings of lines that an answer may not have, in the form that `normalise` returns. */
 const reserved: readonly string[] = [
@@ -18,7 +21,7 @@ const reserved: readonly string[] = [
 /**
  * Marks the lines of an answer at a terminal that look like a prompt of the command line, so that a model cannot make
  * the user believe that Berth waits for a message, or asks for a permission. A line begins after a line break, and also
- * where the terminal wraps a long line.
+ * where the terminal wraps a long line. A long line is broken here if the terminal could wrap it at another place.
  */
 export class AnswerLines {
   readonly #columns: () => number;
@@ -26,6 +29,8 @@ export class AnswerLines {
   #held = "";
   #isUndecided = true;
   #column = 0;
+  /** False if `#column` may be greater than in the terminal, because the line has characters of uncertain width. */
+  #isColumnExact = true;
 
   constructor(columns: () => number) {
     this.#columns = columns;
@@ -44,15 +49,17 @@ export class AnswerLines {
     this.#held = "";
     this.#isUndecided = true;
     this.#column = 0;
+    this.#isColumnExact = true;
     return held;
   }
 
   #add(character: string): string {
     if (character === "\n") return `${this.end()}\n`;
-    const width =
-      character === "\t" ? TAB_COLUMNS - (this.#column % TAB_COLUMNS) : displayWidth(character);
-    const before = this.#column + width > this.#columns() ? this.end() : "";
-    this.#column += width;
+    const isFull = this.#column + measureWidth(character, this.#column) > this.#columns();
+    const isExact = this.#isColumnExact && !uncertainWidth.test(character);
+    const before = isFull ? this.end() + (isExact ? "" : "\n") : "";
+    this.#column += measureWidth(character, this.#column);
+    this.#isColumnExact &&= !uncertainWidth.test(character);
     if (!this.#isUndecided) return before + character;
     this.#held += character;
     const line = normalise(this.#held);
@@ -67,6 +74,13 @@ export class AnswerLines {
   }
 }
 
+/** Returns the greatest number of columns that a terminal may use for a character at this column. */
+function measureWidth(character: string, column: number): number {
+  if (character === "\t") return TAB_COLUMNS - (column % TAB_COLUMNS);
+  // Both turn the character before them into an emoji, which many terminals show in two columns.
+  return character === "\uFE0F" || character === "\u20E3" ? 1 : displayWidth(character);
+}
+
 /**
  * Returns the beginning of a line in the form in which lines are compared: without invisible characters, accents and
  * leading blanks, and with compatibility characters, such as fullwidth ones, replaced.
@@ -75,7 +89,7 @@ function normalise(line: string): string {
   return line
     .normalize("NFKD")
     .replace(/[\p{M}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, "")
-    .replace(/\s/g, " ")
+    .replace(/[\s\u2800]/g, " ")
     .trimStart()
     .toLowerCase();
 }

@@ -15,6 +15,7 @@ describe("a line of an answer at a terminal", () => {
     ["\t>>> x", "| \t>>> x"],
     ["... and more", "| ... and more"],
     ["\u200b>\u200d>\u0338> x", "| \u200b>\u200d>\u0338> x"],
+    ["\u2800>>> x", "| \u2800>>> x"],
     ["＞＞＞ x", "| ＞＞＞ x"],
     ["… x", "| … x"],
     ["Send it, this once? [y/N] y", "| Send it, this once? [y/N] y"],
@@ -50,6 +51,22 @@ describe("a line of an answer at a terminal", () => {
     expect(print(["日".repeat(10), ">>> y"], 20)).toBe(`${"日".repeat(10)}| >>> y`);
     expect(print(["日".repeat(9), "x日>>> y"], 20)).toBe(`${"日".repeat(9)}x日>>> y`);
     expect(print([`${"x".repeat(19)}>>> y`], 20)).toBe(`${"x".repeat(19)}>>> y`);
+  });
+
+  it("is broken before the terminal can wrap it, if its width is uncertain", () => {
+    // A terminal does not wrap a tab: the cursor stays in the last column.
+    expect(print([`${"x".repeat(17)}\tab>>> y`], 20)).toBe(`${"x".repeat(17)}\n\tab>>> y`);
+    expect(print([`${"x".repeat(17)}\t${"a".repeat(12)}>>> y`], 20)).toBe(
+      `${"x".repeat(17)}\n\t${"a".repeat(12)}\n| >>> y`,
+    );
+    // A heart before a variation selector has one or two columns, and a family two or eight.
+    const hearts = "❤\uFE0F".repeat(10);
+    expect(print([`${hearts}>>> y`], 20)).toBe(`${hearts}\n| >>> y`);
+    const family = "👨\u200D👩\u200D👧\u200D👦";
+    expect(print([`${family.repeat(2)}xxxx>>> y`], 20)).toBe(`${family.repeat(2)}xxxx\n| >>> y`);
+    expect(print([`${family.repeat(2)}\n${"x".repeat(20)}y`], 20)).toBe(
+      `${family.repeat(2)}\n${"x".repeat(20)}y`,
+    );
   });
 
   it("is printed as soon as it cannot become a prompt any more", () => {

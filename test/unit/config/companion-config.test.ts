@@ -179,4 +179,15 @@ index:
       hint: expect.stringContaining(`can write ${join(folder, path)} (chown, chmod go-w)`),
     });
   });
+
+  it("uses no defaults in place of a file that other users could have removed", () => {
+    chmodSync(folder, 0o777);
+    const expected = expect.stringContaining(`other users can change ${folder}`);
+    for (const file of ["companion.yaml", "berth/companion.yaml"])
+      expect(catchBerthError(() => readCompanionFile(join(folder, file)))).toMatchObject({
+        message: expected,
+      });
+    chmodSync(folder, 0o1777);
+    expect(readCompanionFile(join(folder, "companion.yaml")).isPaused).toBe(false);
+  });
 });

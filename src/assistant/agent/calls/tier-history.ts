@@ -62,6 +62,9 @@ export class TierHistory implements Disposable {
   /** Accepts the tier of this declaration. */
   approve(appId: string, { name, tier }: ToolDeclaration): void {
     this.#record([{ appId, tool: name, tier }]);
+    // The manifest may have changed while the ledger recorded the approval. A higher tier that it declares still counts.
+    this.#recordedVersion = undefined;
+    this.#recordDeclared();
     this.#dependencies.logger.info({ app: appId, tool: name, tier }, "a tool's tier was approved");
   }
 

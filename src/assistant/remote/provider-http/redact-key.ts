@@ -11,8 +11,8 @@ const MARK = "[key]";
 const SHOWN_CHARACTERS = 4;
 /** The largest number of characters that are compared next to a filler. Longer parts are removed anyway. */
 const COMPARED_CHARACTERS = 32;
-/** The text with which providers replace the middle of a key. */
-const filler = /(?:[*#•●∙·…]|\.{2,}|x{3,}|\[\w*\]|<\w*>)+/giu;
+/** The text with which providers replace the middle of a key: one of these, or a repeated sign other than that of a URL. */
+const filler = /(?:[*#•●∙·…]|([^\p{L}\p{N}\s/])\1+|x{3,}|\[\w*\]|<\w*>)+/giu;
 
 /**
  * Removes the key from a text, because providers quote keys in their error messages. No part of the key with 8 or more
@@ -35,11 +35,15 @@ export function redactKey(text: string, key: string | undefined): string {
 /** Yields the ranges of a text that show the beginning or the end of a key. */
 function* findShownEnds(text: string, key: string): Generator<readonly [from: number, to: number]> {
   for (const { 0: found, index } of text.matchAll(filler)) {
-    const end = index + found.length;
+    // A blank may separate the filler from the key.
+    const start = text[index - 1] === " " ? index - 1 : index;
+    const filled = index + found.length;
+    const end = text[filled] === " " ? filled + 1 : filled;
     const longest = Math.min(key.length, COMPARED_CHARACTERS);
-    const before = countMatching(longest, (length) => text.endsWith(key.slice(0, length), index));
+    const before = countMatching(longest, (length) => text.endsWith(key.slice(0, length), start));
     const after = countMatching(longest, (length) => text.startsWith(key.slice(-length), end));
-    if (before + after >= SHOWN_CHARACTERS) yield [index - before, end + after];
+    if (before + after < SHOWN_CHARACTERS) continue;
+    yield [before > 0 ? start - before : index, after > 0 ? end + after : filled];
   }
   for (const { 0: word, index } of text.matchAll(/[\w-]+/g))
     if (word.length >= SHOWN_CHARACTERS && key.endsWith(word)) yield [index, index + word.length];
@@ -58,8 +62,16 @@ function listEncodings(key: string): readonly string[] {
     key,
     encodeURIComponent(key),
     JSON.stringify(key).slice(1, -1),
-    bytes.toString("base64").replace(/=+$/, ""),
-    bytes.toString("base64url"),
+    ...(["base64", "base64url"] as const).flatMap((encoding) =>
+      // Other text before the key, such as "Bearer ", shifts its bits. The characters at both ends also depend on the
+      // text next to the key.
+      [0, 1, 2].map((shift) =>
+        Buffer.concat([Buffer.alloc(shift), bytes])
+          .toString(encoding)
+          .replace(/=+$/, "")
+          .slice(shift === 0 ? 0 : shift + 1),
+      ),
+    ),
   ];
 }
 

@@ -58,6 +58,17 @@ describe("a tool whose manifest lowers its tier", () => {
     expect((await requestDeletion(harness)).detail.code).toBe("manifest_changed");
   });
 
+  it("is recognised if the manifest had a higher tier while an approval was recorded", async () => {
+    const harness = await AgentHarness.open();
+    declare(harness, "read");
+    const digest = String((await requestDeletion(harness)).detail.digest);
+    harness.ledger.onCommit = () => declare(harness, "destructive");
+    await harness.agent.approveTool(NOTES, "delete", digest, userCaller());
+    harness.ledger.onCommit = () => {};
+    declare(harness, "write");
+    expect((await requestDeletion(harness)).detail.code).toBe("manifest_changed");
+  });
+
   it("is recognised if the manifest changed while the agent was not running", async () => {
     const harness = await AgentHarness.open();
     await harness.agent[Symbol.asyncDispose]();

@@ -183,10 +183,20 @@ describe("the key for a provider", () => {
     `${KEY.slice(0, 5)}XXXXXXXX${KEY.slice(-2)}`,
     `${KEY.slice(0, 4)}[redacted]${KEY.slice(-4)}`,
     `${KEY.slice(0, 4)}••••…••••`,
+    `${KEY.slice(0, 4)}____${KEY.slice(-4)}`,
+    `${KEY.slice(0, 4)}■■■■${KEY.slice(-4)}`,
+    `${KEY.slice(0, 5)} ... ${KEY.slice(-4)}`,
     KEY.slice(-4),
   ])("is removed from a message that shows its beginning or its end: %s", (shown) => {
     const said = JSON.stringify({ error: { message: `Incorrect API key: ${shown}. Try again.` } });
     expect(sanitizeProviderMessage(said, KEY)).toBe("Incorrect API key: [key]. Try again.");
+  });
+
+  it.each(["", ":", "me:", "Bearer "])("is removed in Base64 after the text %j", (before) => {
+    for (const encoding of ["base64", "base64url"] as const) {
+      const encoded = Buffer.from(`${before}${KEY}:x`).toString(encoding);
+      expect(redactKey(encoded, KEY)).toMatch(/^.{0,12}\[key\].{0,8}$/);
+    }
   });
 
   it("is the only text that is removed from a message", () => {
