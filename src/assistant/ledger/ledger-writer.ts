@@ -262,6 +262,19 @@ export class LedgerWriter {
     this.#walBytes = 0;
   }
 
+  /**
+   * Removes the bytes of erased texts from all files, and waits for readers. Throws LedgerFailure if a reader prevents it
+   * for longer than the busy timeout.
+   */
+  finishErasure(): void {
+    if (!this.#mustTruncate || truncateWal(this.#db)) return;
+    throw new LedgerFailure(
+      "io",
+      "the texts were erased, but a program that reads the ledger keeps their bytes in its files",
+      { hint: "end that program; the next start of the assistant removes the bytes" },
+    );
+  }
+
   /** Truncates the write-ahead log without waiting for readers, because waiting would delay every append. */
   #tryTruncate(): void {
     const waitMs = Number(this.#db.pragma("busy_timeout", { simple: true }));

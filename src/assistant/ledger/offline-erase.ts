@@ -50,6 +50,7 @@ function eraseAll(writer: LedgerWriter, before: string, time: string): ErasedTex
       after = run.next;
     }
     writer.saveCheckpoint();
+    writer.finishErasure();
     return erased.total;
   } finally {
     writer.close();

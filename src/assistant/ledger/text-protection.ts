@@ -27,10 +27,20 @@ export interface TextProtectionOptions {
 /** The time between two attempts to get a key for a ledger that has none, and to use a ledger that is unavailable. */
 const RETRY_MS = 60_000;
 
+/** The texts that are encrypted cannot be decrypted any more. The loss is over when the key is back, or no such text is left. */
+export class LostKeyError extends Error {
+  constructor() {
+    super(
+      "the key of the ledger's texts is lost: restore it from a backup, or erase the texts while the assistant is stopped (berth ledger erase)",
+    );
+    this.name = "LostKeyError";
+  }
+}
+
 /**
  * Encrypts the texts of a ledger in the background. New texts of a ledger with a key pair are encrypted in any case: that
  * needs the public key only. This class creates the key pair, encrypts the texts from before that, and warns if the
- * master key is lost. An interruption at any point is harmless: the next start continues.
+ * master key is lost. An interruption at any point is harmless: the next attempt continues.
  */
 export class TextProtection implements AsyncDisposable {
   readonly #options: TextProtectionOptions;
@@ -45,12 +55,16 @@ export class TextProtection implements AsyncDisposable {
     this.#running = this.#run().catch(() => undefined);
   }
 
-  /** Resolves when all texts are encrypted. Rejects if the ledger or the key is not available. */
+  /**
+   * Resolves when all texts are encrypted. Rejects if the ledger or the key is not available, and with LostKeyError if
+   * the key is lost: the texts that are still readable then stay so, because encrypting them would destroy them.
+   */
   async protect(): Promise<void> {
     const { ledger, sources, logger } = this.#options;
     const { pair, hasEncrypted, ledgerId } = await ledger.readTextKeys();
     const found = await findMasterKey(sources(ledgerId), pair?.source, this.#ending.signal);
-    if (!pair || (isLost(pair, found, ledgerId) && !hasEncrypted)) {
+    if (!pair || isLost(pair, found, ledgerId)) {
+      if (hasEncrypted) throw new LostKeyError();
       if (found.state === "unavailable") throw new Error(found.why);
       const { name } = found.source;
       const master =
@@ -60,11 +74,7 @@ export class TextProtection implements AsyncDisposable {
       const created = createTextKeyPair(name, master, ledgerId);
       if (!(await ledger.saveTextKeys(created))) throw new Error("a text was written meanwhile");
       logger.info({ source: name }, "the texts of the ledger are encrypted from now on");
-    } else if (isLost(pair, found, ledgerId))
-      logger.error(
-        { source: pair.source },
-        "the key of the ledger's texts is lost: restore it from a backup, or erase the texts (berth ledger erase)",
-      );
+    }
     const texts = await ledger.encryptTexts();
     if (texts > 0) logger.info({ texts }, "older texts of the ledger were encrypted");
   }
@@ -81,8 +91,11 @@ export class TextProtection implements AsyncDisposable {
         return await this.protect();
       } catch (error) {
         const reason = getErrorMessage(error);
-        if (reason !== lastReason && !this.#ending.signal.aborted)
-          logger.warn({ reason }, "the texts of the ledger are not encrypted yet; will retry");
+        if (reason !== lastReason && !this.#ending.signal.aborted) {
+          if (error instanceof LostKeyError)
+            logger.error({ reason }, "the texts of the ledger cannot be decrypted");
+          else logger.warn({ reason }, "the texts of the ledger are not encrypted yet; will retry");
+        }
         lastReason = reason;
         await delay(clock, RETRY_MS, this.#ending.signal);
       }

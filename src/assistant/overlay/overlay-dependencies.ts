@@ -54,6 +54,8 @@ export interface OverlayLimits {
    * query, so that one client cannot use up all capacity. All connections of a sandboxed app are one client.
    */
   readonly reservedForNew: number;
+  /** The number of queries of one sandboxed app, so that it leaves some to other sandboxed apps. */
+  readonly perSandboxedApp: number;
   /**
    * The part of the capacity that sandboxed apps, however many they are, leave to the user's own programs: `slots` of
    * `running`, and `queries` of `running` and `waiting` together.
@@ -67,6 +69,7 @@ export const defaultOverlayLimits: OverlayLimits = {
   running: 4,
   waiting: 16,
   reservedForNew: 4,
+  perSandboxedApp: 8,
   reservedForPerson: { slots: 1, queries: 4 },
   // `answerTimeoutMs` equals the time for which Agent1 keeps a parked call, so that the user can answer as long as the
   // call can be confirmed.

@@ -61,18 +61,19 @@ interface AmbiguousValue {
 const halfOfPair = /\p{Cs}/u;
 
 /** Returns the first value that JSON parsers read differently; undefined if there is none. */
-export function findAmbiguousValue(value: unknown, pointer = ""): AmbiguousValue | undefined {
+export function findAmbiguousValue(value: unknown): AmbiguousValue | undefined {
   if (typeof value === "number") {
     const isSafe = Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value);
-    return isSafe ? undefined : { kind: "number", pointer };
+    return isSafe ? undefined : { kind: "number", pointer: "" };
   }
   if (typeof value === "string")
-    return halfOfPair.test(value) ? { kind: "text", pointer } : undefined;
+    return halfOfPair.test(value) ? { kind: "text", pointer: "" } : undefined;
   if (typeof value !== "object" || value === null) return undefined;
   for (const [key, item] of Object.entries(value)) {
-    if (halfOfPair.test(key)) return { kind: "object", pointer };
-    const found = findAmbiguousValue(item, pointerBelow(pointer, key));
-    if (found !== undefined) return found;
+    if (halfOfPair.test(key)) return { kind: "object", pointer: "" };
+    const found = findAmbiguousValue(item);
+    // The pointer is built only if it is needed, because the arguments can have half a million values.
+    if (found) return { ...found, pointer: pointerBelow("", key) + found.pointer };
   }
   return undefined;
 }

@@ -8,6 +8,11 @@ import { AssistantError } from "../../assistant-error.ts";
  */
 const DEPTH_MAX = 256;
 /**
+ * The largest number of members of a body itself: far more than it has parameters. A hundred thousand would take
+ * hundreds of milliseconds, because parameters that are not known here may be for a provider and are copied.
+ */
+const MEMBERS_MAX = 1_024;
+/**
  * Property names that are refused, because a property `__proto__` could change the prototype of an object.
  * `constructor` is allowed, because a schema may have a property with that name.
  */
@@ -45,5 +50,8 @@ export function parseObject(body: unknown): Readonly<Record<string, unknown>> {
         : "the body has to be a JSON object",
     );
   }
-  return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+  const members = Object.entries(body);
+  if (members.length > MEMBERS_MAX)
+    throw new AssistantError("invalid_request", `the body may have at most ${MEMBERS_MAX} members`);
+  return Object.fromEntries(members.filter(([, value]) => value !== null));
 }

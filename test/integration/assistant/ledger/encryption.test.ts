@@ -8,7 +8,7 @@ import { resolveLedgerPaths } from "../../../../src/assistant/ledger/ledger-path
 import { LedgerWriter } from "../../../../src/assistant/ledger/ledger-writer.ts";
 import { OfflineLedger } from "../../../../src/assistant/ledger/offline-ledger.ts";
 import { createTextKeyPair } from "../../../../src/assistant/ledger/text-cipher.ts";
-import { TextProtection } from "../../../../src/assistant/ledger/text-protection.ts";
+import { LostKeyError, TextProtection } from "../../../../src/assistant/ledger/text-protection.ts";
 import { silentLogger } from "../../../../src/base/logger.ts";
 import {
   appendEntries,
@@ -265,6 +265,63 @@ describe("the protection of the texts", () => {
     expect(source.found).toEqual({ state: "key", key: Buffer.alloc(32, 3) });
   });
 
+  it("keeps the texts readable that are not encrypted yet if the key is lost, until the key is back", async () => {
+    const dir = createStateDirectory();
+    const source = new TestSource();
+    source.found = { state: "empty" };
+    await using ledger = await openTestLedger(dir);
+    await protect(ledger, source).protect();
+    await appendEntries(ledger, 3);
+    const readable = () => {
+      let count: unknown;
+      editDatabase(dir, (db) => {
+        count = db.prepare("SELECT count(*) FROM sealed").pluck().get();
+      });
+      return count;
+    };
+    // A row that is still readable, as an interrupted migration leaves it.
+    editDatabase(dir, (db) => db.exec("INSERT INTO sealed VALUES (3, x'00', 'not encrypted yet')"));
+    const { found } = source;
+    for (const lost of [{ state: "empty" }, { state: "key", key: Buffer.alloc(32) }] as const) {
+      source.found = lost;
+      await expect(protect(ledger, source).protect()).rejects.toThrow(LostKeyError);
+      expect(readable()).toBe(1);
+    }
+    source.found = found;
+    await protect(ledger, source).protect();
+    expect(readable()).toBe(0);
+  });
+
+  it("reports a deleted key pair as a lost key, not as a text that was written meanwhile", async () => {
+    const dir = await createProtected(3);
+    editDatabase(dir, (db) => db.exec("DELETE FROM text_key_pair"));
+    const source = new TestSource();
+    source.found = { state: "key", key: Buffer.alloc(32, 3) };
+    await using ledger = await openTestLedger(dir);
+    await expect(protect(ledger, source).protect()).rejects.toThrow(LostKeyError);
+  });
+
+  it("makes a new key without a restart when a lost one is not needed any more", async () => {
+    const dir = createStateDirectory();
+    const clock = new VirtualClock();
+    const source = new TestSource();
+    source.found = { state: "empty" };
+    await using ledger = await openTestLedger(dir);
+    await protect(ledger, source).protect();
+    await appendEntries(ledger, 3);
+    const { pair } = await ledger.readTextKeys();
+    source.found = { state: "empty" };
+    await using protection = protect(ledger, source, clock);
+    protection.start();
+    await ledger.eraseBefore(Date.now() + 1);
+    await expect
+      .poll(async () => {
+        await clock.advance(60_000);
+        return (await ledger.readTextKeys()).pair;
+      })
+      .not.toEqual(pair);
+  });
+
   it("replaces a lost key as soon as no text needs it, and not before", async () => {
     const dir = createStateDirectory();
     const source = new TestSource();
@@ -275,7 +332,7 @@ describe("the protection of the texts", () => {
     const { pair } = await ledger.readTextKeys();
     for (const found of [{ state: "empty" }, { state: "key", key: Buffer.alloc(32) }] as const) {
       source.found = found;
-      await protect(ledger, source).protect();
+      await expect(protect(ledger, source).protect()).rejects.toThrow(LostKeyError);
       expect((await ledger.readTextKeys()).pair).toEqual(pair);
       expect(source.found).toEqual(found);
     }

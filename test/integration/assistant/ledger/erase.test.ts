@@ -1,5 +1,6 @@
-import { cpSync } from "node:fs";
+import { cpSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect, it } from "vitest";
 import { resolveLedgerPaths } from "../../../../src/assistant/ledger/ledger-paths.ts";
 import { LedgerWriter } from "../../../../src/assistant/ledger/ledger-writer.ts";
@@ -152,4 +153,25 @@ it("works without the daemon, waits for nothing while the daemon runs, and refus
   expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", erased: 2, size: 5 });
   await using ledger = await openTestLedger(dir);
   expect((await appendEntries(ledger, 1)).map(({ seq }) => seq)).toEqual([6]);
+});
+
+it("fails without the daemon if a reader keeps the erased bytes in the files, and the next start removes them", async () => {
+  const dir = createStateDirectory();
+  {
+    await using ledger = await openTestLedger(dir);
+    await appendEntries(ledger, 3);
+  }
+  const file = join(dir, "ledger/ledger.db");
+  const reader = new Database(file, { readonly: true });
+  // A statement that is not read to its end keeps the snapshot of the reader open.
+  const rows = reader.prepare("SELECT seq FROM entry").iterate();
+  rows.next();
+  expect(() => eraseOffline(dir, Date.now() + 1, Date.now())).toThrow(
+    "a program that reads the ledger keeps their bytes in its files",
+  );
+  rows.return?.();
+  reader.close();
+  expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", sealed: 0, erased: 2 });
+  await using _ = await openTestLedger(dir);
+  expect(readFileSync(file).includes("prompt ")).toBe(false);
 });

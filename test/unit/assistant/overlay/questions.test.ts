@@ -22,6 +22,7 @@ const oneSlot = {
   running: 1,
   waiting: 4,
   reservedForNew: 0,
+  perSandboxedApp: 8,
   reservedForPerson: { slots: 0, queries: 0 },
   answerTimeoutMs: 1_000,
 };

@@ -112,3 +112,18 @@ test.each(Object.entries(whole))(
 function hasPrototypeKey(value: object): boolean {
   return JSON.stringify(value).includes('"__proto__"');
 }
+
+test("a body with a hundred thousand parameters is refused before they are looked at", async () => {
+  const unknown = Object.fromEntries(Array.from({ length: 90_000 }, (_, at) => [`p${at}`, 1]));
+  const answer = await server.inject({
+    method: "POST",
+    url: "/v1/embeddings",
+    headers: { host: "localhost", "content-type": "application/json" },
+    payload: JSON.stringify({ input: "a", ...unknown }),
+  });
+  expect(answer.statusCode).toBe(400);
+  expect(answer.json()).toMatchObject({
+    error: { message: "the body may have at most 1024 members" },
+  });
+  expect(service.requests).toEqual([]);
+});
