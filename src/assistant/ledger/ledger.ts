@@ -154,10 +154,11 @@ class ThreadedLedger implements OpenLedger {
     return receipt;
   }
 
-  async eraseBefore(beforeMs: number): Promise<ErasedTexts> {
+  async eraseBefore(beforeMs: number, signal?: AbortSignal): Promise<ErasedTexts> {
     const before = timestamp(beforeMs);
     const erased = new ErasedTextsCount();
     for (let after: number | undefined = -1; after !== undefined; ) {
+      signal?.throwIfAborted();
       const time = timestamp(this.#clock.now());
       const answer: WriterAnswer = await this.#request({
         type: "erase",
@@ -189,8 +190,9 @@ class ThreadedLedger implements OpenLedger {
     return answer.isSaved;
   }
 
-  async encryptTexts(): Promise<number> {
+  async encryptTexts(signal: AbortSignal): Promise<number> {
     for (let total = 0; ; ) {
+      signal.throwIfAborted();
       const answer: WriterAnswer = await this.#request({ type: "encrypt_texts" });
       if (answer.type !== "encrypt_texts") throw this.#unavailableError();
       if (answer.texts === 0) return total;

@@ -20,9 +20,10 @@ export interface TextEraser {
   /**
    * Erases all sealed texts of entries that are older than this time (Unix epoch). Each run of at most 1,024 texts is
    * erased in one commit with an entry `ledger.erased`, and other entries are written between the runs. Rejects with
-   * AssistantError `ledger_unavailable`; runs that were erased before stay erased, and a repetition erases the others.
+   * AssistantError `ledger_unavailable`; runs that were erased before stay erased, and a repetition erases the others. Rejects
+   * with the signal's reason between two runs.
    */
-  eraseBefore(beforeMs: number): Promise<ErasedTexts>;
+  eraseBefore(beforeMs: number, signal?: AbortSignal): Promise<ErasedTexts>;
 }
 
 export interface ErasedTexts {

@@ -12,8 +12,11 @@ export interface TextKeyStore {
   readTextKeys(): Promise<TextKeys & { readonly ledgerId: string }>;
   /** Stores the key pair of new texts. Resolves to false, and changes nothing, if a text needs the present one. */
   saveTextKeys(pair: TextKeyPair): Promise<boolean>;
-  /** Encrypts the texts that are readable, in many commits, and resolves to their number. */
-  encryptTexts(): Promise<number>;
+  /**
+   * Encrypts the texts that are readable, in many commits, and resolves to their number. Rejects with the signal's reason
+   * between two commits.
+   */
+  encryptTexts(signal: AbortSignal): Promise<number>;
 }
 
 export interface TextProtectionOptions {
@@ -75,7 +78,7 @@ export class TextProtection implements AsyncDisposable {
       if (!(await ledger.saveTextKeys(created))) throw new Error("a text was written meanwhile");
       logger.info({ source: name }, "the texts of the ledger are encrypted from now on");
     }
-    const texts = await ledger.encryptTexts();
+    const texts = await ledger.encryptTexts(this.#ending.signal);
     if (texts > 0) logger.info({ texts }, "older texts of the ledger were encrypted");
   }
 

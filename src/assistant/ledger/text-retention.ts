@@ -20,7 +20,7 @@ export class TextRetention implements AsyncDisposable {
   readonly #options: TextRetentionOptions;
   #cancel: () => void = () => {};
   #running: Promise<void> = Promise.resolve();
-  #isClosed = false;
+  readonly #ending = new AbortController();
 
   constructor(options: TextRetentionOptions) {
     this.#options = options;
@@ -31,13 +31,13 @@ export class TextRetention implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isClosed = true;
+    this.#ending.abort();
     this.#cancel();
     await this.#running;
   }
 
   #schedule(delayMs: number): void {
-    if (this.#isClosed) return;
+    if (this.#ending.signal.aborted) return;
     this.#cancel = this.#options.clock.setTimer(delayMs, () => {
       this.#running = this.#erase().finally(() => this.#schedule(INTERVAL_MS));
     });
@@ -48,9 +48,12 @@ export class TextRetention implements AsyncDisposable {
     const kept = keepMs();
     if (kept === undefined) return;
     try {
-      const { texts } = await ledger.eraseBefore(Math.max(0, clock.now() - kept));
+      const beforeMs = Math.max(0, clock.now() - kept);
+      const { texts } = await ledger.eraseBefore(beforeMs, this.#ending.signal);
       if (texts > 0) logger.info({ texts }, "old texts of the ledger were erased");
     } catch (error) {
+      // The next start erases the others.
+      if (this.#ending.signal.aborted) return;
       const reason = getErrorMessage(error);
       logger.warn({ reason }, "old texts of the ledger could not be erased; will retry in a day");
     }

@@ -265,6 +265,22 @@ describe("the protection of the texts", () => {
     expect(source.found).toEqual({ state: "key", key: Buffer.alloc(32, 3) });
   });
 
+  it("ends between two commits when the daemon stops, and so does an erasure", async () => {
+    const dir = createStateDirectory();
+    const source = new TestSource();
+    source.found = { state: "empty" };
+    await using ledger = await openTestLedger(dir);
+    await appendEntries(ledger, 3);
+    const protection = protect(ledger, source);
+    await protection[Symbol.asyncDispose]();
+    await expect(protection.protect()).rejects.toThrow("aborted");
+    await expect(ledger.eraseBefore(Date.now() + 1, AbortSignal.abort())).rejects.toThrow(
+      "aborted",
+    );
+    expect(findFilesWith(dir, CANARY)).not.toEqual([]);
+    expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", sealed: 2, erased: 0 });
+  });
+
   it("keeps the texts readable that are not encrypted yet if the key is lost, until the key is back", async () => {
     const dir = createStateDirectory();
     const source = new TestSource();

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { TextRetention } from "../../../../src/assistant/ledger/text-retention.ts";
 import { createRecordingLogger, type LogEntry } from "../../../support/recording-logger.ts";
+import { forever } from "../../../support/scripted-service.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const DAY_MS = 86_400_000;
@@ -10,10 +11,11 @@ function start(keepMs: () => number | undefined) {
   const clock = new VirtualClock(100 * DAY_MS);
   const logged: LogEntry[] = [];
   const asked: number[] = [];
-  const state = { isDown: false };
+  const state = { isDown: false, isSlow: false };
   const ledger = {
-    eraseBefore: async (beforeMs: number) => {
+    eraseBefore: async (beforeMs: number, signal?: AbortSignal) => {
       asked.push(beforeMs);
+      if (state.isSlow && signal) await forever(signal);
       if (state.isDown) throw new Error("the ledger cannot be written");
       return { texts: 3, entries: 1, first: 1, last: 5 };
     },
@@ -61,4 +63,13 @@ it("erases nothing after it was closed", async () => {
   await retention[Symbol.asyncDispose]();
   await clock.advance(3 * DAY_MS);
   expect(asked).toEqual([]);
+});
+
+it("interrupts a long erasure when it closes, without a message", async () => {
+  const { clock, asked, logged, state, retention } = start(() => DAY_MS);
+  state.isSlow = true;
+  await clock.advance(5 * MINUTE_MS);
+  expect(asked).toHaveLength(1);
+  await retention[Symbol.asyncDispose]();
+  expect(logged).toEqual([]);
 });
