@@ -35,8 +35,11 @@ export class AgentPassHarness {
   /** The tool calls that the agent pass reported to the turn. */
   readonly reportedCalls: TurnCall[] = [];
   readonly answers: ModelAnswer[] = [];
-  /** The user's answer to a confirmation request. */
-  answer: PassTurn["ask"] = async () => userCaller(":1.5");
+  /** The user's answer to a confirmation request; by default an approval after the hold time of the call. */
+  answer: PassTurn["ask"] = async ({ hold_ms: holdMs }) => {
+    if (holdMs > 0) await this.agentHarness.clock.advance(holdMs);
+    return userCaller(":1.5");
+  };
 
   private constructor(agents: AgentHarness) {
     this.agentHarness = agents;

@@ -257,7 +257,7 @@ describe("berth ask at a terminal", () => {
 
   it("asks the user to type the name of a destructive tool, after a delay", async () => {
     cli.overlay.hits = async () => [house];
-    const { notes } = await cli.overlay.useTools([["delete", { id: "n1" }]]);
+    const { notes, clock } = await cli.overlay.useTools([["delete", { id: "n1" }]]);
     notes.set("n1", { title: "Milk" });
     using person = terminal("ask", "--my-stuff", "No milk please");
     await person.waitForText("the question follows in 1.5 s");
@@ -266,6 +266,8 @@ describe("berth ask at a terminal", () => {
     person.type(`yes${key.enter}`);
     await person.waitForText("That is not delete.");
     expect([cli.responses, notes.size]).toEqual([[], 1]);
+    // The companion has virtual clocks, and accepts no approval before the same time has passed on them.
+    await Promise.all([cli.overlay.clock.advance(1_500), clock.advance(1_500)]);
     person.type(`delete${key.enter}`);
     expect([await person.ended, cli.responses, notes.size]).toEqual([0, [[1, true]], 0]);
   });
