@@ -35,9 +35,9 @@ export class AgentPassHarness {
   /** The tool calls that the agent pass reported to the turn. */
   readonly reportedCalls: TurnCall[] = [];
   readonly answers: ModelAnswer[] = [];
-  /** The user's answer to a confirmation request. By default the user reads the call for its hold time, and approves. */
+  /** The user's answer to a confirmation request; by default an approval after the hold time of the call. */
   answer: PassTurn["ask"] = async ({ hold_ms: holdMs }) => {
-    await this.agentHarness.clock.advance(holdMs);
+    if (holdMs > 0) await this.agentHarness.clock.advance(holdMs);
     return userCaller(":1.5");
   };
 

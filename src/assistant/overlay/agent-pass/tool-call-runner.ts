@@ -16,6 +16,9 @@ export interface ToolCallResult extends CallResult {
   readonly callId: number;
 }
 
+/** The number of questions about one call whose approval may come too early. */
+const EARLY_ASKS_MAX = 3;
+
 type CallTurn = Pick<PassTurn, "caller" | "ask" | "onCall" | "resume">;
 
 /** The end of a tool call. If `error` is set, the whole turn of the query ends with this error. */
@@ -103,7 +106,7 @@ export class ToolCallRunner {
 
   /**
    * Asks the user, and sends the answer to the agent. If the agent did not accept the approval yet, because the user
-   * must read the call first, asks again.
+   * must read the call first, asks again, but not without end.
    */
   async #askAndAnswer(
     callId: number,
@@ -111,7 +114,7 @@ export class ToolCallRunner {
     turn: CallTurn,
     signal: AbortSignal,
   ): Promise<CallResult> {
-    for (;;) {
+    for (let asks = 1; ; asks += 1) {
       const approver = await this.#ask(callId, watch, turn, signal);
       // If the call has already ended, withdraw only returns its result.
       const ending = approver
@@ -120,7 +123,8 @@ export class ToolCallRunner {
       try {
         return await raceWithAbort(ending, signal);
       } catch (error) {
-        if (!(error instanceof AssistantError) || error.code !== "busy") throw error;
+        const isEarly = error instanceof AssistantError && error.code === "busy";
+        if (!isEarly || asks === EARLY_ASKS_MAX) throw error;
       }
     }
   }
