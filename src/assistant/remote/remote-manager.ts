@@ -160,9 +160,11 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
   async beginLogin(id: string, caller: Caller): Promise<string> {
     assertNotSandboxed(caller, "sign in");
     // Only the start of the sign-in has a place in the queue, because the provider's metadata may have to be requested.
-    const { url } = await this.#changes.runExclusive(() =>
-      this.#options.logins.begin(this.#getSignInProvider(id)),
-    );
+    const { url } = await this.#changes.runExclusive(async () => {
+      const begun = await this.#options.logins.begin(this.#getSignInProvider(id));
+      this.#keyReads.cancel(id, "a sign-in was started");
+      return begun;
+    });
     return await url;
   }
 

@@ -9,7 +9,7 @@ const MARK = "| ";
 const TAB_COLUMNS = 8;
 /** The characters that take more or fewer columns in some terminals, alone or with their neighbours. */
 const uncertainWidth =
-  /[\t\u1160-\u11FF\p{Cf}\p{Mc}\p{Emoji_Presentation}\p{Extended_Pictographic}]|\u20E3|\uFE0F/u;
+  /[\p{M}\p{Cf}\p{Emoji_Presentation}\p{Extended_Pictographic}\u1160-\u11FF\t]/u;
 
 /** The beginnings of lines that an answer may not have, in the form that `normalise` returns. */
 const reserved: readonly string[] = [

@@ -314,6 +314,18 @@ describe("a key that is read from a descriptor while its provider changes", () =
     expect(harness.vault.kept.get("home")?.credential).toEqual({ kind: "key", key: "sk-1" });
   });
 
+  test("does not replace the session of a sign-in that was started later", async () => {
+    await using harness = new RemoteHarness();
+    const key = pendingKey();
+    const set = harness.remote.setKey("openrouter", key.read, userCaller);
+    set.catch(() => {});
+    await expect.poll(key.isRead).toBe(true);
+    await harness.remote.beginLogin("openrouter", userCaller);
+    key.arrive("sk-1");
+    await expect(set).rejects.toMatchObject({ code: "cancelled" });
+    expect(harness.vault.kept.size).toBe(0);
+  });
+
   test("does not delay other changes, and ends with the manager", async () => {
     const harness = new RemoteHarness();
     await harness.remote.addProvider(home, userCaller);
