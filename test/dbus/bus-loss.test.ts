@@ -2,6 +2,8 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { openConnection } from "../../src/dbus/connect-session-bus.ts";
 import { messageTypes } from "../../src/dbus/outgoing-message.ts";
+import { BusHarness, CONTEXT, CONTEXT_PATH } from "../support/bus-harness.ts";
+import { RawBusClient } from "../support/raw-bus-client.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 
 /**
@@ -44,3 +46,34 @@ test.for([true, false])(
     expect(connection.lossError).toBeUndefined();
   },
 );
+
+test("a call that needs the bus while the bus exits is not logged as a failure, because it has no caller any more", async () => {
+  await using harness = await BusHarness.start();
+  const { bus, daemon, logged } = harness;
+  let failure: unknown;
+  await harness.serveContext({
+    Search: async () => {
+      process.kill(bus.pid, "SIGKILL");
+      blockUntilExit(bus.pid);
+      try {
+        return [JSON.stringify(await daemon.identifyConnection(":1.99"))];
+      } catch (error) {
+        failure = error;
+        throw error;
+      }
+    },
+  });
+  await using raw = await RawBusClient.connect(bus);
+  raw.send({
+    destination: CONTEXT,
+    path: CONTEXT_PATH,
+    interface: CONTEXT,
+    member: "Search",
+    signature: "sa{sv}",
+    body: ["boiler", {}],
+  });
+  await daemon.closed;
+  await daemon[Symbol.asyncDispose]();
+  expect(failure).toMatchObject({ busName: "org.freedesktop.DBus.Error.Disconnected" });
+  expect(logged.filter(({ level }) => level === "error")).toEqual([]);
+});

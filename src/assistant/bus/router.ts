@@ -14,13 +14,15 @@ import {
 import { closeFds } from "../../dbus/descriptors.ts";
 import type { Frame } from "../../dbus/frame-reader.ts";
 import { messageTypes, NO_REPLY_EXPECTED } from "../../dbus/outgoing-message.ts";
-import type { BusValue } from "../../dbus/port.ts";
+import { BusCallError, type BusValue } from "../../dbus/port.ts";
 import { CANCELLED } from "./bus-error-table.ts";
 import { BusReplyError } from "./bus-reply-error.ts";
 import { type CallTarget, findCallTarget } from "./call-target.ts";
 import { type ErrorReply, toErrorReply } from "./error-reply.ts";
 import type { ObjectTree } from "./object-tree.ts";
 import type { Peer } from "./peer.ts";
+
+const DISCONNECTED = "org.freedesktop.DBus.Error.Disconnected";
 
 interface RouterDependencies {
   readonly objects: ObjectTree;
@@ -108,6 +110,8 @@ export class Router {
   }
 
   #replyError({ frame, connection, peer }: RoutedCall, error: unknown): void {
+    // The connection to the bus was lost, so there is no caller to answer. The daemon logs the loss itself.
+    if (error instanceof BusCallError && error.busName === DISCONNECTED) return;
     const isEnding = peer.signal.aborted && (isAbortError(error) || error === peer.signal.reason);
     const reply = isEnding ? shutdownReply : toErrorReply(error);
     const { interface: interfaceName, member, path } = frame;

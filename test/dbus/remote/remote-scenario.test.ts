@@ -470,6 +470,8 @@ describe("at the end of the scenario", () => {
     expect(entries.length).toBe(arrived.length);
     const doors = entries.map((line) => /"asker":\{[^}]*"door":"(\w+)"/.exec(line)?.[1]);
     expect(new Set(doors)).toEqual(new Set(["http", "overlay", "settings"]));
+    const users = entries.flatMap((line) => /"door":"http","uid":(\w+)/.exec(line)?.[1] ?? []);
+    expect(new Set(users)).toEqual(new Set([String(process.getuid?.())]));
   });
 
   it("no key, token or code is stored outside the vault", async () => {
