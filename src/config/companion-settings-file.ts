@@ -107,7 +107,7 @@ export interface CompanionFile {
   readonly allowedOrigins: ReadonlySet<string>;
   /** The model whose embeddings rank hybrid searches; undefined if hybrid searches are answered lexically. */
   readonly embeddingModel: string | undefined;
-  /** How long the texts of the ledger are kept, in milliseconds; undefined means for ever. */
+  /** How long the texts of the ledger are kept, in milliseconds; undefined if they are never erased. */
   readonly ledgerRetentionMs: number | undefined;
   /** The user's own names for models. Each name has 1 to 8 models, which are tried in order. */
   readonly models: ReadonlyMap<string, readonly string[]>;

@@ -5,7 +5,9 @@ import type { TextEraser } from "./port.ts";
 
 export interface TextRetentionOptions {
   readonly ledger: TextEraser;
-  /** Returns how long texts are kept, in milliseconds; undefined means for ever. Called before each erasure. */
+  /**
+   * Returns how long texts are kept, in milliseconds; undefined if they are never erased. Called before each erasure.
+   */
   readonly keepMs: () => number | undefined;
   readonly clock: Clock;
   readonly logger: Logger;

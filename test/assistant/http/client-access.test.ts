@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { startInferenceHttp } from "../../support/inference-http-harness.ts";
+import { otherUid, requestAsOtherUser } from "../../support/other-user-requests.ts";
 import { createRecordingLogger, type LogEntry } from "../../support/recording-logger.ts";
-import { requestAsStranger, strangerUid } from "../../support/stranger-requests.ts";
 
 const uid = process.getuid?.() ?? 0;
 const ask = { messages: [{ role: "user", content: "hi" }] };
@@ -17,7 +17,7 @@ describe("the users of a port with an owner", () => {
       logger: createRecordingLogger(lines),
       access: { allowsOrigin: () => false, owner: { uid: 4321, servesOtherUsers: () => true } },
     });
-    const answers = await requestAsStranger(
+    const answers = await requestAsOtherUser(
       [closed.url, shared.url].flatMap((url) => [
         { url: `${url}/health` },
         { url: url + path, method: "POST", body: JSON.stringify(ask) },
@@ -32,7 +32,7 @@ describe("the users of a port with an owner", () => {
     expect(closed.service.requests).toEqual([]);
     expect(shared.service.requests).toHaveLength(1);
     expect(lines.filter(({ fields }) => fields["method"] === "POST")).toMatchObject([
-      { fields: { clientUid: strangerUid } },
+      { fields: { clientUid: otherUid } },
     ]);
   });
 

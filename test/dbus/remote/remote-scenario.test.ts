@@ -16,9 +16,9 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { openedBy } from "../../support/open-descriptors.ts";
 import { OpenRouterSignInServer } from "../../support/openrouter-sign-in.ts";
+import { otherUid, requestAsOtherUser } from "../../support/other-user-requests.ts";
 import { TestProvider } from "../../support/provider/test-provider.ts";
 import { accepted, says, started, textOfPrompt } from "../../support/scripted-service.ts";
-import { requestAsStranger, strangerUid } from "../../support/stranger-requests.ts";
 
 /**
  * A scenario with local and remote models: the real companion on a private bus, a system instance with a scripted
@@ -115,12 +115,12 @@ describe("port 7778", () => {
   it("serves listed web pages only, and programs of other users only if the settings say so", async () => {
     const { settingsFile } = desktop.companion;
     expect(await statusFor("http://localhost:3000")).toBe(403);
-    const isOther = strangerUid !== process.getuid?.();
-    const [refused] = await requestAsStranger([{ url: modelsUrl() }]);
+    const isOther = otherUid !== process.getuid?.();
+    const [refused] = await requestAsOtherUser([{ url: modelsUrl() }]);
     expect(refused?.status).toBe(isOther ? 403 : 200);
     await writeFile(settingsFile, "allowed_origins: [app://notes]\nserve_other_users: true\n");
     expect([await statusFor("app://notes"), await statusFor("app://note")]).toEqual([200, 403]);
-    const [served] = await requestAsStranger([{ url: modelsUrl() }]);
+    const [served] = await requestAsOtherUser([{ url: modelsUrl() }]);
     expect(served?.status).toBe(200);
     rmSync(settingsFile);
     expect(await statusFor("app://notes")).toBe(403);

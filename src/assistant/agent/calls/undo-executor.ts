@@ -49,7 +49,7 @@ interface UndoDependencies {
  *
  * After a failure the next Undo calls the compensation again. If it is unknown whether the compensation took effect,
  * because the app did not answer in time or the daemon died, the next Undo passes over the call, so that it does not
- * prevent the undo of older calls. The user can try the call again by its id, or skip it after a look at the app, and a
+ * prevent the undo of older calls. The user can try the call again by its id, or skip it after checking the app, and a
  * late answer of the app settles it (agent.undo.late).
  */
 export class UndoExecutor {

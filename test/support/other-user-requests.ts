@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
-/** The user of `requestAsStranger`: `nobody` if the tests run as root, otherwise the user of the tests. */
-export const strangerUid = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
+/** The user of `requestAsOtherUser`: `nobody` if the tests run as root, otherwise the user of the tests. */
+export const otherUid = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
 
 export interface StrangerRequest {
   readonly url: string;
@@ -12,7 +12,7 @@ export interface StrangerRequest {
 }
 
 const program = `
-process.setuid(${strangerUid});
+process.setuid(${otherUid});
 const answers = [];
 for (const { url, ...request } of JSON.parse(process.argv[1])) {
   const response = await fetch(url, { ...request, headers: { "content-type": "application/json" } });
@@ -21,8 +21,8 @@ for (const { url, ...request } of JSON.parse(process.argv[1])) {
 process.stdout.write(JSON.stringify(answers));
 `;
 
-/** Sends requests from a program of the user `strangerUid`, one after another. Resolves to their answers. */
-export async function requestAsStranger(
+/** Sends requests from a program of the user `otherUid`, one after another. Resolves to their answers. */
+export async function requestAsOtherUser(
   requests: readonly StrangerRequest[],
 ): Promise<{ readonly status: number; readonly body: string }[]> {
   const { stdout } = await promisify(execFile)(process.execPath, [
