@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 /** The user of `requestAsOtherUser`: `nobody` if the tests run as root, otherwise the user of the tests. */
 export const otherUid = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
 
-export interface StrangerRequest {
+export interface OtherUserRequest {
   readonly url: string;
   readonly method?: "GET" | "POST" | "OPTIONS";
   /** A JSON document. */
@@ -23,7 +23,7 @@ process.stdout.write(JSON.stringify(answers));
 
 /** Sends requests from a program of the user `otherUid`, one after another. Resolves to their answers. */
 export async function requestAsOtherUser(
-  requests: readonly StrangerRequest[],
+  requests: readonly OtherUserRequest[],
 ): Promise<{ readonly status: number; readonly body: string }[]> {
   const { stdout } = await promisify(execFile)(process.execPath, [
     "--input-type=module",
