@@ -12,7 +12,7 @@ const execArgv = process.features.typescript
  * Files share processes: a process for each file, which loads the modules again, would take a tenth of the suite. The
  * time limits end what hangs. Waits inside a test have limits of their own, and say what they waited for.
  */
-const fast = { expect, execArgv, isolate: false, testTimeout: 60_000 };
+const fast = { expect, execArgv, isolate: false, testTimeout: 60_000, hookTimeout: 60_000 };
 const slow = { expect, execArgv, isolate: false, testTimeout: 300_000, hookTimeout: 300_000 };
 /** For files with tests that measure or limit their own process. */
 const isolated = { ...slow, isolate: true, pool: "forks" } as const;
