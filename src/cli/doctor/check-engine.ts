@@ -10,9 +10,7 @@ import {
 
 const CHECK = "engine";
 const ANSWER_MS_MAX = 5000;
-/**
- * The API version of Docker 20.10, the first version that supports all the calls that Berth makes.
- */
+/** The API version of Docker 20.10, the first version that supports all the calls that Berth makes. */
 const API_VERSION_MIN = "1.41";
 /**
  * The largest tolerated difference between the clocks of the engine and of this machine. A larger difference makes
