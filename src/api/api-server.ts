@@ -44,26 +44,24 @@ import { compileValidator, type HttpPart } from "./schema-validation.ts";
 
 const JSON_BYTES_MAX = 1024 * 1024;
 /**
- * The largest size of all bodies together that have not been answered yet. Uploads have a higher limit, and are not kept
- * in memory.
+ * The maximum total size of the bodies of all requests that have no response yet. Uploads have a higher limit, and are
+ * not kept in memory.
  */
 const ALL_BODIES_BYTES_MAX = 64 * 1024 * 1024;
 const BODIES_RETRY_SECONDS = 2;
 /**
- * The slowest rate of a body: 4 KiB/s over half a minute. Archives may arrive over slow lines, so a whole request has no
- * time limit. At this rate a body of 1 MiB, the largest of most routes, takes four minutes.
+ * The minimum rate at which a client must send a body: 4 KiB/s over half a minute. Archives may arrive over slow lines,
+ * so a whole request has no time limit. At this rate a body of 1 MiB, the limit of most routes, takes four minutes.
  */
 const BODY_RATE = { windowMs: 30_000, bytesMin: 120 * 1024 } as const;
-/** The time limits of Node. `requestTimeout: 0` switches the limit of a whole request off. */
+/** The time limits of Node's HTTP server. `requestTimeout: 0` means that a whole request has no time limit. */
 const HTTP_LIMITS = {
   requestTimeout: 0,
   headersTimeout: 30_000,
   connectionsCheckingInterval: 5_000,
 } as const;
 
-/**
- * The time in which running requests may finish. It is part of the five seconds that the whole server has to exit.
- */
+/** The time in which running requests may finish when the server closes. The whole process has five seconds to exit. */
 const CLOSE_GRACE_MS = 2_000;
 
 /**
@@ -89,7 +87,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     allBodies: {
       bytesMax: ALL_BODIES_BYTES_MAX,
       createError: () =>
-        new BerthError("too_many_requests", "the bodies of too many requests are in memory", {
+        new BerthError("too_many_requests", "the server holds too many request bodies in memory", {
           hint: "send the request again in a few seconds",
           details: { retryAfterSeconds: BODIES_RETRY_SECONDS },
         }),
@@ -110,9 +108,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
   );
   server.addHook("onRoute", (route) => {
     if (route.config?.access === undefined) {
-      throw new Error(
-        `the route ${String(route.method)} ${route.path} does not say who may use it`,
-      );
+      throw new Error(`the route ${String(route.method)} ${route.path} declares no access`);
     }
   });
   server.addHook("onRequest", async (request) => {

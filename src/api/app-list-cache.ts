@@ -15,8 +15,9 @@ const CACHED_RESPONSES_MAX = 64;
 
 /**
  * Caches the serialized app list for each state of the store, so that a poll only compares a sequence number. Every
- * field of an item comes from the store, so the store's sequence number identifies the list. While the store has a
- * status that it could not save, the list is built for each request.
+ * field of an item comes from the store, so the store's sequence number identifies the list. While the store holds
+ * a status that it could not write to the disk, the sequence number does not cover that status, so the list is
+ * built for each request.
  */
 export class AppListCache {
   readonly #store: Pick<Store, "list" | "lastSequence" | "hasUnsavedStatus">;

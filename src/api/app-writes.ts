@@ -101,7 +101,10 @@ export async function planAppWrite(
   };
 }
 
-/** Responds to a completed write: immediately if `waitMs` is null, otherwise as `waitUntilReady` describes. */
+/**
+ * Responds to a completed write. If `waitMs` is null, responds immediately; otherwise waits as
+ * `waitUntilReady` describes.
+ */
 export async function respondToWrite(
   context: ApiContext,
   reply: FastifyReply,

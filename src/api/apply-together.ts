@@ -6,10 +6,10 @@ import type { ApiContext } from "./api-context.ts";
 
 /**
  * Writes the resources of one request, all or none. A dry run decides in the same way and returns the same results, but
- * writes nothing. Each resource is checked in the state that the resources before it leave; the Apps are then checked
- * against all Apps in the state after the request. Throws what `Store.apply` throws, and AdmissionError.
+ * writes nothing. Each resource is checked as if the resources before it were already written; the Apps are then
+ * checked against all Apps as they would be after the request. Throws what `Store.apply` throws, and AdmissionError.
  *
- * `planned` has the resources as the request leaves them, for the plans of a dry run.
+ * `planned` contains the resources as they would be after the request, for the plans of a dry run.
  */
 export function applyTogether(
   { store, config }: Pick<ApiContext, "store" | "config">,
@@ -27,7 +27,8 @@ export function applyTogether(
     });
     return { results, planned };
   });
-  // The check compares each App with the stored one, so it comes after the preview, which has written nothing.
+  // The admission check compares each new App with the stored one. So it runs after the preview, whose writes
+  // have been rolled back.
   const admission = new AppAdmission(store, config);
   const apps = preview.results.map(({ resource }) => resource).filter((one) => isKind(one, "App"));
   for (const app of apps) admission.expect(app);

@@ -52,7 +52,7 @@ export function installErrorHandlers(
     }
     const allowed = methods.join(", ");
     reply.header("allow", allowed);
-    const message = `${shown} does not take ${request.method}; it takes ${allowed}`;
+    const message = `${shown} does not accept ${request.method}; it accepts ${allowed}`;
     answer(new BerthError("method_not_allowed", message), request, reply);
   });
   return { answer };
@@ -80,7 +80,7 @@ function explainBodyError(error: unknown, { routeOptions }: FastifyRequest): unk
   }
 }
 
-/** Knows the methods of each path, to list them in the response to a request with another method. */
+/** Stores the methods of each path, to list them in the response to a request with another method. */
 class AllowedMethods {
   readonly #routes: { readonly path: string; readonly methods: readonly string[] }[] = [];
 

@@ -32,8 +32,8 @@ export class StreamSlots {
   }
 
   /**
-   * Takes a slot, and returns a function that releases it. Throws BerthError `too_many_requests` if all slots are
-   * taken.
+   * Acquires a slot, and returns a function that releases it. Throws BerthError `too_many_requests` if all slots
+   * are taken.
    */
   acquire(): () => void {
     if (this.#open >= STREAMS_MAX) {

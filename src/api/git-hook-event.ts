@@ -39,7 +39,7 @@ export function parseGitHook(headers: IncomingHttpHeaders, body: Buffer): GitHoo
   if (!["push", "push hook", "tag push hook", "create"].includes(event)) return { type: "other" };
   const payload = asRecord(parsePayload(headers, body));
   if (payload === undefined) {
-    throw new BerthError("invalid_request", "the body is not that of a push");
+    throw new BerthError("invalid_request", "the body is not a push notification");
   }
   // A push that deletes a branch is ignored, because there is nothing to fetch.
   if (payload["deleted"] === true || payload["after"] === "0".repeat(40)) {

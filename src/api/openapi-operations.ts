@@ -34,7 +34,10 @@ function completeOperation(path: string, method: string, operation: JsonObject):
   };
 }
 
-/** Returns a name such as `postAppsByNameDeploy`, which stays the same while the path does. */
+/**
+ * Returns an operation id such as `postAppsByNameDeploy`, which depends only on the path and the
+ * method.
+ */
 function toOperationId(path: string, method: string): string {
   const words = path
     .replace(/^\/api\//, "/")

@@ -46,7 +46,7 @@ export function findRollbackTarget(
 
 /**
  * Returns the hint of the error that is thrown if `findRollbackTarget` finds no revision. If other revisions exist, the
- * hint names one of them, preferably one that has not been given up.
+ * hint names one of them, preferably one that has not failed.
  */
 export function explainMissingTarget(
   app: Resource<"App">,
@@ -58,7 +58,7 @@ export function explainMissingTarget(
   const young = others.find(({ state }) => state === "attempted");
   const other = young ?? others[0];
   if (other === undefined) return `see GET /api/apps/${name}/revisions`;
-  const why = young ? "was not Ready for long enough to count as stable" : "was given up";
+  const why = young ? "was not Ready for long enough to count as stable" : "has failed";
   return `revision ${other.number} ${why}; to use it anyway: berth rollback ${name} --to ${other.number}`;
 }
 
@@ -83,7 +83,7 @@ function listOtherRevisions(
   });
 }
 
-/** Returns the id of the image that the App is to run; null while that is not known. */
+/** Returns the id of the image that the App should run; null while that is not known. */
 function findRequestedImage({ metadata, spec, status }: Resource<"App">): string | null {
   const pin = status?.memory.image;
   const hold = readImageHold({ metadata }, spec.image ?? "");

@@ -1,5 +1,5 @@
 /**
- * The id of Berth's own tool manifest, with which Berth offers itself as an app on the agent bus, with tools for the
+ * The id of Berth's own tool manifest, with which Berth offers itself to the companion as an app, with tools for the
  * apps of a server. Both the companion and the tool server read the manifest from this module, so that they agree about
  * the tools. A test validates the manifest with the rules for manifests of other apps.
  */

@@ -12,8 +12,8 @@ const BACKSLASH = 0x5c;
 
 /**
  * Returns the first bound that a JSON text exceeds, undefined if there is none. It is called before JSON.parse, which
- * takes hundreds of milliseconds for four megabytes of brackets or of different keys, while this scan takes a few. The
- * text need not be valid JSON; the result then says nothing else about it.
+ * takes hundreds of milliseconds for four megabytes of brackets or of different keys, while this scan takes a few
+ * milliseconds. The text need not be valid JSON; the result then says nothing else about it.
  */
 export function findExceededBound(text: string, bounds: JsonBounds): keyof JsonBounds | undefined {
   let depth = 0;
@@ -37,8 +37,8 @@ export function findExceededBound(text: string, bounds: JsonBounds): keyof JsonB
 }
 
 /**
- * Returns the index of the quotation mark that closes the string at `start`, or the length of the text if there is none.
- * It uses a fast search, because large texts consist mostly of strings.
+ * Returns the index of the quotation mark that closes the string at `start`, or the length of the text if there is
+ * none. It uses a fast search, because large texts consist mostly of strings.
  */
 export function findStringEnd(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {

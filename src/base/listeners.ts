@@ -1,6 +1,8 @@
 import type { Logger } from "./logger.ts";
 
-/** Forwards each event to every subscribed listener. A listener that throws is logged and does not affect the others. */
+/**
+ * Forwards each event to every subscribed listener. A listener that throws is logged and does not affect the others.
+ */
 export class Listeners<Listener> {
   readonly #logger: Logger;
   readonly #listeners = new Set<{ readonly listener: Listener }>();

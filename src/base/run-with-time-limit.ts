@@ -15,8 +15,8 @@ export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
     }
   };
   try {
-    // The time limit of a script covers all functions that it calls, including those of other contexts, so it covers
-    // `run`.
+    // The time limit of a script covers all functions that it calls, including those of other contexts, so it also
+    // covers `run`.
     script.runInContext(context, { timeout: limitMs });
   } catch (error) {
     throw new TimeLimitError(`took longer than ${limitMs} ms`, { cause: error });

@@ -20,7 +20,10 @@ export interface StrictJsonOptions {
   readonly subject?: string;
 }
 
-/** The bounds of every text: far above what a request or a file needs, and parsed within a tenth of a second. */
+/**
+ * The limits for every text. They are far above what a request or a file needs, and a text within them is parsed
+ * in a tenth of a second.
+ */
 const KEYS_MAX = 100_000;
 const CONTAINERS_MAX = 100_000;
 

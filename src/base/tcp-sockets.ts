@@ -16,15 +16,16 @@ export interface TcpSocket {
   readonly remotePort: number;
   /** The state of the socket as the kernel writes it: two hexadecimal digits, such as those of `TCP_STATE`. */
   readonly state: string;
-  /** The user who created the socket; 0 too if no process has the socket open any more. */
+  /** The id of the user who created the socket. It is 0 also if no process has the socket open any more. */
   readonly uid: number;
-  /** The inode of the socket; "0" if no process has the socket open any more. */
+  /** The inode number of the socket. It is "0" if no process has the socket open any more. */
   readonly inode: string;
 }
 
 /**
- * Parses the text of `/proc/net/tcp` or `/proc/net/tcp6`: `sl local remote st queues timer retransmits uid timeout inode
- * ...` in each line after the header. Other lines are ignored, so that the texts of both files may follow each other.
+ * Parses the text of `/proc/net/tcp` or `/proc/net/tcp6`: `sl local remote st queues timer retransmits uid timeout
+ * inode ...` in each line after the header. Other lines are ignored, so that the texts of both files may follow each
+ * other.
  */
 export function parseTcpSockets(table: string): TcpSocket[] {
   return table.split("\n").flatMap((line) => {

@@ -11,7 +11,9 @@ const DURATION_UNITS_MS: Record<string, number> = {
 /** The pattern of a duration in a spec, one or more numbers with a unit, as in Go and Compose (`1m30s`). */
 export const durationPattern = "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d))+$";
 
-/** Returns the milliseconds of a duration such as `250ms`, `10s`, `1m30s`. Throws `invalid_request` for anything else. */
+/**
+ * Returns the milliseconds of a duration such as `250ms`, `10s`, `1m30s`. Throws `invalid_request` for anything else.
+ */
 export function parseDuration(text: string): number {
   if (!new RegExp(durationPattern).test(text)) {
     throw new BerthError("invalid_request", `"${text}" is not a duration`, {

@@ -84,7 +84,7 @@ export class Cli {
     await Promise.all(this.#writes);
   }
 
-  /** Writes a remark for the user to standard error: it is not part of the answer. */
+  /** Writes a remark for the user to standard error, because a remark is not part of the result. */
   note(text: string): void {
     this.io.writeError(`${text}\n`);
   }

@@ -42,7 +42,7 @@ export function formatKeptResources(name: string, kept: KeptResources): string[]
     ...(volumes.length === 0
       ? []
       : [
-          `stays: ${volumes.length === 1 ? "the volume" : "the volumes"} ${volumes.join(", ")} of ${name}, with all data; a new app ${name} with ${volumes.length === 1 ? "it" : "them"} finds the data again`,
+          `stays: ${volumes.length === 1 ? "the volume" : "the volumes"} ${volumes.join(", ")} of ${name}, with all data; a new app ${name} that declares ${volumes.length === 1 ? "it" : "them"} gets the data again`,
         ]),
   ];
 }

@@ -80,7 +80,7 @@ function resolveServer(cli: Cli, url: string | undefined): string {
   if (protocol === "http:" && !isLoopback(hostname))
     cli.note(
       cli.errorColours.yellow(
-        `${origin} is not encrypted: anyone on the network between can read the password`,
+        `${origin} is not encrypted: anyone on the network can read the password`,
       ),
     );
   return origin;

@@ -11,7 +11,7 @@ export async function readAll(input: Readable, bytesMax: number): Promise<Buffer
     if (length > bytesMax)
       throw new BerthError(
         "payload_too_large",
-        `standard input holds more than ${bytesMax / 1024 / 1024} MiB`,
+        `standard input contains more than ${bytesMax / 1024 / 1024} MiB`,
       );
     chunks.push(bytes);
   }

@@ -2,7 +2,10 @@ import { formatSuggestion } from "../base/spelling-suggestions.ts";
 import type { Kind } from "../resources/kinds.ts";
 import { UsageError } from "./cli-errors.ts";
 
-/** A copy of `plurals` from the resources, whose import would load every schema; a test compares the two. */
+/**
+ * A copy of `plurals` in src/resources, because importing that module would load every schema. A test
+ * compares the two.
+ */
 const kindWordForms: Readonly<Record<Kind, { readonly plural: string; readonly short: string }>> = {
   App: { plural: "apps", short: "a" },
   Model: { plural: "models", short: "m" },

@@ -44,12 +44,15 @@ export function readSavedLogins(environment: Environment): SavedLogins {
   } catch {
     // The error below is thrown both for a file that is not JSON and for a file with an invalid document.
   }
-  throw new BerthError("invalid_request", `${file} is not what \`berth login\` writes`, {
+  throw new BerthError("invalid_request", `${file} was not written by \`berth login\``, {
     hint: `delete the file, then run \`berth login URL\``,
   });
 }
 
-/** Writes a temporary file and renames it, so that no other process reads half a file; mode 0600. */
+/**
+ * Saves the logins in a file with mode 0600. Writes a temporary file and renames it, so that no
+ * other process reads half a file.
+ */
 export function writeSavedLogins(environment: Environment, credentials: SavedLogins): string {
   const file = credentialsFile(environment);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });

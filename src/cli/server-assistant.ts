@@ -42,8 +42,8 @@ export async function findServerAssistant(cli: Cli): Promise<ServerAssistant | u
       dataDir: isOff ? null : read("assistant_data_dir"),
     };
   } catch (error) {
-    const isAway = error instanceof BerthError && !(target && isNamed(target));
-    if (isAway) return undefined;
+    const canIgnore = error instanceof BerthError && !(target && isNamed(target));
+    if (canIgnore) return undefined;
     throw error;
   }
 }

@@ -29,7 +29,8 @@ export function chooseWebPort(
     hints.domains.length > 0 || conversion.options.publicPorts.has(conversion.service);
   if (isProgramWithoutWeb(image, conversion.service) && !isRouted) return undefined;
   const open = [...published, ...exposed];
-  // A port that serves UDP too belongs to a protocol such as DNS, syslog or that of a game, so it is not a web port.
+  // A port that serves UDP too belongs to a protocol such as DNS, syslog or the protocol of a game, so it is not a
+  // web port.
   const foreign = new Set([...datagrams, ...listForeignPorts(conversion.body)]);
   const canBeWeb = (port: number) => canBeWebPort(port) && !foreign.has(port);
   const usual = published.filter((port) => isUsualWebPort(port) && canBeWeb(port));

@@ -8,7 +8,7 @@ import type { ServiceConversion } from "./service-conversion.ts";
 /** The ports on which the ingress listens. */
 const ingressPorts: readonly number[] = [80, 443];
 
-/** More published or exposed ports of a service are not read. */
+/** The maximum number of published or exposed ports of a service that are read. */
 const PORTS_MAX = 1000;
 
 interface PublishedMapping extends PortMapping {

@@ -26,7 +26,7 @@ import { type PublicPlace, type SecretValue, ServiceConversion } from "./service
 import { separateSharedNetworks } from "./shared-networks.ts";
 import { getImageWebPort } from "./web-ports.ts";
 
-/** The maximum number of services of a project. Each service is compared with each other one. */
+/** The maximum number of services of a project. The import compares every two services with each other. */
 const SERVICES_MAX = 500;
 
 const profileName = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
@@ -45,7 +45,7 @@ export interface ImportOptions extends LoadProjectOptions {
   readonly publicPorts?: ReadonlyMap<string, number | undefined>;
   /** `env` keeps values that look secret in the spec; `secret` replaces them by references to Secrets. */
   readonly secrets?: "env" | "secret";
-  /** The folder in which the spec files will be; sources are written relative to it. */
+  /** The folder in which the spec files will be. The paths of sources are written relative to this folder. */
   readonly specFolder: string;
   /** The folder that replaces `~`. */
   readonly home?: string | undefined;

@@ -10,7 +10,8 @@ import {
 /**
  * The severities of findings, most severe first.
  * - `failed`: a service, or a whole file, could not be converted.
- * - `unsafe`: the App is less protected than the file requests, or reaches files outside of the project. Only a user can accept that.
+ * - `unsafe`: the App is less protected than the file requests, or reaches files outside of the project. Only a user
+ *   can accept that.
  * - `lost`: Berth does not do something that the file requests.
  * - `changed`: the value is converted, and works in another way, so that the user may have to act.
  * - `note`: the value is converted, or has no effect that matters; the user should know a detail.

@@ -15,7 +15,10 @@ export interface Interpolated {
 
 /** The deepest allowed nesting of variables in defaults (`${A:-${B:-c}}`), deeper than any real file needs. */
 const DEPTH_MAX = 20;
-/** The maximum length of a text with expanded variables, which a few lines of variables of variables could exceed. */
+/**
+ * The maximum length of a text after its variables are expanded. Without it, a few lines of variables that refer to
+ * each other could fill the memory.
+ */
 export const EXPANDED_TEXT_MAX = 1_048_576;
 
 /**

@@ -339,7 +339,10 @@ class ProjectLoader {
     return expanded;
   }
 
-  /** Reports a file that the user has not named and that is not part of the project, links followed. */
+  /**
+   * Reports a file that the user has not named and that is outside of the project's folder after links
+   * are resolved.
+   */
   #checkReach(path: string, place: SourceLocation): void {
     if (isInProject(this.#files, this.#folder, path)) return;
     const message = `${this.#files.displayPath(path)} is outside of the project's folder, and its values become part of the apps`;

@@ -2,7 +2,6 @@ import { resolve } from "node:path";
 import { type ComposeNode, getValue } from "./compose-tree.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** A parsed entry of `volumes`. */
 export interface Mount {
   readonly type: "bind" | "volume" | "tmpfs" | "other";
   /** The name of a volume, or a path exactly as written; undefined for an anonymous volume. */

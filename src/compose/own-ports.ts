@@ -7,7 +7,7 @@ import {
 } from "./compose-tree.ts";
 import { asMapping } from "./merge-services.ts";
 
-/** The length up to which a command is searched, which is more than a person writes. */
+/** The maximum length of a command that is searched for ports. Commands that people write are shorter. */
 const COMMAND_LENGTH_MAX = 4096;
 
 const ownHost = "(?:localhost|127\\.0\\.0\\.1|0\\.0\\.0\\.0|\\[::1?\\])";
@@ -23,12 +23,12 @@ export function findHealthCheckPort(service: ComposeNode): number | undefined {
   return port === "" ? 80 : Number(port.slice(1));
 }
 
-/** Matches names of options and variables whose port speaks another protocol than that of a web page. */
+/** Matches names of options and variables that set the port of another protocol than HTTP. */
 const protocolName = /grpc|(?<!t)rpc|stratum|p2p|gossip|mqtt|amqp/i;
 
 /**
- * Lists the ports to which a service itself gives another protocol: in a variable such as `GRPC_PORT`, in an option
- * such as `--rpc_endpoint=0.0.0.0:8090`, or in a health check with grpc_health_probe.
+ * Lists the ports for which a service itself declares another protocol than HTTP: in a variable such as
+ * `GRPC_PORT`, in an option such as `--rpc_endpoint=0.0.0.0:8090`, or in a health check with grpc_health_probe.
  */
 export function listForeignPorts(service: ComposeNode): number[] {
   const found: number[] = [];

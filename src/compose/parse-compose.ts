@@ -23,7 +23,7 @@ export interface ParsedComposeFile {
 const NODES_MAX = 100_000;
 /** The maximum length of all texts of a file after its aliases are expanded. */
 const CHARACTERS_MAX = 8 * 1_048_576;
-/** More problems of one file are not listed. */
+/** The maximum number of problems that are listed for one file. */
 const PROBLEMS_MAX = 100;
 /** The types of YAML that a Compose file can contain. */
 const standardTags: ReadonlySet<string> = new Set(

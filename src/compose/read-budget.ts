@@ -1,6 +1,9 @@
 import type { ComposeFileReader } from "./load-project.ts";
 
-/** The maximum number of bytes that one import reads, which files that name each other many times could exceed. */
+/**
+ * The maximum number of bytes that one import reads. Without it, files that refer to each other many times could
+ * make an import endless.
+ */
 const CHARACTERS_MAX = 64 * 1_048_576;
 
 /** Returns a reader that refuses further files after it has read 64 MiB, so that every import ends soon. */

@@ -69,7 +69,8 @@ function collectNamedTexts(conversion: ServiceConversion): NamedText[] {
 export function findHostReference(text: string, host: string): "address" | "word" | undefined {
   let found: "word" | undefined;
   for (let at = text.indexOf(host); at !== -1; at = text.indexOf(host, at + 1)) {
-    // Only the characters next to the name count; the whole rest would be searched once for each occurrence.
+    // Only the characters next to the name are examined. Searching the whole rest of the text for each
+    // occurrence would take quadratic time.
     const before = text.slice(Math.max(0, at - 2), at);
     const after = text.slice(at + host.length, at + host.length + 2);
     if (/[A-Za-z0-9_.-]$/.test(before) || /^([A-Za-z0-9_-]|\.[A-Za-z0-9])/.test(after)) continue;

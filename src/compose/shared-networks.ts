@@ -26,8 +26,8 @@ interface SharedNetwork {
 
 /**
  * Under Compose, containers with `network_mode: service:x` use the network of x, so the labels and the published ports
- * of x may be those of any of them. Under Berth each app has an address of its own. Returns the services with each
- * route and each published port at the service that serves it, and reports the routes whose service is unknown.
+ * of x may be those of any of them. Under Berth each app has an address of its own. Returns the services after moving
+ * each route and each published port to the service that serves it, and reports the routes whose service is unknown.
  */
 export function separateSharedNetworks(
   services: ReadonlyMap<string, Mapping>,
@@ -115,7 +115,8 @@ function separateRoutes(
   }
   for (const [server, added] of moved) addLabels(services, server, added);
   if (gone.size === 0) return;
-  // A router that stays needs the middlewares that it shares with one that moved.
+  // The labels of middlewares stay with the owner of the network, because its remaining routers may
+  // use them too.
   replaceKey(services, owner, "labels", (node) => {
     const entries = [...asMapping(node).entries].filter(([key]) => kept.has(key) || !gone.has(key));
     return { ...asMapping(node), entries: new Map(entries) };

@@ -220,7 +220,10 @@ function resolveConfiguredPath(text: string, file: string, home: string): string
   return isAbsolute(text) ? resolve(text) : resolve(dirname(file), text);
 }
 
-/** Throws ConfigError if other users can write, replace or remove the file, or could have removed it. */
+/**
+ * Throws ConfigError if other users can write, replace or remove the file. Also checks the path of a
+ * missing file, because such users could have removed it.
+ */
 function assertTrusted(file: string): void {
   const steps = listExistingSteps(resolve(file));
   const open = findUntrustedStep(steps, process.getuid?.() ?? 0, findPrivateGroup());

@@ -69,7 +69,10 @@ export interface SignInConfig {
   };
 }
 
-/** The providers' documented addresses: https://openrouter.ai/docs/guides/overview/auth/oauth and https://huggingface.co/docs/hub/oauth. */
+/**
+ * The providers' documented addresses: https://openrouter.ai/docs/guides/overview/auth/oauth and
+ * https://huggingface.co/docs/hub/oauth.
+ */
 export const signInDefaults: SignInConfig = Object.freeze({
   openrouter: {
     authorizeUrl: "https://openrouter.ai/auth",

@@ -84,7 +84,7 @@ export class ReconcileLoop {
     this.#queue.add(key, "event", true);
   }
 
-  /** See WorkQueue.takeHints. */
+  /** Removes the hints about a key that have arrived since its reconcile began; see `WorkQueue.takeHints`. */
   takeHints(key: string): boolean {
     return this.#queue.takeHints(key);
   }

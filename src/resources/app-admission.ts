@@ -96,7 +96,7 @@ export class AppAdmission {
 
   /**
    * Throws AdmissionError if a domain that the App newly claims is taken, if a port that it newly publishes is one of
-   * Berth, or if a new dependency of the App closes a cycle.
+   * Berth's own ports, or if a new dependency of the App closes a cycle.
    */
   readonly assertAdmissible = (app: Resource<"App">): void => {
     this.#assertDomainsFree(app);

@@ -32,7 +32,10 @@ export interface EffectiveApp {
     readonly strategy: "rolling" | "recreate";
     readonly progressDeadlineMs: number;
     readonly drainMs: number;
-    /** The time for which a new version serves before the previous one is removed; 0 means at once. */
+    /**
+     * The time for which a new version serves requests before the previous one is removed; 0 means at
+     * once.
+     */
     readonly observeMs: number;
     /** The time for which a new version has to be healthy before it gets the requests. */
     readonly minReadyMs: number;
@@ -71,7 +74,7 @@ export interface EffectiveIngress {
     readonly to: string | undefined;
     readonly permanent: boolean;
   }[];
-  /** `/` matches every path. */
+  /** The prefix of the paths of requests that reach the App. `/` matches every path. */
   readonly pathPrefix: string;
   readonly stripPrefix: boolean;
   /** The name of the Secret with the users and passwords for HTTP basic authentication. */
@@ -98,10 +101,13 @@ export type HealthProbe =
   | { readonly type: "command"; readonly command: readonly string[] }
   | { readonly type: "tcp"; readonly port: number }
   | WebProbe
-  /** Without a port and a check, a running container counts as healthy. */
+  /** The App has neither a port nor a health check, so a running container counts as healthy. */
   | { readonly type: "running" };
 
-/** A probe that succeeds if the port answers a GET with a status below 500, or in another protocol than HTTP. */
+/**
+ * A probe that sends a GET request to the port of an App. It succeeds if the response has a status below 500, or
+ * if the answer is in another protocol than HTTP.
+ */
 export interface WebProbe {
   readonly type: "web";
   readonly port: number;

@@ -20,16 +20,16 @@ export interface Condition {
   readonly reason: string;
   /** Explanation for users: the state, and what to do about it. */
   readonly message: string;
-  /** RFC 3339 time of the last change of `status`. */
+  /** The time of the last change of `status`, in RFC 3339. */
   readonly lastTransitionTime: string;
   readonly observedGeneration: number;
 }
 
 /**
  * pending: accepted, not started yet. building: an image is being built. deploying: containers of the desired
- * generation are being created. running: Ready. degraded: the App serves, but not as its spec requests. stopped:
- * stopped as its spec requests. failed: Stalled. deleting: has a deletion timestamp. unknown: the engine is
- * unreachable.
+ * generation are being created. running: Ready. degraded: the App serves requests, but not as its spec requests.
+ * stopped: stopped as its spec requests. failed: Stalled. deleting: has a deletion timestamp. unknown: the
+ * engine is unreachable.
  */
 export const appPhases = [
   "pending",
@@ -199,7 +199,7 @@ export interface AppStatus {
     readonly attempted: number | null;
     /** The number of the last revision that Berth has fully applied. */
     readonly applied: number | null;
-    /** The number of the last stable revision. */
+    /** The number of the last stable revision of the App. */
     readonly stable: number | null;
   };
   readonly containers: readonly ContainerStatus[];

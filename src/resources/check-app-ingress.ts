@@ -8,12 +8,15 @@ type AddIssue = IssueList["add"];
 export function checkAppIngress(spec: AppSpec, add: AddIssue): void {
   if (spec.domain === NO_DOMAIN) {
     if (spec.ingress !== undefined)
-      add(["spec", "ingress"], `has no use with domain: ${NO_DOMAIN}, which means no requests`);
+      add(
+        ["spec", "ingress"],
+        `has no effect with domain: ${NO_DOMAIN}, because the app gets no requests from outside`,
+      );
     return;
   }
   const own = checkDomains(spec, add);
   if (spec.port === undefined) {
-    const needsPort = "needs port: the port in the container that requests are led to";
+    const needsPort = "needs port: the port in the container to which requests are sent";
     if (spec.domain !== undefined) add(["spec", "domain"], needsPort);
     if (spec.ingress !== undefined) add(["spec", "ingress"], needsPort);
   }
@@ -37,7 +40,7 @@ function checkDomains(spec: AppSpec, add: AddIssue): ReadonlyMap<string, string>
     if (spec.domain.startsWith("*.")) {
       add(
         ["spec", "domain"],
-        `"${spec.domain}" is many domains, and this one is the app's address: put it into ingress.domains`,
+        `"${spec.domain}" stands for many domains, and this field is the app's address: put it into ingress.domains`,
       );
     }
     const problem = findDomainProblem(spec.domain);
@@ -90,7 +93,7 @@ function checkPrefix(ingress: IngressOptions, add: AddIssue): void {
   const { pathPrefix, stripPrefix } = ingress;
   if (pathPrefix === undefined) {
     if (stripPrefix === true) {
-      add(["spec", "ingress", "stripPrefix"], "has no use without pathPrefix");
+      add(["spec", "ingress", "stripPrefix"], "has no effect without pathPrefix");
     }
     return;
   }

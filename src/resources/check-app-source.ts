@@ -33,7 +33,7 @@ function checkGit(git: GitSource, add: AddIssue): void {
 
 /** Returns the problem of a git URL as text. It never contains the URL, which may contain a password. */
 function findGitUrlProblem(url: string): string | undefined {
-  if (/[\s\p{Cc}]/u.test(url)) return "holds white space";
+  if (/[\s\p{Cc}]/u.test(url)) return "contains white space";
   if (/^[\w.-]+@[\w.[\]:-]+:[^/].*$/.test(url) && !url.includes("://")) return undefined;
   const parsed = URL.parse(url);
   if (!/^(https?|ssh):\/\//.test(url) || !parsed) {
@@ -70,6 +70,6 @@ function checkBuild(spec: AppSpec, git: GitSource | undefined, add: AddIssue): v
   const problem = build.baseImage === undefined ? undefined : findImageProblem(build.baseImage);
   if (problem !== undefined) add([...at, "baseImage"], `"${build.baseImage}" ${problem}`);
   for (const [name, value] of Object.entries(build.args ?? {})) {
-    if (value.includes("\0")) add([...at, "args", name], "holds a NUL character");
+    if (value.includes("\0")) add([...at, "args", name], "contains a NUL character");
   }
 }

@@ -42,12 +42,12 @@ function checkProcess(spec: AppSpec, add: AddIssue): void {
       add(["spec", key, "0"], "names no program: the first entry is empty");
     }
     for (const [index, argument] of args.entries()) {
-      if (argument.includes("\0")) add(["spec", key, String(index)], "holds a NUL character");
+      if (argument.includes("\0")) add(["spec", key, String(index)], "contains a NUL character");
     }
   }
   for (const [variable, value] of Object.entries(spec.env ?? {})) {
     if (typeof value === "string" && value.includes("\0")) {
-      add(["spec", "env", variable], "holds a NUL character");
+      add(["spec", "env", variable], "contains a NUL character");
     }
     if (typeof value === "number" && !isExactNumber(value)) {
       add(["spec", "env", variable], "loses digits as a number; put it in quotes");
@@ -70,14 +70,14 @@ function checkHealth(spec: AppSpec, add: AddIssue): void {
     }
     if (health.command[0] === "") add([...at, "command", "0"], "names no program: it is empty");
     if (health.command.some((argument) => argument.includes("\0"))) {
-      add([...at, "command"], "holds a NUL character");
+      add([...at, "command"], "contains a NUL character");
     }
   }
   if (health.path !== undefined && health.port === undefined && spec.port === undefined) {
     add([...at, "path"], "needs a port: set spec.port or spec.healthCheck.port");
   }
   if (health.path !== undefined && /[\s\p{Cc}]/u.test(health.path)) {
-    add([...at, "path"], "holds white space; write it as %20");
+    add([...at, "path"], "contains white space; write it as %20");
   }
 }
 

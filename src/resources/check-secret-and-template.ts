@@ -5,7 +5,10 @@ import { createIssueList } from "./field-checks.ts";
 import type { SecretSpec } from "./secret-spec.ts";
 import type { TemplateSpec } from "./template-spec.ts";
 
-/** Returns an issue for each missing registry credential, because only the first pull would fail otherwise. */
+/**
+ * Returns an issue for each missing registry credential. Without this check, the user would notice the mistake
+ * only when the first pull fails.
+ */
 export function checkSecretSpec(spec: SecretSpec): SpecIssue[] {
   const { issues, add } = createIssueList();
   if (spec.type === "registry") {
@@ -13,7 +16,7 @@ export function checkSecretSpec(spec: SecretSpec): SpecIssue[] {
       if (!Object.hasOwn(spec.data, key)) {
         add(
           ["spec", "data"],
-          `missing key "${key}": a registry Secret holds server, username and password`,
+          `missing key "${key}": a registry Secret contains server, username and password`,
         );
       }
     }

@@ -13,8 +13,8 @@ export interface SpecRules {
 }
 
 /**
- * Checks the rules that a schema cannot express, such as fields that exclude or require each other. Pure. Expects a spec
- * that matches its schema. `name` is the name of the resource, if known.
+ * Checks the rules that a schema cannot express, such as fields that exclude or require each other. Pure. Expects a
+ * spec that matches its schema. `name` is the name of the resource, if known.
  */
 export function checkSpec<K extends Kind>(
   kind: K,

@@ -20,7 +20,7 @@ export function checkPrintable({ kind, metadata, spec }: Manifest): SpecIssue[] 
       const pointer = formatPointer(path);
       const found = freeFields.test(pointer) ? undefined : unprintable.exec(value)?.[0];
       if (found !== undefined) {
-        const message = `holds the character ${formatCodePoint(found)}, which cannot be printed`;
+        const message = `contains the character ${formatCodePoint(found)}, which cannot be printed`;
         issues.push({ path: pointer, message });
       }
       return;

@@ -1,6 +1,6 @@
 import { parsePointer } from "./json-pointer.ts";
 
-/** The subset of JSON Schema that the kinds use. */
+/** The subset of JSON Schema that the schemas of Berth's kinds use. */
 export interface Schema {
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];

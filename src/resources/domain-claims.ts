@@ -5,7 +5,7 @@ import type { Resource } from "./resource.ts";
 /** An App's claim to a host name, or to the part of it below a path. */
 export interface DomainClaim {
   readonly domain: string;
-  /** Path without a trailing slash; "" for the whole host. */
+  /** The path without a trailing slash; "" if the claim is to the whole host. */
   readonly pathPrefix: string;
   /** True if the host is redirected. No other App can then have a path of the host. */
   readonly redirects?: true;
@@ -67,8 +67,8 @@ export function listClaims(app: string, spec: AppSpec, baseDomain: string): Doma
 }
 
 /**
- * Returns true if two Apps cannot have the two claims, because the claims are equal, or because one is that of a
- * redirect, which occupies the whole host.
+ * Returns true if two Apps cannot have the two claims, because the claims are equal, or because one of them
+ * belongs to a redirect, which occupies the whole host.
  */
 export function areClaimsInConflict(a: DomainClaim, b: DomainClaim): boolean {
   if (a.domain !== b.domain) return false;

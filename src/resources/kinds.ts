@@ -24,7 +24,7 @@ export const specSchemas = {
   Secret: SecretSpec,
 } as const;
 
-/** Plurals for URLs and the command line. */
+/** The plurals of the kinds, as URLs and the command line use them. */
 export const plurals: Readonly<Record<Kind, string>> = {
   App: "apps",
   Model: "models",

@@ -15,7 +15,7 @@ export function parseModelSource(
   text: string,
 ): { readonly source: ModelSource } | { readonly problem: string } {
   if (/^\s|\s$|\p{Cc}/u.test(text))
-    return { problem: "begins or ends with white space, or holds control characters" };
+    return { problem: "begins or ends with white space, or contains control characters" };
   if (/^https?:/i.test(text)) return parseUrlSource(text);
   if (/^file:/i.test(text)) return parseFileUrlSource(text);
   if (text.startsWith("/")) return { source: { type: "local", path: text } };
@@ -97,7 +97,8 @@ function parseRepositorySource(text: string): ReturnType<typeof parseModelSource
   const form = "write org/name, as the hub's page shows it";
   const [org = "", name, ...rest] = text.split("/");
   const tag = /^([^:]+):([\w.-]+)$/.exec(text);
-  if (tag) return { problem: `holds ":${tag[2]}": write "${tag[1]}", and quantization: ${tag[2]}` };
+  if (tag)
+    return { problem: `contains ":${tag[2]}": write "${tag[1]}", and quantization: ${tag[2]}` };
   if (name === undefined) return { problem: `is not a repository id: ${form}` };
   if (rest.length > 0)
     return {

@@ -3,8 +3,8 @@ import type { Condition } from "./app-status.ts";
 /**
  * absent: nothing is on disk yet. downloading: bytes are being fetched. ready: the files are complete and verified on
  * disk, but the model is not loaded, because its spec does not request it or memory is short. starting: being loaded.
- * running: answers requests. stopping: being unloaded. failed: stalled until an input changes, or its source failed
- * and is tried again at nextRetryAt. deleting: has a deletion timestamp.
+ * running: answers requests. stopping: being unloaded. failed: stalled until an input changes, or a request to its
+ * source failed and is repeated at nextRetryAt. deleting: has a deletion timestamp.
  */
 export const modelPhases = [
   "absent",
@@ -67,14 +67,14 @@ export interface ResolvedFile {
   readonly etag: string | null;
   readonly location:
     | { readonly type: "url"; readonly url: string }
-    /** A local file is used where it is, and not copied. */
+    /** A file of this machine, which is used in place instead of being copied. */
     | { readonly type: "local"; readonly path: string };
 }
 
 export interface ModelStatus {
   readonly phase: ModelPhase;
   readonly observedGeneration: number;
-  /** Ready, Accepted, Downloaded, Loaded, Progressing, Stalled. */
+  /** The conditions, of the types Ready, Accepted, Downloaded, Loaded, Progressing and Stalled. */
   readonly conditions: readonly Condition[];
   /** The commit of the revision; null for a URL, for a file, and before it was resolved. */
   readonly commit: string | null;
@@ -82,7 +82,7 @@ export interface ModelStatus {
   readonly files: readonly ModelFileStatus[];
   /** Total size of all files; null if unknown. */
   readonly sizeBytes: number | null;
-  /** Bytes at the last write of the status; the API shows the current number. */
+  /** The number of downloaded bytes at the last write of the status. The API shows the current number instead. */
   readonly downloadedBytes: number;
   readonly facts: ModelFileFacts | null;
   /** Settings of the loaded model; null if it is not loaded. */

@@ -26,7 +26,7 @@ export interface ParsedDocument extends Position {
 /** Documents and errors of a file. The caller decides if errors in some documents invalidate the others. */
 export interface ParsedManifestFile {
   readonly documents: readonly ParsedDocument[];
-  /** Sorted by position. */
+  /** The errors, sorted by position. */
   readonly errors: readonly ParseProblem[];
 }
 
@@ -165,7 +165,7 @@ function decode(input: string | Uint8Array): string | ParseProblem {
   return {
     line: before.length,
     column: (before.at(-1)?.length ?? 0) + 1,
-    message: "holds a NUL character",
+    message: "contains a NUL character",
   };
 }
 

@@ -1,9 +1,8 @@
 import { createManifestSchema, type Kind, kinds, specSchemas } from "./kinds.ts";
 
 /**
- * Creates the JSON Schema files that editors use for completion and checks of spec files
- * (`# yaml-language-server: $schema=...`): one for each kind, and `berth.json` for files with several kinds. Returns the
- * texts by file name.
+ * Creates the JSON Schema files that editors use for completion and checks of spec files (`# yaml-language-server:
+ * $schema=...`): one for each kind, and `berth.json` for files with several kinds. Returns the texts by file name.
  */
 export function createEditorSchemas(): ReadonlyMap<string, string> {
   const files = new Map<string, object>(

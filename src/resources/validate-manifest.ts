@@ -67,8 +67,8 @@ export function validateSpec<K extends Kind>(kind: K, spec: unknown, name?: stri
 }
 
 /**
- * Validates fields of a JSON document that are to be merged into a spec. Refuses unknown keys and wrong types; keys may be missing, and null
- * removes a field. Throws InvalidSpecError like `validateSpec`.
+ * Validates fields of a JSON document that are to be merged into a spec. Refuses unknown keys and wrong types; keys may
+ * be missing, and null removes a field. Throws InvalidSpecError like `validateSpec`.
  */
 export function validatePartialSpec(
   kind: Kind,

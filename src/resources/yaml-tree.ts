@@ -52,7 +52,7 @@ export function readYamlTree(document: Document): YamlTree {
           node,
           'there is no anchor of this name before this alias; put a text that begins with "*" in quotes',
         );
-      if (anchor?.open) problem(node, `the alias *${node.source} would hold itself`);
+      if (anchor?.open) problem(node, `the alias *${node.source} would contain itself`);
       return anchor?.open ? null : anchor?.value;
     }
     const anchor = { value: null as unknown, open: true };

@@ -23,7 +23,10 @@ import type { ContainerRuntime } from "../controller/runtime/port.ts";
 import type { Store } from "../store/store.ts";
 
 const MODE_SETTING = "ingress.mode";
-/** The stored setting with the ingress's mode when Berth last ran, whether the mode was configured or chosen. */
+/**
+ * The key of the stored setting that contains the mode in which the ingress last ran, for a configured mode as
+ * well as for a chosen one.
+ */
 const LAST_MODE_SETTING = "ingress.ran";
 /** The time that the start of Berth waits for an image of Caddy, if this machine has no Caddy. */
 const PULL_LIMIT_MS = 20_000;
@@ -102,7 +105,7 @@ export async function openIngress(
   await table.prepare();
   const reach =
     host.mode === "container" ? "address" : await determineReachability(options, signal);
-  logger.info({ mode: host.mode, reach }, "the ingress is chosen");
+  logger.info({ mode: host.mode, reach }, "the mode of the ingress is chosen");
   const api =
     apiDomain === undefined
       ? undefined
@@ -296,10 +299,10 @@ async function checkImage(
       { error: isSlow ? "it took too long" : getErrorMessage(error) },
       "no image of caddy",
     );
-    const isAway =
+    const isUnreachable =
       error instanceof BerthError &&
       (error.code === "engine_unreachable" || error.code === "engine_leased");
-    return isSlow || isAway ? "unknown" : "missing";
+    return isSlow || isUnreachable ? "unknown" : "missing";
   }
 }
 

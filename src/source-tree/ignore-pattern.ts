@@ -129,7 +129,7 @@ function throwMalformed(pattern: string): never {
   });
 }
 
-/** The state of a position in the pattern: not reached, inside a `**` before its slash, or reached. */
+/** The states of a position in the pattern during a match: not reached, inside a `**` before its slash, or reached. */
 const UNREACHED = 0;
 const IN_FOLDERS = 1;
 const REACHED = 2;

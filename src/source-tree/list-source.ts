@@ -129,8 +129,8 @@ class SourceWalker {
   readonly #options: ListSourceOptions;
   readonly #signal: AbortSignal;
   /**
-   * The ignored folders around the present one. They are read because an exception may include something below them,
-   * and are added to `entries` as soon as one does.
+   * The ignored folders that contain the present one. They are read because an exception may include something below
+   * them, and are added to `entries` as soon as one does.
    */
   readonly #hidden: SourceEntry[] = [];
 

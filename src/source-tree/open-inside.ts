@@ -7,10 +7,10 @@ import { BerthError } from "../base/errors.ts";
 const CAN_LOCATE = process.platform === "linux";
 
 /**
- * Opens a file or a folder of a source for reading. `dir` is a real path, without links. Throws `conflict` if the opened
- * file is not at `path` in `dir`: while a source is read, another process may replace a folder of it, or around it, by a
- * link to a folder that must not be built, such as the data directory of Berth. Throws the error of the system if the
- * path is a link, or cannot be opened.
+ * Opens a file or a folder of a source for reading. `dir` is a real path, without links. Throws `conflict` if the
+ * opened file is not at `path` in `dir`: while a source is read, another process may replace one of its folders, or a
+ * folder that contains the source, by a link to a folder that must not be built, such as the data directory of Berth.
+ * Throws the error of the system if the path is a link, or cannot be opened.
  */
 export async function openInside(dir: string, path: string): Promise<FileHandle> {
   const file = join(dir, path);
@@ -26,8 +26,8 @@ export async function openInside(dir: string, path: string): Promise<FileHandle>
 }
 
 /**
- * Returns a path that reaches the entries of a folder that `openInside` has opened. On Linux the path leads to this very
- * folder, even if another one has replaced it since.
+ * Returns a path that reaches the entries of a folder that `openInside` has opened. On Linux the path leads to this
+ * very folder, even if another one has replaced it since.
  */
 export function getFolderPath(handle: FileHandle, dir: string, path: string): string {
   return CAN_LOCATE ? locate(handle) : join(dir, path);

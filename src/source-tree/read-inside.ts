@@ -4,9 +4,10 @@ import { BerthError, getErrorCode } from "../base/errors.ts";
 import { openInside } from "./open-inside.ts";
 
 /**
- * Reads a text file of a source folder, whose path has no links; undefined if the file does not exist. A file whose real
- * path is outside the folder counts as missing, because a link could otherwise reveal any file of the machine in messages
- * or in the built image. Throws `invalid_request` if the file is larger than `bytesMax`, and the errors of `openInside`.
+ * Reads a text file of a source folder, whose path has no links; undefined if the file does not exist. A file whose
+ * real path is outside the folder counts as missing, because a link could otherwise reveal any file of the machine in
+ * messages or in the built image. Throws `invalid_request` if the file is larger than `bytesMax`, and the errors of
+ * `openInside`.
  */
 export async function readInside(
   dir: string,

@@ -1,7 +1,7 @@
 import type { AppSpec } from "../resources/app-spec.ts";
 import type { Store } from "./store.ts";
 
-/** See Store.archivesInUse. */
+/** Returns the digests of the uploaded archives that Apps use; implements `Store.archivesInUse`. */
 export function findArchivesInUse(
   store: Pick<Store, "list" | "revisions">,
   except?: string,

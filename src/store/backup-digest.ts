@@ -11,8 +11,9 @@ export function addDigest(db: Database.Database): void {
 }
 
 /**
- * Removes the digest of a backup, and returns true if it is that of the rows. A backup of an older Berth has none.
- * SQLite's own check finds damaged pages, but no changed byte in a value.
+ * Removes the digest from a backup. Returns true if the digest matches the rows of the backup, or if the backup
+ * has no digest because an older Berth made it. The digest is needed in addition to SQLite's own integrity check,
+ * which does not detect a changed byte in a value.
  */
 export function takeDigest(db: Database.Database): boolean {
   const isThere = db

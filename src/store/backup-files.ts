@@ -8,7 +8,10 @@ import { ARCHIVES_FOLDER, type BackupFile, CERTIFICATES_FOLDER } from "./backup-
 
 const FILES_TABLE = "backup_files";
 const CHUNKS_TABLE = "backup_chunks";
-/** The size of a chunk of a file in a backup. It is small, as the server answers requests between two chunks. */
+/**
+ * The size of a chunk of a file in a backup. Chunks are small, because the server answers requests only between
+ * two chunks.
+ */
 const CHUNK_BYTES = 1024 * 1024;
 
 /** Matches the paths that a restore may write, regardless of the content of a backup file. */

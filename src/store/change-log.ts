@@ -9,7 +9,7 @@ import type { EventRecord, StoreChange } from "./store.ts";
  * watcher that missed more has to list again. At about 200 bytes each, the changes need about 2 MB.
  */
 export const CHANGES_KEPT_MAX = 10_000;
-/** The table is trimmed after this number of changes, so it may exceed its limit by the same number. */
+/** The number of changes between two trims of the table. The table may exceed its limit by this number. */
 const TRIM_EVERY = 256;
 
 /**

@@ -42,8 +42,8 @@ export class HostPaths {
   }
 
   /**
-   * Returns true if the text of the path is in an allowed folder. `findEscape` checks if a link leads out of this
-   * folder.
+   * Returns true if the path, as it is written, is in an allowed folder. Use `findEscape` to check if a link on
+   * the path leads out of this folder.
    */
   isAllowed(path: string): boolean {
     return this.#allowed.some((folder) => isWithin(folder, resolve(path)));

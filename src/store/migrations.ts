@@ -1,8 +1,8 @@
 import type { Migration } from "../base/sqlite.ts";
 
 /**
- * The migrations of the schema. Never edit a released one, but add another. The number of a migration is its position
- * in the list, counted from 1; SQLite's user_version stores the last applied one.
+ * The migrations of the schema. Never edit a released migration; add another one instead. The number of a migration
+ * is its position in the list, counted from 1; SQLite's user_version stores the last applied one.
  */
 export const migrations: readonly Migration[] = [
   `

@@ -115,7 +115,7 @@ export class ResourceTable {
   }
 
   /**
-   * Removes the rows from the cache that the transaction wrote, because they may have been read after that. The rows
+   * Removes from the cache the rows that the transaction wrote, because they may have been read after that. The rows
    * stay marked, because a preview undoes only a part of the transaction.
    */
   onRollback(): void {

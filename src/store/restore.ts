@@ -83,7 +83,7 @@ function restore(options: RestoreOptions): RestoreResult {
     const store = join(dataDir, "berth.db");
     const exists = existsSync(store);
     if (exists && !options.force) {
-      throw new ConflictError("wrong_state", "the data directory holds a store already", {
+      throw new ConflictError("wrong_state", "the data directory already contains a store", {
         hint: "add --force to replace the store; the old one is kept in the same folder",
       });
     }
@@ -113,11 +113,13 @@ function restore(options: RestoreOptions): RestoreResult {
   }
 }
 
-/** Throws for the temporary file of an interrupted restore, which the next restore removes before it copies its file. */
+/**
+ * Throws for the temporary file of an interrupted restore, which the next restore removes before it copies its file.
+ */
 function assertNotStaged(file: string, dataDir: string): void {
   const staged = getStagedFile(dataDir);
   if (!existsSync(staged) || realpathSync(file) !== realpathSync(staged)) return;
-  throw new BerthError("invalid_request", "the file is what an interrupted restore has left", {
+  throw new BerthError("invalid_request", "the file is a leftover of an interrupted restore", {
     hint: "name the backup itself; if it is lost, move this file to another folder first",
   });
 }

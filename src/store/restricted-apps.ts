@@ -52,7 +52,7 @@ export class RestrictedApps {
 
   /**
    * Finds an App, except `except`, that uses one of these Secrets and mounts a folder that the scope `write` does not
-   * allow. All versions of the App count that run or may run again.
+   * allow. The check covers all versions of each App that run or may run again.
    */
   findSecretHolder(
     secrets: readonly string[],

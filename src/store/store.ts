@@ -21,7 +21,7 @@ export type DiskState = "ok" | "full" | "gone";
  * the API) and the watched folder write desired state.
  */
 export interface Store extends AsyncDisposable {
-  /** Eight hexadecimal digits, chosen when the data directory is created; everything that this instance owns has them. */
+  /** Eight random hexadecimal digits of the data directory, in the name or a label of all that the instance owns. */
   readonly instanceId: string;
   /** Identifies the data directory; a copy of it, or a backup that is restored elsewhere, has another id. */
   readonly holderId: string;
@@ -162,7 +162,7 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly name: string;
   readonly manager: string;
   readonly actor: Actor;
-  /** The author of the fields, if the actor only repeats what another writer wrote; default: the actor. */
+  /** The author of the fields, if the actor writes what another writer has chosen; default: the actor. */
   readonly author?: FieldAuthor;
   /**
    * replace: the manager owns exactly the given fields. Fields that it owned before and no longer gives are removed
@@ -334,7 +334,7 @@ export interface AuditEntry {
 
 export interface AuditLog {
   append(entry: Omit<AuditEntry, "id" | "time">): void;
-  /** Newest first. */
+  /** Returns audit entries, newest first. */
   list(filter: { kind?: Kind; name?: string; limit: number; before?: number }): AuditEntry[];
 }
 

@@ -5,7 +5,7 @@ import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { TokenRecord, TokenScope, TokenStore } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** 256 bits cannot be guessed, so an unsalted sha256 is enough. */
+/** The length of a token. 256 random bits cannot be guessed, so an unsalted sha256 is enough to store a token. */
 const TOKEN_BYTES = 32;
 const PREFIX = "berth_";
 /** The longest text that is looked up. Issued tokens are shorter; a longer text is refused before it is hashed. */

@@ -92,7 +92,7 @@ export function assertFieldsChecked(
   const { pointer, path } = added ?? mount;
   throw new UncheckedFieldsError(
     pointer,
-    `app "${name}" is to mount ${path} of the machine`,
+    `app "${name}" would mount ${path} of the machine`,
     fields,
   );
 }

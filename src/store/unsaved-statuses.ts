@@ -8,7 +8,7 @@ interface UnsavedStatus {
   readonly status: unknown;
 }
 
-/** The newest statuses of resources that could not be written, while there is no space for them. */
+/** Keeps the newest statuses of resources in memory while the disk has no space for them. */
 export class UnsavedStatuses {
   readonly #statuses = new Map<string, UnsavedStatus>();
 

@@ -19,7 +19,7 @@ const Snapshot = Type.Object({
 });
 const Resource = Type.Object({ kind: Type.String(), name: Type.String() });
 const UndoRecord = Type.Object({
-  /** The origin of the Berth server that the call has changed. An undo restores the state on no other server. */
+  /** The origin of the Berth server that the call has changed. An undo restores the state only on this server. */
   server: Type.String(),
   app: Type.String(),
   /** The state before the call; null if the app did not exist. */

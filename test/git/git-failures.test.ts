@@ -126,7 +126,7 @@ describe("the limits for a git checkout", () => {
     const error = await captureBerthError(
       bench.checkout({ url: server.url("bomb") }, { commit, ref: "main" }),
     );
-    expect(error.message).toContain("takes git, which is not installed");
+    expect(error.message).toContain("needs git, which is not installed");
     await using complete = await GitHarness.make();
     const over = await captureBerthError(
       complete.checkout({ url: server.url("bomb") }, { commit, ref: "main" }, { bytesMax: 2e7 }),

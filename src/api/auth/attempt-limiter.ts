@@ -4,8 +4,8 @@ import { BerthError } from "../../base/errors.ts";
 const WINDOW_MS = 60_000;
 const FAILURES_MAX = 5;
 /**
- * The maximum number of tracked addresses. Beyond it, the entries that were used the longest time ago are dropped, and
- * their addresses may try again. Far fewer clients are expected to guess passwords within a minute.
+ * The maximum number of tracked addresses. Above it, the least recently used addresses are forgotten, and may try
+ * again. Far fewer clients than this are expected to guess passwords within a minute.
  */
 const ADDRESSES_MAX = 10_000;
 /** The number of wrong attempts of all addresses in a window before further attempts are delayed. */
@@ -72,8 +72,8 @@ export class AttemptLimiter {
   }
 
   /**
-   * Resolves at once, or after up to five seconds if many addresses are guessing. The caller awaits it before it
-   * calls `begin`.
+   * Resolves at once, or after up to five seconds if clients with many addresses guess passwords. The caller
+   * awaits it before it calls `begin`.
    */
   async slowDown(signal: AbortSignal): Promise<void> {
     const nowMs = this.#clock.now();

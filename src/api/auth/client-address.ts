@@ -2,9 +2,9 @@ import { isIP } from "node:net";
 import type { FastifyRequest } from "fastify";
 
 /**
- * Returns the address of the client, by which attempts are limited. An entry of X-Forwarded-For that is not an address
- * counts as if the nearest proxy had sent the request itself: otherwise each invented text would count as another
- * client.
+ * Returns the address of the client, which the limit of login attempts applies to. An entry of X-Forwarded-For that is
+ * not an address counts as if the nearest proxy had sent the request itself: otherwise each invented text would count
+ * as another client.
  */
 export function getClientAddress({ ip, ips }: Pick<FastifyRequest, "ip" | "ips">): string {
   // The addresses in order, from the sender of the request to the client that the proxies report.

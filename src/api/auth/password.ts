@@ -3,7 +3,7 @@ import type { Settings, TokenStore } from "../../store/store.ts";
 
 const SETTING = "auth.password";
 
-/** OWASP's recommendation for scrypt with 32 MiB; about 100 ms on one core. */
+/** The parameters that OWASP recommends for scrypt with 32 MiB of memory. One hash takes about 100 ms on one core. */
 const COST = { N: 2 ** 15, r: 8, p: 1 } as const;
 const KEY_BYTES = 32;
 

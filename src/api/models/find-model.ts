@@ -16,7 +16,10 @@ export type FoundModel =
   | { readonly type: "resource"; readonly model: Resource<"Model"> }
   | { readonly type: "catalog"; readonly entry: Manifest<"Model"> }
   | { readonly type: "assistant"; readonly file: AssistantModel }
-  /** Neither a Model nor a catalog entry has this repository; it may exist on the hub. */
+  /**
+   * The id names a repository that neither a Model nor a catalog entry has. The repository may
+   * exist on the hub.
+   */
   | {
       readonly type: "repository";
       readonly repository: string;

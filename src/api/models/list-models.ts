@@ -32,7 +32,8 @@ export function getModelView(
 ): ModelView {
   const view = modelView(model, control.modelProgress(model.metadata.name), all);
   const { state, message } = control.assistant();
-  // The assistant is off and will not load the model. The status does not show that yet, so the message does.
+  // If the assistant is off, it will not load the model. The stored status does not show that yet, so the
+  // message of the list item does.
   const isOff = state === "off" && model.spec.running === true && !isObserved(model);
   return isOff ? { ...view, message: `${view.message}; ${message}` } : view;
 }

@@ -59,8 +59,8 @@ export async function downloadModel(
 }
 
 /**
- * Sets a model to run, and creates a Model resource if there is none. If memory is short, the model that was started
- * last has priority over all others.
+ * Sets `running: true` in the spec of a model, and creates a Model resource if there is none. If memory is short,
+ * the model that was started last has priority over all others.
  */
 export async function startModel(
   context: ApiContext,

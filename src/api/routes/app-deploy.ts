@@ -84,7 +84,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         }
         throw new NotFoundError(
           `app "${name}" has no revision ${asked}`,
-          `kept are ${revisions.map((revision) => revision.number).join(", ") || "none"}`,
+          `the kept revisions are: ${revisions.map((revision) => revision.number).join(", ") || "none"}`,
         );
       }
       const intent = {
@@ -128,5 +128,8 @@ function createDeployPatch(app: Resource<"App">, { image, git }: DeployBody, now
     throw new BerthError("invalid_request", "give one of image and git: the app has no source", {
       hint: `app "${app.metadata.name}" has neither a source nor an image`,
     });
-  return { change: createRedeployPatch(nowMs), what: current ?? "the newest of its source" };
+  return {
+    change: createRedeployPatch(nowMs),
+    what: current ?? "the newest version of its source",
+  };
 }

@@ -14,7 +14,7 @@ export function appViewRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "The versions of an app that are kept, newest first",
+        summary: "List the kept revisions of an app, newest first",
         tags: ["apps"],
         params: NameParams,
         querystring: NoQuery,
@@ -38,7 +38,7 @@ export function appViewRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "What the next reconcile of an app would do",
+        summary: "Plan the next reconcile of an app",
         tags: ["apps"],
         params: NameParams,
         querystring: NoQuery,

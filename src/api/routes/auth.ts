@@ -80,7 +80,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "End the session of the token that is used",
+        summary: "End the session of the token in the request",
         tags: ["auth"],
         body: EmptyBody,
         querystring: NoQuery,
@@ -104,7 +104,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "What the token that is used may do",
+        summary: "Show the token in the request, with its scope",
         tags: ["auth"],
         querystring: NoQuery,
         response: responses({ 200: TokenView }),

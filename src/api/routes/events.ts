@@ -94,7 +94,7 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
     {
       config: { access: "admin" },
       schema: {
-        summary: "Who wrote what, newest first",
+        summary: "List all writes with their authors, newest first",
         tags: ["events"],
         querystring: AuditQuery,
         response: responses({ 200: AuditList }),

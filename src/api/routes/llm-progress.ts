@@ -84,7 +84,7 @@ export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSl
   }
 }
 
-/** Sends the Model's progress, unless `sent` is the same progress, and then the event `end`. Closes the stream. */
+/** Sends the Model's progress, unless `sent` already contains it, and then the event `end`. Then closes the stream. */
 function endStream(stream: EventStream, item: ModelView, sent = ""): void {
   const data = JSON.stringify(modelProgressView(item));
   if (data !== sent) stream.send({ event: "progress", data });

@@ -136,7 +136,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "What the next reconcile of a model would do",
+        summary: "Plan the next reconcile of a model",
         description: "For an id without a Model, the response shows what a download would do.",
         tags,
         params: IdParams,

@@ -47,7 +47,7 @@ export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): vo
     {
       config: { access: "read", isStream: true },
       schema: {
-        summary: "The log lines of an app, over all its containers, oldest first",
+        summary: "The log lines of all containers of an app, oldest first",
         description:
           "Responds with JSON, with raw text for Accept: text/plain, or with server-sent events named `line` for follow=true. The event `skipped`, with the members skipped and container, reports how many lines a reader has missed because it was too slow.",
         tags: ["apps"],

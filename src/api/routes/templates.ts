@@ -26,8 +26,8 @@ function findApp(
 }
 
 /**
- * Returns an author without the scope `admin` of a field that no administrator has checked; undefined if there is no
- * such field in the template.
+ * Returns the author of a field of the template that no writer with the scope `admin` has set or confirmed;
+ * undefined if there is no such field.
  */
 function findTemplateWriter(store: Store, template: string): FieldAuthor | undefined {
   const [unchecked] = store.listUncheckedFields("Template", template);

@@ -108,8 +108,8 @@ function getVisiblePhase(app: Resource<"App">): AppPhase {
 function getStatusMessage(app: Resource<"App">): string {
   const { metadata, status } = app;
   if (metadata.deletionTimestamp !== null) return "being deleted";
-  if (status === null) return "accepted, not looked at yet";
-  if (!isObserved(app, status)) return `generation ${metadata.generation} is not looked at yet`;
+  if (status === null) return "accepted, and not reconciled yet";
+  if (!isObserved(app, status)) return `generation ${metadata.generation} is not reconciled yet`;
   const stalled = findCondition(status.conditions, "Stalled");
   if (stalled?.status === "True") return stalled.message;
   return findCondition(status.conditions, "Ready")?.message ?? "";

@@ -81,8 +81,8 @@ function getVisiblePhase(
 function getStatusMessage(model: Resource<"Model">): string {
   const { metadata, status } = model;
   if (metadata.deletionTimestamp !== null) return "being deleted";
-  if (status === null) return "accepted, not looked at yet";
-  if (!isObserved(model)) return `generation ${metadata.generation} is not looked at yet`;
+  if (status === null) return "accepted, and not reconciled yet";
+  if (!isObserved(model)) return `generation ${metadata.generation} is not reconciled yet`;
   const stalled = findCondition(status.conditions, "Stalled");
   if (stalled?.status === "True") return stalled.message;
   return findCondition(status.conditions, "Ready")?.message ?? "";

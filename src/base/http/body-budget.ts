@@ -2,14 +2,14 @@ import { type Readable, Transform } from "node:stream";
 
 export interface BodyBudgetOptions {
   readonly bytesMax: number;
-  /** Creates the error of a body for which there is no room. */
+  /** Creates the error for a body that would exceed the limit. */
   readonly createError: () => Error;
 }
 
 /**
- * Limits the memory of all request bodies of a server together: a limit for each body alone would let many connections
- * hold many times as much. Counts the bytes that have arrived, not those that a client has announced, so that clients
- * that send nothing take no room from others.
+ * Limits the memory that all request bodies of a server use together. A limit for each single body is not enough,
+ * because many connections together could use many times that limit. Counts the bytes that have arrived, not those
+ * that a client has announced, so that clients that send nothing do not use up the limit.
  */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions;
@@ -20,8 +20,8 @@ export class BodyBudget {
   }
 
   /**
-   * Returns a stream of the same data that fails as soon as there is no room for more, without ending the connection.
-   * `release` must be called when the body is not in memory any more.
+   * Returns a stream of the same data. The stream fails as soon as the limit is exceeded, but the connection stays
+   * open. The caller must call `release` when the body is not in memory any more.
    */
   count(body: Readable): { readonly stream: Readable; readonly release: () => void } {
     let held = 0;
@@ -38,7 +38,8 @@ export class BodyBudget {
         done(this.#options.createError());
       },
     });
-    // The stream has no other listener if no parser reads the body, for example because the response precedes it.
+    // If no parser reads the body, for example because the response was sent first, the stream has no other
+    // listener for errors, and an error without a listener would end the process.
     stream.on("error", () => {});
     body.once("error", (error) => stream.destroy(error));
     body.pipe(stream);

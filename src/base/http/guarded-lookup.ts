@@ -2,10 +2,10 @@ import { lookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 
 /**
- * Creates a `lookup` function that fails, and with it the connection, if the name has an address for which
- * `findProblem` returns an error. The name is checked for each connection, because its addresses may have changed since
- * the user entered it. Node calls no lookup for a host that is an address already, so the caller checks such a host
- * itself.
+ * Creates a `lookup` function for connections. The lookup, and with it the connection, fails if the name has an address
+ * for which `findProblem` returns an error. The name is checked for each connection, because its addresses may have
+ * changed since the user entered it. Node calls no lookup for a host that is an address already, so the caller checks
+ * such a host itself.
  */
 export function createGuardedLookup(
   findProblem: (address: string) => Error | undefined,

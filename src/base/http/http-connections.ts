@@ -1,7 +1,9 @@
 import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** Called once when a request is over. `isSent` is false if the connection was lost before the whole response was sent. */
+/**
+ * Called once when a request is over. `isSent` is false if the connection was lost before the whole response was sent.
+ */
 export type OnRequestEnd = (isSent: boolean) => void;
 
 /**

@@ -40,11 +40,11 @@ export interface HttpServerOptions {
   /** Parses a body. Throws the error that the server responds with if the body is not valid. */
   readonly parseJson: (body: Buffer, request: FastifyRequest) => unknown;
   /**
-   * The limit of all bodies together that have not been answered yet, without those of routes that allow one body to be
-   * larger; by default, there is none.
+   * The maximum total size of the bodies of all requests that have no response yet; by default, there is no limit.
+   * Bodies of routes with a higher limit for one body do not count.
    */
   readonly allBodies?: BodyBudgetOptions;
-  /** The slowest rate at which the server accepts a body; by default, no rate is too slow. */
+  /** The minimum rate at which a client must send a body; by default, there is none. */
   readonly bodyRate?: BodyRate;
   /** Additional options of Fastify itself. */
   readonly fastify: FastifyHttpOptions<Server>;

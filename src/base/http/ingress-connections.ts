@@ -2,7 +2,10 @@ import { chmod, rm } from "node:fs/promises";
 import type { Server } from "node:http";
 import { createServer, type Socket } from "node:net";
 
-/** The `remoteAddress` of a connection from the ingress. Connections over a Unix socket have no address of their own. */
+/**
+ * The `remoteAddress` of a connection from the ingress. It is a fixed text, because connections over a Unix socket have
+ * no address.
+ */
 export const INGRESS_ADDRESS = "ingress";
 
 /**

@@ -6,8 +6,8 @@ const loopbackHost = new RegExp(`^${pattern}$`, "i");
 export const loopbackOrigin = new RegExp(`^https?://${pattern}$`, "i");
 
 /**
- * True if a Host header names this machine. A page whose DNS name was pointed at this machine (DNS rebinding) sends that
- * name.
+ * True if a Host header names this machine. A page whose DNS name was pointed at this machine (DNS rebinding) sends
+ * that name.
  */
 export function isLoopbackHost(host: string): boolean {
   return loopbackHost.test(host);

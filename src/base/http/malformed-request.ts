@@ -28,7 +28,7 @@ export function answerMalformedRequest(
   toResponse: (status: number, message: string) => MalformedRequestResponse,
 ): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
-  // A response has been sent already, and the rest of the request is discarded.
+  // If a response has been sent already, only the rest of the request is discarded.
   if (!socket.writable || Object.hasOwn(socket, "destroySoon")) {
     socket.destroy();
     return;

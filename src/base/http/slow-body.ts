@@ -9,9 +9,9 @@ export interface BodyRate {
 }
 
 /**
- * Calls `onTooSlow` once for each request whose body arrives more slowly than `rate`. The time limit of Node for a whole
- * request fits no body: it lets a client hold a connection with single bytes until the limit, and ends a large upload
- * over a slow line that makes progress.
+ * Calls `onTooSlow` once for each request whose body arrives more slowly than `rate`. Node's time limit for a whole
+ * request does not suit bodies: until the limit, a client can keep a connection open by sending single bytes, and a
+ * large upload over a slow line fails although it makes progress.
  */
 export function detectSlowBodies(
   server: Server,
@@ -24,11 +24,11 @@ export function detectSlowBodies(
     const { socket } = request;
     let bytes = socket.bytesRead;
     const check = () => {
-      // After its response, the server limits the time for the rest of a body in another way: see drainUnreadBodies.
+      // After the response, `drainUnreadBodies` limits the time in which the client may send the rest of the body.
       if (request.complete || response.headersSent) return;
       const isSlow = socket.bytesRead - bytes < bytesMin;
       bytes = socket.bytesRead;
-      // If received data waits for the server, the server is the slow side.
+      // If data has arrived that the server has not read yet, the server is slow, not the client.
       if (isSlow && request.readableLength === 0) onTooSlow(socket);
       else cancel = clock.setTimer(windowMs, check);
     };

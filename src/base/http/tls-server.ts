@@ -14,8 +14,8 @@ const HANDSHAKE = 0x16;
 const FIRST_BYTE_MS_MAX = 30_000;
 
 /**
- * An HTTP server whose port accepts TLS from everywhere, and plain HTTP from this machine only, so that the command line
- * of this machine needs no certificate that is valid for 127.0.0.1.
+ * An HTTP server whose port accepts TLS from everywhere, and plain HTTP from this machine only, so that the command
+ * line of this machine needs no certificate that is valid for 127.0.0.1.
  */
 export class TlsServerWithLocalHttp extends Server {
   readonly #tls: TlsServer;

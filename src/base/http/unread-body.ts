@@ -8,9 +8,9 @@ import type { Clock } from "../clock.ts";
  * is closed instead of being used for another request.
  */
 const KEPT_OPEN_BYTES_MAX = 64 * 2 ** 20;
-/** The server stops waiting for the rest of a body when the client has sent nothing for this time. */
+/** The time without data from the client after which the server no longer waits for the rest of a body. */
 const IDLE_MS_MAX = 5_000;
-/** The server closes the connection if discarding the rest of a request's body takes longer than this. */
+/** The maximum time in which the server discards the rest of a body. After it, the server closes the connection. */
 const DRAIN_MS_MAX = 30_000;
 
 /**
@@ -24,9 +24,9 @@ export function keepOpenForBody(request: FastifyRequest, reply: FastifyReply): v
 }
 
 /**
- * Makes a server read and discard the rest of each body that it has not read when it has sent the response. Many clients
- * send a body to its end before they read the response: they would wait until their connection breaks, and see a network
- * error, if the server stopped reading or closed the connection.
+ * Makes a server read and discard the rest of each body that it has not read when it has sent the response. Many
+ * clients send a body to its end before they read the response: they would wait until their connection breaks, and see
+ * a network error, if the server stopped reading or closed the connection.
  */
 export function drainUnreadBodies(server: Server, clock: Clock): void {
   server.prependListener("request", (request, response) => {

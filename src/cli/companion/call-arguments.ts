@@ -11,8 +11,8 @@ const ARGUMENTS_BYTES_MAX = 4 * 1024 * 1024;
 const example = `'{"title": "Milk"}', title=Milk, count:=2, @FILE or -`;
 
 /**
- * Returns the arguments of a call as JSON text. They can be JSON, `-` for standard input, `@FILE`, or pairs: `key=text` is a
- * string and `key:=json` any value. The companion, which knows the tool, validates them. Throws UsageError.
+ * Returns the arguments of a call as JSON text. They can be JSON, `-` for standard input, `@FILE`, or pairs: `key=text`
+ * is a string and `key:=json` any value. The companion, which knows the tool, validates them. Throws UsageError.
  */
 export async function readCallArguments(cli: Cli, words: readonly string[]): Promise<string> {
   const [first] = words;

@@ -14,8 +14,8 @@ const KEPT_MAX = 1000;
 const SPEC_MS_MAX = 2000;
 
 /**
- * Tracks the calls that wait for a confirmation, and their results, from the signals of the companion. `catchUp` adds the
- * calls that are waiting already.
+ * Tracks the calls that wait for a confirmation, and their results, from the signals of the companion. `catchUp` adds
+ * the calls that are waiting already.
  */
 export class ParkedCallWatcher implements Disposable {
   readonly #specs = new Map<bigint, ConfirmationSpec>();

@@ -2,8 +2,8 @@ import { stripControlCharacters } from "../../base/strip-control-characters.ts";
 import { displayWidth, toSingleLine } from "../output/display-width.ts";
 
 /**
- * Invisible characters that change the displayed text: they reverse its direction, break lines, or hide letters. They are
- * printed as escapes.
+ * Invisible characters that change the displayed text: they reverse its direction, break lines, or hide letters. They
+ * are printed as escapes.
  */
 const invisible =
   /[\u00AD\u061C\u115F\u1160\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u2064\u2066-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB\u{E0000}-\u{E007F}]/gu;
@@ -29,7 +29,8 @@ export function sanitizeText(text: string): string {
 
 /**
  * Makes a piece of a model's answer safe for a terminal: removes control characters and those that change the direction
- * of text. An escape in a running text would disturb the reader, and the model's text names no file and no command.
+ * of text. The characters are removed instead of escaped, because escapes in prose disturb the reader, and the answer
+ * names no file or command that must be shown exactly.
  */
 export function sanitizeAnswer(piece: string): string {
   return stripControlCharacters(piece)
@@ -38,8 +39,8 @@ export function sanitizeAnswer(piece: string): string {
 }
 
 /**
- * Formats a whole untrusted text with a mark before each line. Long lines are wrapped here, because a line that the terminal
- * wraps continues in its first column, where it could imitate output of Berth.
+ * Formats a whole untrusted text with a mark before each line. Long lines are wrapped here, because a line that the
+ * terminal wraps continues in its first column, where it could imitate output of Berth.
  */
 export function sanitizeBlock(text: string, prefix: string, width: number): string {
   const available = Math.max(WIDTH_MIN, width - displayWidth(prefix));

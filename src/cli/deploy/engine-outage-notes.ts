@@ -9,7 +9,7 @@ export class EngineOutageNotes {
   readonly #cli: Cli;
   readonly #client: Client;
   readonly #app: string;
-  #isAway = false;
+  #isUnreachable = false;
 
   constructor(cli: Cli, client: Client, app: string) {
     this.#cli = cli;
@@ -23,11 +23,11 @@ export class EngineOutageNotes {
    */
   async update(signal?: AbortSignal): Promise<void> {
     const { runtime } = await this.#client.health(signal);
-    const isAway = runtime !== "connected";
-    if (isAway === this.#isAway) return;
-    this.#isAway = isAway;
+    const isUnreachable = runtime !== "connected";
+    if (isUnreachable === this.#isUnreachable) return;
+    this.#isUnreachable = isUnreachable;
     this.#cli.note(
-      isAway
+      isUnreachable
         ? `app/${this.#app} waits for the container engine, which does not answer; \`berth doctor\` on the server shows why`
         : "the container engine answers again",
     );

@@ -4,7 +4,10 @@ import { packSource } from "../../source-tree/pack-source.ts";
 import type { Cli } from "../cli.ts";
 import { ProgressLines } from "../output/progress-lines.ts";
 
-/** Limits far above those of any server, so that it is the server that reports a folder above its own limits. */
+/**
+ * The limits of an uploaded folder. They are far above the limits of any server, so that the server itself
+ * reports a folder that is too large for it.
+ */
 const LIMITS = { bytesMax: 16 * 1024 ** 3, filesMax: 1_000_000 } as const;
 /** The progress is redrawn after each further percent. */
 const STEP_FRACTION = 0.01;

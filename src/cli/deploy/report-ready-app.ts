@@ -3,7 +3,10 @@ import type { Cli } from "../cli.ts";
 import { isDocumentFormat, type OutputFormat } from "../command-options.ts";
 import { printDocument } from "../output/print.ts";
 
-/** Prints an app at the end of a successful wait: its phase and its address, and what the user should know about its image. */
+/**
+ * Prints an app at the end of a successful wait: its phase and its address, and what the user should know about its
+ * image.
+ */
 export async function reportReadyApp(
   cli: Cli,
   app: AppDetails,

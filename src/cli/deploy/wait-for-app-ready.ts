@@ -10,7 +10,7 @@ import { EngineOutageNotes } from "./engine-outage-notes.ts";
 
 /**
  * Waits until the app is Ready in this generation. On a terminal it shows a progress bar for a pull, and each change of
- * the app's message, also for an outage of the engine. Elsewhere it shows only such outages. Throws BerthError
+ * the app's message, also for an outage of the engine. Without a terminal it shows only such outages. Throws BerthError
  * `wrong_state` with the reason if the app has failed, and `timeout` after the time limit.
  */
 export async function waitForAppReady(

@@ -10,10 +10,11 @@ import {
 
 const CHECK = "engine";
 const ANSWER_MS_MAX = 5000;
-/** Docker 20.10: the first version with all the calls that Berth makes. */
+/** The API version of Docker 20.10, the first version that supports all the calls that Berth makes. */
 const API_VERSION_MIN = "1.41";
 /**
- * A larger difference between the clocks of the engine and of this machine makes ages, back-off and certificates wrong.
+ * The largest tolerated difference between the clocks of the engine and of this machine. A larger difference makes
+ * ages, delays and the validity of certificates wrong.
  */
 const SKEW_MS_MAX = 5000;
 

@@ -12,11 +12,11 @@ import { TransferProgress } from "../output/transfer-progress.ts";
 const RECONNECT_MS = 250;
 
 export interface FollowOptions {
-  /** disk: downloaded and verified. memory: serving requests. */
+  /** The state to wait for. disk: downloaded and verified. memory: serving requests. */
   readonly until: "disk" | "memory";
-  /** Infinity: no limit. */
+  /** The time limit in milliseconds; Infinity means that there is no limit. */
   readonly timeoutMs: number;
-  /** Show no progress. */
+  /** If true, no progress is shown. */
   readonly isQuiet: boolean;
   /** Aborts when the user stops following. */
   readonly signal: AbortSignal;

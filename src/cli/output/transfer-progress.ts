@@ -113,7 +113,7 @@ function bar(fraction: number, width: number): string {
 
 export interface TransferProgressOptions {
   readonly write: (text: string) => void;
-  /** True: one line, overwritten again and again. False: separate lines. */
+  /** If true, one line is overwritten at each update. If false, each update is a line of its own. */
   readonly isTerminal: boolean;
   readonly columns: () => number | undefined;
   readonly nowMs: () => number;

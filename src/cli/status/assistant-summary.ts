@@ -3,7 +3,10 @@ import type { Cli } from "../cli.ts";
 import { formatFields } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 
-/** The maximum number of polls while models load, which is 30 s. Large models on slow disks load for minutes. */
+/**
+ * The maximum number of polls while models load. Together they take 30 s. Large models on slow disks load for
+ * minutes.
+ */
 const LOADING_POLLS_MAX = 150;
 const POLL_MS = 200;
 

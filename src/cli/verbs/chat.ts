@@ -179,7 +179,8 @@ async function suggestMessageCommand(
   words: readonly string[],
 ): Promise<string | undefined> {
   const message = JSON.stringify(words.join(" "));
-  // One word stays the model's name, also between quotes.
+  // A single word would again be taken as the name of a model, even in quotes, so the command names
+  // the model with -m.
   if (words.length > 1) return `berth chat ${message}`;
   const standard = await backend.chooseModel(undefined).catch(() => undefined);
   return standard && `berth chat -m ${standard.id} ${message}`;

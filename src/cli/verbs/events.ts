@@ -74,7 +74,7 @@ async function printEvents(
   events: readonly EventView[],
   flags: EventFlags,
 ): Promise<void> {
-  // One JSON document per line, so that a script can read the stream line by line.
+  // Prints one JSON document per line, so that a script can read the stream line by line.
   if (flags.watch === true && flags.output === "json") {
     if (events.length > 0) await cli.print(events.map((event) => JSON.stringify(event)).join("\n"));
     return;

@@ -22,7 +22,7 @@ export function countOf(count: number, one: string, many = `${one}s`): string {
 
 const NOT_FOUND_EXIT_CODE = 5;
 
-/** Reports that the ledger does not contain what the user asked for. This says nothing against the ledger. */
+/** Reports that the ledger does not contain what the user asked for. This is no sign of a damaged ledger. */
 export async function reportNotFound(cli: Cli, flags: CommonFlags, message: string): Promise<void> {
   cli.exitCode = NOT_FOUND_EXIT_CODE;
   if (isJsonOutput(flags))
@@ -41,9 +41,9 @@ export function addCommonOptions(command: Command): Command {
 }
 
 /**
- * Returns the data directory of the ledger. With --user it is that of the companion. Otherwise it is that of the
- * assistant: the directory that the user names, the one of the server that the command line talks to, or the default
- * one. --data-dir may also name a server's data directory.
+ * Returns the data directory of the ledger. With --user it is the companion's directory. Otherwise it is the
+ * assistant's directory: the one that the user names, the one of the server that the command line talks to, or the
+ * default one. --data-dir may also name a server's data directory.
  */
 async function findLedgerDir(cli: Cli, flags: CommonFlags): Promise<string> {
   const { environment, workingDirectory } = cli.io;
@@ -93,7 +93,10 @@ export async function withLedger(
   }
 }
 
-/** Reads the key of the encrypted texts, from the keyring through the session bus if it is there. */
+/**
+ * Reads the key of the encrypted texts. If the key is in the keyring, reads it from there through
+ * the session bus.
+ */
 export async function unlockLedgerTexts(
   cli: Cli,
   ledger: OfflineLedger,

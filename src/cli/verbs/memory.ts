@@ -6,7 +6,10 @@ import { addExamples, addJsonOptions, isJsonOutput, type JsonFlags } from "../co
 import { formatTable } from "../output/table.ts";
 import { canPrompt, confirm } from "../prompt.ts";
 
-/** Above the companion's limit of 64 KiB, so that the companion reports a value that is too long. */
+/**
+ * The maximum size of a value that is read. It is above the companion's limit of 64 KiB, so that the
+ * companion reports a value that is too long.
+ */
 const INPUT_BYTES_MAX = 1024 * 1024;
 
 export function addMemory(program: Command, cli: Cli): void {

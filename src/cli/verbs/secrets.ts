@@ -48,7 +48,7 @@ function addSet(secrets: Command, cli: Cli): void {
       .addOption(
         new Option(
           "--type <type>",
-          "type; a registry holds server, username and password for pulls",
+          "type; a registry Secret contains server, username and password for pulls",
         ).choices(["opaque", "registry"]),
       )
       .option("--replace", "remove the values that are not given")
@@ -85,7 +85,7 @@ function addSet(secrets: Command, cli: Cli): void {
       if (flags.replace === true) {
         const type = flags.type ?? existing.type;
         await client.secrets.put(name, { data, type }, force);
-        return cli.print(`secret/${name} now holds ${values}`);
+        return cli.print(`secret/${name} now contains ${values}`);
       }
       if (flags.type !== undefined && flags.type !== existing.type)
         throw new UsageError(

@@ -38,7 +38,12 @@ export function describeApp(
       ["Managed by", app.managed_by],
       ["Labels", Object.entries(app.labels).map(([key, value]) => `${key}=${value}`)],
       ["Created", formatTime(app.created_at, nowMs)],
-      ["Restarts", app.restarts > 0 ? `${app.restarts} of the running restart budget` : undefined],
+      [
+        "Restarts",
+        app.restarts > 0
+          ? `${app.restarts} in the current interval of the restart budget`
+          : undefined,
+      ],
       [
         "Next attempt",
         app.next_retry_at === null ? undefined : formatTime(app.next_retry_at, nowMs),

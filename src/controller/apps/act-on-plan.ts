@@ -84,7 +84,7 @@ export function isSuperseded(store: Store, { metadata }: Resource<"App">): boole
   );
 }
 
-/** Reverts to an earlier version, or stalls the App, because its desired version has failed. */
+/** Handles the failure of the App's desired version: reverts to an earlier version, or stalls the App. */
 export function failVersion(
   { store }: Pick<ReconcilerContext, "store">,
   state: ObservedRun,
@@ -144,8 +144,8 @@ async function executeOperations(
 }
 
 /**
- * Returns the state from which to plan again after a failed operation. Throws `error` if planning again cannot help
- * now.
+ * Returns the state with which a new plan is made after a failed operation. Throws `error` if a new plan cannot
+ * help now.
  */
 function recover(
   context: ReconcilerContext,
@@ -183,8 +183,8 @@ async function obtainRunImage(
   recorder: RunRecorder,
   signal: AbortSignal,
 ): Promise<ObtainedRunImage> {
-  // A registry or a build that takes long is not a failure of the version, so the deadline of the version does not run
-  // meanwhile.
+  // The time in which a registry or a build works is no failure of the version, so it does not count against the
+  // version's progress deadline.
   const steps = state.memory.attempt?.steps ?? 0;
   const nowMs = context.clock.now();
   const memory = reconcileState.noteProgress(state.memory, nowMs, steps, true);
@@ -238,8 +238,8 @@ function recordBefore(
       ? state
       : recordRestart(context, state, operation.restart, operation, recorder);
   const memory = noteSwitch(context, state, operation);
-  // The image's pin is written before a container is created. Otherwise, after a crash, another replica could get
-  // another image.
+  // The image's pin is written before a container is created. Otherwise, after a crash, the next replica could
+  // get a different image.
   const isPinned = deepEqual(memory.image, state.resource.status?.memory.image);
   if (operation.type === "createContainer" && !isPinned) recorder.write(state);
   if (memory === state.memory) return state;

@@ -142,7 +142,7 @@ export class AppController {
     this.#loop.addHint(app);
   }
 
-  /** Notes that the engine does not hold this image any more. */
+  /** Records that the engine does not hold this image any more. */
   handleImageRemoved(reference: string): void {
     this.#reconciler.handleImageRemoved(reference);
   }

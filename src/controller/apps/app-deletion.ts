@@ -65,7 +65,7 @@ export async function finalizeApp(
     name,
     type: "Normal",
     reason: "Deleted",
-    message: "its containers are gone",
+    message: "its containers were removed",
   });
   store.removeFinalizer("App", name, APP_FINALIZER);
 }

@@ -101,8 +101,8 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
         reason: "SecretKeyNotFound",
         message:
           value.key === undefined
-            ? `env ${variable} names Secret "${value.secret}" without a key, and it has several (${keys})`
-            : `env ${variable} wants key "${value.key}" of Secret "${value.secret}", which has ${keys}`,
+            ? `env ${variable} names Secret "${value.secret}" without a key, but that Secret has several keys (${keys})`
+            : `env ${variable} names key "${value.key}" of Secret "${value.secret}", which has ${keys}`,
       };
     }
   }

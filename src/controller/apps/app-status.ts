@@ -119,7 +119,7 @@ const notReady = (phase: AppPhase, reason: string, message: string): ReadyVerdic
   message,
 });
 
-/** Decides if an App is Ready, and names its phase. */
+/** Decides if an App is Ready, and in which phase it is. */
 function judgeReadiness(findings: AppFindings): ReadyVerdict {
   const { resource, desired, memory } = findings;
   const serves = findings.containers.some((container) => isAvailable(findings, container));
@@ -160,7 +160,7 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
   if (!desired.app.running) {
     const up = findings.containers.filter((container) => container.state === "running").length;
     return up === 0
-      ? notReady("stopped", "Stopped", "stopped, as the spec wants it")
+      ? notReady("stopped", "Stopped", "stopped, as the spec requests")
       : notReady("deploying", "Stopping", "being stopped");
   }
   const failing = findRepeatedFailure(findings);
@@ -264,7 +264,10 @@ function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
     };
   }
   if (isVersionReady(desired, findings.containers, findings.health))
-    return { reason: "Switching", message: "healthy; about to get the app's requests" };
+    return {
+      reason: "Switching",
+      message: "healthy; the app's requests are about to be sent to it",
+    };
   return {
     reason: "Deploying",
     message: `${findings.containers.length} of ${desired.containers.length} containers exist`,
@@ -357,8 +360,8 @@ function getContainerAddress(
 }
 
 /**
- * Returns the role of a container: active if it serves, otherwise candidate if it is of the desired version, and
- * draining if it is of another one.
+ * Returns the role of a container: active if it serves requests; otherwise candidate if it belongs to the
+ * desired version, and draining if it belongs to another version.
  */
 function getContainerRole(
   findings: AppFindings,

@@ -41,9 +41,10 @@ export function setBuiltCondition(findings: AppFindings, set: SetCondition): voi
 }
 
 /**
- * True if a container uses the image, but no record of a build proves that the image exists: Berth may have been killed
- * between the build and its record, or the record was removed because of its age. A failed or cancelled last build
- * proves the opposite, because Berth starts a build only if the engine does not hold the image.
+ * True if a container uses the image although no record of a build proves that the image exists. The record may be
+ * missing because Berth was killed between the build and its record, or because old records are removed. If the last
+ * build failed or was cancelled, the result is false, because Berth starts a build only if the engine does not hold the
+ * image.
  */
 function isImageInUse({ build, containers }: AppFindings, ownImage: string): boolean {
   if (build && build.state !== "abandoned") return false;

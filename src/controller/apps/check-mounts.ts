@@ -12,8 +12,8 @@ const MOUNT_REFUSED = "MountRefused";
 type MountCheck = Pick<Store, "findMountProblem">;
 
 /**
- * Returns the reason to create no containers if the App mounts a path of the machine that is not allowed. The check at
- * admission is not enough, because a link in the path may have changed since then.
+ * Returns the reason why no containers may be created if the App mounts a path of the machine that is not allowed. The
+ * check at admission is not enough, because a link in the path may have changed since then.
  */
 export function findRefusedMount(store: MountCheck, { volumes = [] }: AppSpec): Reason | undefined {
   const paths = volumes.flatMap((volume) => ("hostPath" in volume ? [volume.hostPath] : []));

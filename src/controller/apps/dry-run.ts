@@ -161,7 +161,9 @@ function sourceKey({ spec, metadata }: Resource<"App">): string {
 
 function explainHalt({ stalled }: RunState["memory"], driftLoop: string | null) {
   if (stalled) return stalled.message;
-  return driftLoop === null ? undefined : `"${driftLoop}" is in a drift loop`;
+  return driftLoop === null
+    ? undefined
+    : `Berth has stopped correcting "${driftLoop}", because it was changed by hand repeatedly`;
 }
 
 function describeOperation(operation: Operation): PlanReport["operations"][number] {

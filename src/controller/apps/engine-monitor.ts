@@ -12,7 +12,7 @@ import type {
   WorkloadRuntime,
 } from "../runtime/port.ts";
 
-/** The time between two full listings of the engine. They find changes for which no event arrived. */
+/** The interval of listings of all containers. They find changes for which no event arrived. */
 export const RESYNC_MS = 60_000;
 /** The interval of connection attempts while the engine does not answer. */
 const RECONNECT_MS = 1_000;
@@ -30,8 +30,8 @@ export interface EngineMonitorOptions {
   readonly onContainer: (app: string) => void;
   readonly onConnectionChange: (connected: boolean) => void;
   /**
-   * Called after each full listing, with the Apps whose containers have changed since a reconcile run or a listing last
-   * observed them.
+   * Called after each listing of all containers, with the Apps whose containers have changed since a reconcile run or a
+   * listing last observed them.
    */
   readonly onSweep: (apps: readonly string[]) => void;
   /** Returns the names of all Apps. */
@@ -62,8 +62,8 @@ export class EngineMonitor {
   }
 
   /**
-   * Records the containers that a reconcile has observed, so that the next full listing reports only differences from
-   * them.
+   * Records the containers that a reconcile has observed, so that the next listing of all containers reports only
+   * differences from them.
    */
   recordObservation(app: string, containers: readonly ObservedContainer[]): void {
     this.#fingerprints.set(app, fingerprint(containers));

@@ -76,9 +76,9 @@ export function failPull(
 }
 
 /**
- * Records a pull of this version that has ended since the last reconcile run; false if there was none. After the pull,
- * the next run finds the image and creates the container without asking for the pull, so the pull has to be recorded
- * here.
+ * Records a pull of this version that has ended since the last reconcile run. Returns false if there was none. After
+ * the pull, the next run finds the image and creates the container without asking for the pull, so the pull has to be
+ * recorded here.
  */
 export function collectFinishedPull(context: ReconcilerContext, desired: DesiredApp): boolean {
   const { puller, store } = context;

@@ -39,8 +39,8 @@ export function forecastRollout(
   const ends =
     desired.strategy.type === "rolling"
       ? old.flatMap(({ name }) => [
-          { operation: "drainContainer", target: name, cause: "the new version has its requests" },
-          { operation: "removeContainer", target: name, cause: "it has drained" },
+          { operation: "drainContainer", target: name, cause: "requests go to the new version" },
+          { operation: "removeContainer", target: name, cause: "it has finished its requests" },
         ])
       : [];
   return [...probes, ...switches, ...ends];

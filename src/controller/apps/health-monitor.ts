@@ -15,8 +15,9 @@ const ROLLOUT_RECHECK_MS = 100;
 /** The number of successive connections without an answer after which Berth assumes that a port does not use HTTP. */
 const SILENT_PROBES_MAX = 3;
 /**
- * The time after the first probe in which failures of a container that was never healthy are not reported. Most
- * containers become healthy within it, and a run of the reconciler would only delay their start.
+ * The time after the first probe of a container in which failed probes are not reported, if the container was
+ * never healthy. Most containers become healthy within this time, and a run of the reconciler would only delay
+ * their start.
  */
 const STARTUP_GRACE_MS = 1_000;
 /** A container of an app that has neither a port nor a health check counts as healthy when it has run this long. */

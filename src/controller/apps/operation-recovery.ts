@@ -21,8 +21,8 @@ export function recoverFromFailure(
     return "image-absent";
   }
   if (operation.type !== "startContainer") return "wait";
-  // The engine keeps the error of the start with the container, and the next plan counts the failed start against the
-  // restart budget.
+  // The engine stores the error of the failed start with the container, and the next plan counts the failed start
+  // against the restart budget.
   if (error.code === "engine_error") return "plan-again";
   return error.code === "port_taken" &&
     leaseAnotherPort(context, operation.name, desired, error.message)
@@ -45,10 +45,10 @@ function leaseAnotherPort(
   const loopback = desired.containers[replica]?.publish.find(
     (port) => port.hostAddress === "127.0.0.1" && port.containerPort === desired.app.port,
   );
-  const isAskedFor = desired.app.ports.some((port) =>
+  const isRequested = desired.app.ports.some((port) =>
     new RegExp(`(:|port )${port.host}\\b`).test(message),
   );
-  if (!loopback || desired.app.port === undefined || isAskedFor) return false;
+  if (!loopback || desired.app.port === undefined || isRequested) return false;
   store.ports.lease(desired.name, replica, desired.app.port, [loopback.hostPort]);
   store.events.record({
     kind: "App",

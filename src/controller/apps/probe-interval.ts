@@ -1,8 +1,8 @@
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
 
 /**
- * The shortest and first interval between probes of a starting container. After the container has opened its port, its
- * first request is delayed by at most the current interval.
+ * The first interval between probes of a starting container, which is also the shortest. After the container has
+ * opened its port, its first request is delayed by at most the current interval.
  */
 const STARTUP_MIN_MS = 20;
 /** The shortest interval of a probe that runs a command. */

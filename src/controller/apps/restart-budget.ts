@@ -16,8 +16,8 @@ export interface RestartPolicy {
  */
 export const RESTART_DELAY_MAX_MS = 5 * 60_000;
 /**
- * A longer gap between two restarts ends the streak: at most half of such a gap is the delay before the restart, so the
- * container ran for the other half.
+ * The longest gap between two restarts that belong to one streak. During a longer gap, the container ran for at least
+ * half of the time, because the delay before a restart is at most half of this value.
  */
 const STREAK_GAP_MAX_MS = 2 * RESTART_DELAY_MAX_MS;
 /**

@@ -5,9 +5,9 @@ import { MODELS_PORT } from "../models/container-listener.ts";
 import { buildModelSettings } from "./model-inputs.ts";
 
 /**
- * True for each field of the spec that makes a new revision, because it changes the containers. The type requires a
- * decision here for each new field. The field `models` is false, because the revision's hash contains the settings that
- * the containers get from it.
+ * True for each field of the spec that makes a new revision, because it changes the containers. The type makes the
+ * compiler require an entry here for each new field of the spec. The field `models` is false, because the revision's
+ * hash contains the settings that the containers get from it.
  */
 const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   image: true,

@@ -15,7 +15,7 @@ export interface Strategy {
  */
 export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy {
   if (app.rollout.strategy === "recreate")
-    return recreateStrategy("AskedFor", "the spec asks for recreate");
+    return recreateStrategy("AskedFor", "the spec requests recreate");
   if (app.port === undefined) {
     return recreateStrategy(
       "NoPort",

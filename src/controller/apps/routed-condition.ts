@@ -87,7 +87,7 @@ function setPublishedCondition(findings: AppFindings, available: number, set: Se
       "Routed",
       "True",
       "PublishedOnLoopback",
-      `there is no ingress: the app is published on a loopback port of this machine${domain === undefined ? "" : `, and ${domain} leads nowhere yet`}`,
+      `there is no ingress: the app is published on a loopback port of this machine${domain === undefined ? "" : `, and ${domain} does not lead to it`}`,
     );
 }
 

@@ -66,7 +66,8 @@ export function planBuildCollection(input: BuildCollectionInput): BuildCollectio
     const place = (kept.get(image.app) ?? 0) + 1;
     kept.set(image.app, place);
     if (isGuarded(image)) continue;
-    // All images older than the first one over the budget are removed, even if one of them would fit.
+    // As soon as the images exceed the budget, all older images are removed, even if one of them
+    // would still fit.
     if (place <= input.keep) bytes += image.bytes;
     if (place > input.keep || bytes > input.bytesMax) removed.add(image);
   }

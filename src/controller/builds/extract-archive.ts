@@ -17,9 +17,12 @@ export interface ExtractedArchive {
   readonly bytes: number;
 }
 
-/** Allowance for each file: a header, attributes and padding. */
+/**
+ * The number of bytes that each file may add to the tar in addition to its content: a header,
+ * attributes and padding.
+ */
 const OVERHEAD_BYTES_EACH = 4096;
-/** Allowance for the end-of-archive blocks and the padding to tar's record size. */
+/** The number of bytes that the end-of-archive blocks and the padding to tar's record size may add to the tar. */
 const OVERHEAD_BYTES = 1024 * 1024;
 
 /**

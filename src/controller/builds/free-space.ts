@@ -54,7 +54,7 @@ export interface BuildSpaceOptions {
   readonly bytesMin: number;
 }
 
-/** Decides if the disks of the engine and of the data directory have room for a build. */
+/** Decides if the disks of the engine and of the data directory have enough space for a build. */
 export class BuildSpace {
   readonly #options: BuildSpaceOptions;
 

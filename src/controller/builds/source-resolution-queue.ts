@@ -44,8 +44,9 @@ export class SourceResolutionQueue {
   }
 
   /**
-   * Starts a resolution. If one with the same inputs is running, no other one is started, unless `mayBeStale` is
-   * true: the source may have changed after the running one started.
+   * Starts a resolution, and cancels one of the same App with other inputs. If a resolution with the same inputs
+   * is already running, it is used. With `mayBeStale`, another resolution follows the running one, because the
+   * source may have changed after the running one began.
    */
   start(resolution: SourceResolution, mayBeStale = false): void {
     const known = this.#entries.get(resolution.app);

@@ -37,8 +37,8 @@ export class SourceTimers {
     known?.cancel();
     const cancel = this.#clock.setTimer(Math.max(0, dueMs - now), () => {
       this.#timers.delete(app);
-      // Counts as a resolution already now, so that a resolution that fails or is skipped immediately is not repeated
-      // without a delay.
+      // The start of a resolution is recorded now, so that a resolution that fails or is skipped immediately is not
+      // repeated without a delay.
       this.markResolved(app);
       this.#onDue(app);
     });

@@ -138,8 +138,8 @@ export class SourceTracker {
     else if (pinned && !isSameSource(pinned, source)) this.unpin(name);
     const attempt = this.#attemptKey(resource);
     if (this.#failures.get(name)?.attempt !== attempt) this.#failures.delete(name);
-    // A resolution is cancelled if its inputs have changed. For a pinned source, it is a refresh, which continues,
-    // because at most the credential has changed.
+    // A resolution is cancelled if its inputs have changed. The resolution of a pinned source only checks for a
+    // newer revision. It continues, because at most the credential has changed.
     const resolution = this.#resolutions.get(name);
     if (resolution && resolution.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
   }

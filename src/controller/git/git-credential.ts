@@ -27,7 +27,8 @@ export function parseGitCredential(
       throw invalidCredential(secret, values, "has a token or a user name of more than one line");
     return { type: "token", username, token };
   }
-  if (privateKey === undefined) throw invalidCredential(secret, values, "holds no git credential");
+  if (privateKey === undefined)
+    throw invalidCredential(secret, values, "contains no git credential");
   if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(privateKey))
     throw invalidCredential(
       secret,

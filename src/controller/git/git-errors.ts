@@ -56,7 +56,7 @@ export function commitNotFound(displayUrl: string, commit: string): BerthError {
 
 export function repositoryTooLarge(what: "bytes" | "files" | "transfer", max: number): BerthError {
   const said = {
-    bytes: `its files hold more than ${formatBytes(max)}`,
+    bytes: `its files contain more than ${formatBytes(max)}`,
     files: `it has more than ${max} files and folders`,
     transfer: `fetching it takes more than ${formatBytes(max)}`,
   }[what];

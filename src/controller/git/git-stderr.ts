@@ -34,7 +34,7 @@ export function classifyStderr(displayUrl: string, stderr: string): BerthError {
     return gitDenied(
       displayUrl,
       "the deploy key cannot be read, or has a passphrase",
-      "use a key without a passphrase, whole with its first and last line",
+      "use a key without a passphrase, and paste all of it, with its first and its last line",
     );
   if (
     /Permission denied|Too many authentication failures|no supported authentication/i.test(stderr)
@@ -80,10 +80,7 @@ function describeReason(stderr: string): string {
       /ssh: not found|cannot run ssh|ssh: No such file/i,
       "ssh is not installed on this machine (Debian: openssh-client)",
     ],
-    [
-      /out of memory|attempting to allocate/i,
-      "a file of the repository is larger than git may hold",
-    ],
+    [/out of memory|attempting to allocate/i, "a file of the repository is larger than git allows"],
     [/redirect/i, "the server redirects to another URL"],
   ];
   return (

@@ -217,7 +217,9 @@ export class Git implements GitClient {
     if (credential?.type !== "sshKey")
       throw gitDenied(
         url.displayUrl,
-        credential ? "an ssh server does not accept a token" : "an ssh server wants a deploy key",
+        credential
+          ? "an ssh server does not accept a token"
+          : "an ssh server requires a deploy key",
         "make a Secret with the key sshKey, and name it in credential; or use the https URL",
       );
     const ssh = { privateKey: credential.privateKey, knownHosts: credential.knownHosts };

@@ -60,7 +60,7 @@ export class IsomorphicGit {
   /**
    * Fetches the commit into `gitdir`, an empty folder. Fetches it by its hash. If the server does not allow that,
    * fetches as much history of `ref` as needed. `limits` apply to the unpacked pack. Throws TransferTooLargeError if
-   * they or the limits of `http` are exceeded.
+   * these limits or those of `http` are exceeded.
    */
   async fetch(
     what: { readonly commit: string; readonly ref: string | undefined },
@@ -183,12 +183,12 @@ class LocalRepository {
         return await git.readObject({ ...this.#location, oid, format: "content" });
       } catch (error) {
         if (getErrorCode(error) === "NotFoundError")
-          throw invalidTree("the server left a part of it out");
+          throw invalidTree("the server omitted a part of the commit");
         throw error;
       }
     });
     if (read.type !== type || !(read.object instanceof Uint8Array))
-      throw invalidTree(`it names a ${read.type} where a ${type} belongs`);
+      throw invalidTree(`it refers to a ${read.type} where git expects a ${type}`);
     return Buffer.from(read.object.buffer, read.object.byteOffset, read.object.byteLength);
   }
 

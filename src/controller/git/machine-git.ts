@@ -179,7 +179,7 @@ export class MachineGit implements AsyncDisposable {
       }
     } catch (error) {
       throw error instanceof GitExitError
-        ? invalidTree("a tree of it is damaged or missing")
+        ? invalidTree("a tree of the commit is damaged or missing")
         : error;
     }
   }
@@ -242,7 +242,7 @@ export class MachineGit implements AsyncDisposable {
     if (error instanceof GitNotInstalledError)
       return new BerthError(
         "git_unreachable",
-        `${shown} cannot be fetched: ${this.#options.ssh ? "that" : "a repository of this size"} takes git, which is not installed on this machine`,
+        `${shown} cannot be fetched: ${this.#options.ssh ? "a fetch over ssh" : "a repository of this size"} needs git, which is not installed on this machine`,
         { hint: "install git (Debian: apt-get install git openssh-client)", cause: error },
       );
     if (error instanceof BerthError || getErrorCode(error) !== undefined) return error;

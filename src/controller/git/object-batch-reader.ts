@@ -25,7 +25,7 @@ export class ObjectBatchReader implements AsyncDisposable {
     const [, type, size] = (await this.#readLine()).split(" ");
     if (type !== "blob")
       throw invalidTree(
-        "it names an object as a file that is not a file, or the server left it out",
+        "it refers to an object as a file that is not a file, or that the server omitted",
       );
     let left = Number(size);
     while (left > 0) {
@@ -51,7 +51,7 @@ export class ObjectBatchReader implements AsyncDisposable {
 
   async #readMore(): Promise<void> {
     const { done, value } = await this.#output.next();
-    if (done) throw invalidTree("an object of it is damaged or missing");
+    if (done) throw invalidTree("an object of the commit is damaged or missing");
     this.#rest = this.#rest.length === 0 ? value : Buffer.concat([this.#rest, value]);
   }
 }

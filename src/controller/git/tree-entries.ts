@@ -53,7 +53,7 @@ export function* parseTree(tree: Buffer, folder: string): Generator<TreeEntry> {
   while (at < tree.length) {
     const blank = tree.indexOf(0x20, at);
     const end = blank < 0 ? -1 : tree.indexOf(0, blank);
-    if (end < 0 || end + 21 > tree.length) throw invalidTree("a tree of it is damaged");
+    if (end < 0 || end + 21 > tree.length) throw invalidTree("a tree of the commit is damaged");
     yield {
       type: parseEntryType(tree.toString("latin1", at, blank)),
       path: joinEntryPath(folder, tree.toString("utf8", blank + 1, end)),

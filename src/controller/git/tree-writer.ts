@@ -80,7 +80,7 @@ class TreeWriter {
         parts.push(part);
       const target = Buffer.concat(parts);
       if (target.length === 0 || target.includes(0))
-        throw invalidTree(`${JSON.stringify(path)} is a link to nowhere`);
+        throw invalidTree(`${JSON.stringify(path)} is a link without a target`);
       this.#links.push({ path, target });
       this.#files++;
     } else {
@@ -129,7 +129,8 @@ class TreeWriter {
 
   #resolvePath(path: string): string {
     const folder = path.slice(0, Math.max(0, path.lastIndexOf("/")));
-    if (!this.#folders.has(folder)) throw invalidTree(`${JSON.stringify(path)} is in no folder`);
+    if (!this.#folders.has(folder))
+      throw invalidTree(`${JSON.stringify(path)} is in a folder that the commit does not list`);
     return join(this.#dir, path);
   }
 }

@@ -9,7 +9,10 @@ export function getStorageFolder(folder: string): string {
   return join(folder, "storage");
 }
 
-/** Returns the glob of a name's certificate below the storage folder, in certmagic's layout: one folder for each authority. */
+/**
+ * Returns the glob of a name's certificate below the storage folder, in certmagic's layout: one folder for each
+ * authority.
+ */
 export function getCertificatePattern(name: string): string {
   return `/certificates/*/${name}/${name}.crt`;
 }

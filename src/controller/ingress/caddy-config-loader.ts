@@ -29,7 +29,7 @@ export interface CaddyConfigLoaderOptions {
   readonly settings: Omit<CaddySettings, "folder" | "adminSocket" | "version">;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** For tests only. */
+  /** Builds the configuration of Caddy. Only tests replace this function. */
   readonly render?: typeof buildCaddyConfig;
 }
 

@@ -32,8 +32,8 @@ export type CaddyConfig = { readonly [key: string]: Json };
 /**
  * Builds Caddy's whole configuration. In versions before 2.7, Caddy closes WebSockets when it loads a configuration.
  * Apps without ingress options are therefore in the route table, so that the configuration changes only for ingress
- * options and for domains that need a public certificate. A change of `direct` alone is no reason for a load. Equal
- * input gives an equal configuration.
+ * options and for domains that need a public certificate. A change of the direct routes (`direct`) alone is no
+ * reason to load the configuration again. Equal input gives an equal configuration.
  */
 export function buildCaddyConfig(
   settings: CaddySettings,

@@ -146,7 +146,10 @@ export class CaddyContainer implements CaddyHost {
     return all.find(({ labels }) => labels[COMPONENT] === "ingress");
   }
 
-  /** Runs a command in the container. Returns undefined if the container is not running, or was created by another program. */
+  /**
+   * Runs a command in the container. Returns undefined if the container is not running, or was created by another
+   * program.
+   */
   async #exec(
     command: readonly string[],
     signal: AbortSignal,

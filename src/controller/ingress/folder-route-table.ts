@@ -44,8 +44,8 @@ export const TARGET_LINK = "_";
 
 interface StoredEntry extends RouteTableEntry {
   /**
-   * The name of the entry in the App's folder: that of its file or, if the entry has several levels, that of its
-   * outermost folder.
+   * The name of the entry in the App's folder: the name of its file or, if the entry has several levels, the
+   * name of its outermost folder.
    */
   readonly name: string;
   /**

@@ -7,7 +7,7 @@ import type { IngressPaths } from "./caddy-host.ts";
 
 /**
  * The maximum length of a socket path, in bytes without the terminator. macOS has the shortest limit, 104 bytes with
- * it; Linux has 108.
+ * the terminator; Linux has 108.
  */
 const SOCKET_PATH_BYTES_MAX = 103;
 

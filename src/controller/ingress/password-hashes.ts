@@ -2,8 +2,8 @@ import { createHash, createHmac } from "node:crypto";
 import { encodeBase64, hash } from "bcryptjs";
 
 /**
- * 2^10 rounds, about 60 ms. Caddy's own `hash-password` used this cost for years. Caddy caches results, so that the
- * cost is not paid for each request.
+ * The cost factor of bcrypt: 2^10 rounds, which take about 60 ms. Caddy's own `hash-password` used this cost for
+ * years. Caddy caches the results of checks, so that the cost is not paid for each request.
  */
 const COST = 10;
 

@@ -19,7 +19,7 @@ export async function assertPortsFree(
         "port_taken",
         `port ${port} may not be opened by this user: choose another with ${flag}, such as ${port === 443 ? 8443 : 8080}`,
       );
-    throw new BerthError("port_taken", `port ${port} cannot be listened on (${code})`, {
+    throw new BerthError("port_taken", `cannot listen on port ${port} (${code})`, {
       hint: `choose another port with ${flag}`,
     });
   }

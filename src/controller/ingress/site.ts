@@ -136,7 +136,10 @@ export function isInternalName(domain: string): boolean {
 export const internalPattern =
   "^(?:[a-z0-9-]+\\.)*(?:localhost|local|internal|test|invalid|example|onion|home\\.arpa)$|^[a-z0-9-]+$";
 
-/** Such passwords are not valid in HTTP (RFC 7617), and bcrypt cannot tell an empty one from one zero byte. */
+/**
+ * Returns true if a password contains a control character. Such a password is not valid in HTTP (RFC 7617),
+ * and bcrypt cannot distinguish an empty password from a zero byte.
+ */
 function hasControlCharacter(password: string): boolean {
   return /\p{Cc}/u.test(password);
 }

@@ -31,7 +31,7 @@ export interface TablePath {
   readonly folder: string;
   /** The path of the folder in the route table. It may contain placeholders of Caddy, such as `{http.request.host}`. */
   readonly path: string;
-  /** Caddy's version. */
+  /** The version of Caddy, such as 2.6.2. */
   readonly version: string;
   /** The path prefix that Caddy removes from a request before it forwards the request to the App. */
   readonly strippedPrefix?: string;

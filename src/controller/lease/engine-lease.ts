@@ -21,8 +21,8 @@ const RENEW_MS = 20_000;
 /** The interval of observations while another process holds the lease, and of attempts after a failure. */
 export const POLL_MS = 5_000;
 /**
- * The longest time between two observations of the lease that counts as observed. A clock that was set forward would
- * otherwise let the lease expire at once.
+ * The longest time between two observations of the lease for which the lease counts as observed. A clock that was
+ * set forward would otherwise let the lease expire at once.
  */
 const OBSERVATION_MS_MAX = 2 * POLL_MS;
 

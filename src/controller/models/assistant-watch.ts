@@ -3,7 +3,10 @@ import { type Clock, delay } from "../../base/clock.ts";
 import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { AssistantControl, AssistantState } from "./assistant/port.ts";
 
-/** Polling interval in milliseconds: the assistant does not report crashes and evictions of models. */
+/**
+ * The polling interval in milliseconds. Polling is needed because the assistant does not report
+ * crashes and evictions of models.
+ */
 const POLL_MS = 2_000;
 /**
  * The polling interval in milliseconds while there is no Model. Only the models in the assistant's own folder matter

@@ -225,7 +225,7 @@ export class ModelController {
         for (const { sha256, sizeBytes } of removed)
           logger.info(
             { sha256, size: formatBytes(sizeBytes) },
-            "a model file that nothing names made room",
+            "an unused model file was removed to free disk space",
           );
       } finally {
         this.#isCollecting = false;

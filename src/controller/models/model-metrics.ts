@@ -13,7 +13,7 @@ export function modelMetrics(registry: Registry, store: Pick<Store, "list">): Mo
   return {
     models: new Gauge({
       name: "berth_models",
-      help: "Models by phase",
+      help: "Number of Models, by phase",
       labelNames: ["phase"],
       registers,
       collect() {

@@ -120,8 +120,8 @@ export class ModelRun {
     const { failure } = this.#memory;
     if (failure?.step !== stepsByOperation[type]) return 0;
     const waitMs = Math.max(0, failure.retryAt - this.#context.clock.now());
-    // No failure causes a delay longer than RETRY_MAX_MS, so the machine's clock was wrong and has been corrected. The
-    // failed step is retried now.
+    // No failure causes a delay longer than RETRY_MAX_MS. A longer one means that the machine's clock was wrong and
+    // has been corrected, so the failed step is retried now.
     return waitMs > RETRY_MAX_MS ? 0 : waitMs;
   }
 

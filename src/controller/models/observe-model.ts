@@ -64,8 +64,8 @@ function mayHaveChanged({ pin, failure }: ModelReconcileState): boolean {
 }
 
 /**
- * Returns the Models that should run and could be loaded now. The data of the Model `desired` are those of this
- * observation, because its stored status may be older.
+ * Returns the Models that should run and could be loaded now. For the Model `desired`, the data of this
+ * observation are used, because its stored status may be older.
  */
 function collectCandidates(
   all: readonly Resource<"Model">[],

@@ -44,9 +44,9 @@ const watchedActions = [
 ];
 
 /**
- * See WorkloadRuntime.events. One stream carries the events of containers and networks. The engine's label filter
- * would drop the events of networks, because they have no container labels, so the labels are compared here. `appOf`
- * returns the App of a container that left a network, as known from earlier lists.
+ * Implements `WorkloadRuntime.events`. One stream carries the events of containers and networks. The engine's label
+ * filter would drop the events of networks, because they have no container labels, so the labels are compared here.
+ * `appOf` returns the App of a container that left a network, as known from earlier lists.
  */
 export async function* watchEvents(
   connection: DockerConnection,

@@ -14,8 +14,8 @@ import { READ_LIMIT_MS } from "./docker-limits.ts";
 const OUTPUT_BYTES_MAX = 4 * 1024;
 
 /**
- * See WorkloadRuntime.exec. A command that exceeds its time limit continues inside the container, because the engine
- * cannot end it.
+ * Implements `WorkloadRuntime.exec`. A command that exceeds its time limit continues inside the container, because
+ * the engine cannot end it.
  */
 export async function execute(
   connection: DockerConnection,

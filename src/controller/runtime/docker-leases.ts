@@ -7,12 +7,12 @@ import { removeVolume } from "./docker-networks.ts";
 import type { Labels, ObservedLease } from "./port.ts";
 
 /*
- * The records are empty volumes. Of the objects of an engine only volumes have a name that is unique and is created
- * atomically (creating one that exists returns it; names of networks are not unique), need no image, and are left
- * alone by `docker system prune`, which removes stopped containers and unused networks.
+ * The records of the lease are empty volumes. Of the objects of an engine, only volumes have a unique name and an
+ * atomic creation (a second creation returns the existing volume), need no image, and are not removed by `docker
+ * system prune`, which removes stopped containers and unused networks. Names of networks are not unique.
  */
 
-/** See LeaseRuntime.createLease. */
+/** Implements `LeaseRuntime.createLease`. */
 export async function createLease(
   connection: DockerConnection,
   instance: string,
@@ -26,7 +26,7 @@ export async function createLease(
   );
 }
 
-/** See LeaseRuntime.listLeases. */
+/** Implements `LeaseRuntime.listLeases`. */
 export async function listLeases(
   connection: DockerConnection,
   instance: string,
@@ -45,7 +45,7 @@ export async function listLeases(
     }));
 }
 
-/** See LeaseRuntime.removeLease. */
+/** Implements `LeaseRuntime.removeLease`. */
 export function removeLease(
   connection: DockerConnection,
   instance: string,

@@ -27,7 +27,10 @@ export const STOP_EXTRA_MS = 30_000;
 export const REMOVE_LIMIT_MS = 120_000;
 export const NETWORK_LIMIT_MS = 60_000;
 export const VOLUME_LIMIT_MS = 60_000;
-/** The time limit of the removal of an image. It is that of a container, because both may delete as many files. */
+/**
+ * The time limit of the removal of an image. It equals the limit for a container, because both removals may delete
+ * the same number of files.
+ */
 export const REMOVE_IMAGE_LIMIT_MS = 120_000;
 /**
  * The time limit of a request for a manifest. A registry that takes longer is unreachable. docs/errors.md names this

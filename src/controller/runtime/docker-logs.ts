@@ -7,7 +7,7 @@ import { getErrorCode } from "./docker-json.ts";
 import { LOG_IDLE_LIMIT_MS, STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
 import type { LogLine, LogOptions } from "./port.ts";
 
-/** See WorkloadRuntime.logs. Reads only as fast as the reader, except for the buffer of the socket. */
+/** Implements `WorkloadRuntime.logs`. Reads only as fast as the reader, except for the buffer of the socket. */
 export async function* readLogs(
   connection: DockerConnection,
   id: string,

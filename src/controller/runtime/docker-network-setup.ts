@@ -15,8 +15,9 @@ import type { Labels } from "./port.ts";
 
 /**
  * Creates networks with reserved addresses. The engine accepts addresses from a client only in a network whose subnet
- * the client has chosen. So that the engine still finds a free subnet, Berth lets it create the network, removes this
- * network, and creates it again with the same subnet, whose lower half is the range of the engine's own choices.
+ * the client has chosen, but only the engine knows which subnets are free. Berth therefore lets the engine create the
+ * network, removes it, and creates it again with the same subnet and with the lower half of this subnet as the range
+ * of the engine's own choices.
  */
 export class NetworkSetup {
   readonly #connection: DockerConnection;

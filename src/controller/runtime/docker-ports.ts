@@ -3,7 +3,7 @@ import { parseTcpSockets, TCP_STATE } from "../../base/tcp-sockets.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { inspectContainer } from "./docker-containers.ts";
 
-/** See WorkloadRuntime.listeningPorts. */
+/** Implements `WorkloadRuntime.listeningPorts`. */
 export async function listeningPorts(
   connection: DockerConnection,
   id: string,
@@ -13,7 +13,7 @@ export async function listeningPorts(
   return tables === undefined ? undefined : parseListening(tables);
 }
 
-/** See WorkloadRuntime.countConnections. */
+/** Implements `WorkloadRuntime.countConnections`. */
 export async function countConnections(
   connection: DockerConnection,
   id: string,

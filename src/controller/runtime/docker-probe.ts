@@ -36,7 +36,7 @@ const ENDPOINTS_MAX = 2_000;
  */
 const FRESH_MS = 1_000;
 
-/** Probes containers; see WorkloadRuntime.probe. */
+/** Probes containers. Implements `WorkloadRuntime.probe`. */
 export class Prober {
   readonly #connection: DockerConnection;
   readonly #endpoints = new Map<

@@ -187,10 +187,11 @@ export interface EngineHost {
 }
 
 /**
- * The place of an engine, as far as its address shows it:
- * - `this-machine`: it shares this machine's kernel, folders and usually its networks;
- * - `loopback`: it is behind a TCP port of this machine, perhaps in a virtual machine such as Docker Desktop's;
- * - `remote`: it is on another machine.
+ * The location of an engine, as far as its address shows it:
+ * - `this-machine`: the engine shares this machine's kernel, folders and usually its networks;
+ * - `loopback`: the engine is behind a TCP port of this machine, perhaps in a virtual machine such as Docker
+ *   Desktop's;
+ * - `remote`: the engine is on another machine.
  */
 export type EngineLocation = "this-machine" | "loopback" | "remote";
 
@@ -221,12 +222,15 @@ export interface ContainerSpec extends NetworkEndpoint {
   readonly name: string;
   readonly image: string;
   /**
-   * The id of the image that the container runs, even if the reference has moved meanwhile. If undefined, the engine
-   * resolves the reference at the creation.
+   * The id of the image that the container runs, even if the reference stands for another image by now. If
+   * undefined, the engine resolves the reference at the creation.
    */
   readonly imageId?: string;
   readonly labels: Labels;
-  /** `NAME=value`, in the order that the container sees. Holds secrets: never logged. */
+  /**
+   * `NAME=value`, in the order that the container sees. The values may be secrets, so they are
+   * never logged.
+   */
   readonly env: readonly string[];
   readonly entrypoint?: readonly string[];
   readonly command?: readonly string[];

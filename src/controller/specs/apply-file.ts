@@ -81,7 +81,10 @@ interface PlannedDocument {
   readonly resource: Resource;
 }
 
-/** Applies every document in the state that the documents before it leave. Returns the ones that the store refuses. */
+/**
+ * Applies every document as if the documents before it were already applied. Returns the documents that the store
+ * refuses.
+ */
 function applyEach(store: Store, writes: readonly DocumentWrite[]) {
   const planned: PlannedDocument[] = [];
   const failures: RefusedDocument[] = [];

@@ -1,4 +1,4 @@
-/** True if a file of this name may hold specs. */
+/** True if a file of this name may contain specs. */
 export function isSpecFileName(name: string): boolean {
   return /\.(yaml|yml|json)$/.test(name) && !isHidden(name) && !/^[#~]/.test(name);
 }

@@ -115,7 +115,7 @@ export class FolderSync implements Disposable {
     return { location: scan, recheckAt };
   }
 
-  /** Approves the held deletions, as the user has confirmed them, and returns them. The next scan executes them. */
+  /** Approves and returns the deletions that have waited for the user's approval. The next scan executes them. */
   confirmPrune(): readonly DeclaredResource[] {
     for (const held of this.#held) this.#approved.add(formatDeclaredId(held));
     return this.#held.map(({ kind, name, file }) => ({ kind, name, file }));

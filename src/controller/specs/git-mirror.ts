@@ -45,9 +45,13 @@ export async function readSpecFiles(
   });
   if (files.size === 0) {
     const where = path === "." || path === "" ? "the repository" : `the folder ${path} of it`;
-    throw new BerthError("git_not_found", `${where} holds no spec file (*.yaml, *.yml, *.json)`, {
-      hint: "check specs_git_path and specs_git_ref; the files of the last commit stay unchanged",
-    });
+    throw new BerthError(
+      "git_not_found",
+      `${where} contains no spec file (*.yaml, *.yml, *.json)`,
+      {
+        hint: "check specs_git_path and specs_git_ref; the files of the last commit stay unchanged",
+      },
+    );
   }
   return files;
 }

@@ -1,14 +1,14 @@
 import type { Kind } from "../../resources/kinds.ts";
 
 /**
- * Decides for each resource that a file has declared if it is deleted: a pure function of the store's declarations and
- * the present content of the folder.
+ * Decides which of the resources that files have declared are deleted. Pure: the result depends only on the store's
+ * declarations and the present content of the folder.
  *
  * The states of a resource, none of which has to be kept across a restart:
  * - declared: its file lists it, or exists but cannot be read or parsed (a broken file changes nothing)
  * - missing: its file is gone, or no longer lists it; the time is kept in memory only
  * - confirmed: still missing in a scan at least CONFIRM_AFTER_MS later, which is longer than any save takes
- * - pruned: deleted; or held, if a guard requires a confirmation by the user
+ * - pruned: deleted, or held until the user confirms the deletion, if one of the rules below requires that
  *
  * Each scan computes the held resources again: those that the store says are declared by a file, but that no file lists
  * any more. After a restart, a missing resource has to be confirmed again.

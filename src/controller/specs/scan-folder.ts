@@ -189,7 +189,7 @@ class FolderWalk {
     if (getErrorCode(error) === "ENOENT" && !entry.isSymbolicLink()) return;
     if (isSpecFileName(entry.name)) {
       const problem =
-        getErrorCode(error) === "ENOENT" ? "a link to nothing" : describeReadError(error);
+        getErrorCode(error) === "ENOENT" ? "a link without a target" : describeReadError(error);
       this.files.set(path, { stamp: `problem:${getErrorCode(error) ?? "unknown"}`, problem });
     } else {
       this.unknown.set(path, describeReadError(error));
@@ -245,7 +245,7 @@ export function describeReadError(error: unknown): string {
     case "ELOOP":
       return "its links lead in a circle";
     case "ENOENT":
-      return "a link to nothing";
+      return "a link without a target";
     default:
       return `it cannot be read (${code ?? "unknown"})`;
   }

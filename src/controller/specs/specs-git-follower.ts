@@ -277,7 +277,7 @@ export class SpecsGitFollower implements AsyncDisposable {
       throw error;
     });
     if (entries.some((name) => !isHidden(name))) return;
-    throw new BerthError("wrong_state", "the watched folder is not there, or empty", {
+    throw new BerthError("wrong_state", "the watched folder is missing or empty", {
       hint: "restore the files of the folder; until then Berth writes nothing to it",
     });
   }
@@ -300,7 +300,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     store.events.record({ kind: null, name: "", type, reason, message });
     this.#logger.info(
       { commit, written: written.length, removed: removed.length },
-      isSame ? "files of the repository were put back" : "specs applied from the repository",
+      isSame ? "files of the repository were restored" : "specs applied from the repository",
     );
   }
 

@@ -66,7 +66,9 @@ export function findDockerfile(reader: SourceReader): string | undefined {
   return dockerfileNames.find((name) => reader.has(name));
 }
 
-/** Detects the language. Checks package.json late, because sources of other languages often have one for their pages. */
+/**
+ * Detects the language. Checks package.json late, because sources of other languages often have one for their pages.
+ */
 async function detectLanguage(reader: SourceReader): Promise<Language> {
   if (reader.has("go.mod")) return "go";
   const pkg = await readNodePackage(reader);

@@ -9,7 +9,10 @@ import { type Static, type TSchema, Type } from "typebox";
 /** The option with which a schema refuses unknown fields. */
 export const closed = { additionalProperties: false } as const;
 
-/** Serializers are several times faster with `type: [x, "null"]` than with a union. */
+/**
+ * The schemas of values that may be null. They use `type: [x, "null"]` instead of a union, because
+ * serializers are then several times faster.
+ */
 export const NullableString = Type.Unsafe<string | null>({ type: ["string", "null"] });
 export const NullableInteger = Type.Unsafe<number | null>({ type: ["integer", "null"] });
 export const NullableBoolean = Type.Unsafe<boolean | null>({ type: ["boolean", "null"] });

@@ -300,7 +300,7 @@ describe("a rollback through the API", () => {
     revision(1, "bb:1", "stable");
     const unknown = await post("web/rollback", { revision: 9 });
     expect(unknown.statusCode).toBe(404);
-    expect(readErrorBody(unknown)).toContain("Kept are 1");
+    expect(readErrorBody(unknown)).toContain("The kept revisions are: 1");
     expect((await post("web/rollback", {})).statusCode).toBe(409);
     expect((await post("web/rollback", { revision: 0 })).statusCode).toBe(400);
     expect((await post("web/rollback", { revision: "1" })).statusCode).toBe(400);

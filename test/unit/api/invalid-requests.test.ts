@@ -226,7 +226,7 @@ describe("names and paths in API requests", () => {
       allow: methods,
       "x-error-code": "method_not_allowed",
     });
-    expect(readErrorBody(response)).toContain(`it takes ${methods}`);
+    expect(readErrorBody(response)).toContain(`it accepts ${methods}`);
   });
 
   it("that do not exist get a response without a list of allowed methods", async () => {

@@ -121,7 +121,7 @@ describe("the server that a command uses", () => {
     expect(() => target()).toThrow("no Berth server runs");
     mkdirSync(join(folder, ".config/berth"), { recursive: true });
     writeFileSync(join(folder, ".config/berth/credentials.json"), '{"servers": 3}');
-    expect(() => target()).toThrow("is not what `berth login` writes");
+    expect(() => target()).toThrow("was not written by `berth login`");
   });
 });
 

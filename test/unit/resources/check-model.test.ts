@@ -26,7 +26,7 @@ describe("the source of a Model", () => {
 
   it.each([
     ["name", "is not a repository id: write org/name, as the hub's page shows it"],
-    ["org/name:Q4_K_M", 'holds ":Q4_K_M": write "org/name", and quantization: Q4_K_M'],
+    ["org/name:Q4_K_M", 'contains ":Q4_K_M": write "org/name", and quantization: Q4_K_M'],
     ["org/name/m.gguf", "and what comes after it as file"],
     ["hub.example/org/name", "without the hub's address"],
     ["org/../name", "is not a repository id"],
@@ -42,8 +42,8 @@ describe("the source of a Model", () => {
     ["org/", "is not a repository id"],
     [`org/${"n".repeat(97)}`, "has a part longer than 96 characters"],
     [" org/name", "begins or ends with white space"],
-    ["org/na\nme", "holds control characters"],
-    ["/m\0.gguf", "holds control characters"],
+    ["org/na\nme", "contains control characters"],
+    ["/m\0.gguf", "contains control characters"],
     ["ftp://example.org/m.gguf", "has a scheme that is not https, http or file"],
     ["https:/example.org/m.gguf", "is not a URL"],
     ["https://", "is not a URL"],

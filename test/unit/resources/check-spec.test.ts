@@ -78,7 +78,7 @@ describe("an App", () => {
     [
       "white space in a URL",
       { source: { git: { url: "https://x/y z" } } },
-      "spec.source.git.url: holds white space",
+      "spec.source.git.url: contains white space",
     ],
     [
       "a password in a URL",
@@ -118,22 +118,22 @@ describe("an App", () => {
     [
       "a domain without a port",
       { image: "a", domain: "a.example.org" },
-      "spec.domain: needs port: the port in the container that requests are led to",
+      "spec.domain: needs port: the port in the container to which requests are sent",
     ],
     [
       "ingress without a port",
       { image: "a", ingress: { https: "off" } },
-      "spec.ingress: needs port: the port in the container that requests are led to",
+      "spec.ingress: needs port: the port in the container to which requests are sent",
     ],
     [
       "a wildcard for the app's own domain",
       { image: "a", port: 80, domain: "*.example.org" },
-      'spec.domain: "*.example.org" is many domains, and this one is the app\'s address: put it into ingress.domains',
+      'spec.domain: "*.example.org" stands for many domains, and this field is the app\'s address: put it into ingress.domains',
     ],
     [
       "options of the ingress for an app without a domain",
       { image: "a", port: 80, domain: "none", ingress: { domains: ["b.org"] } },
-      "spec.ingress: has no use with domain: none, which means no requests",
+      "spec.ingress: has no effect with domain: none, because the app gets no requests from outside",
     ],
     [
       "a domain twice",
@@ -180,7 +180,7 @@ describe("an App", () => {
     [
       "stripPrefix alone",
       { image: "a", port: 80, ingress: { stripPrefix: true } },
-      "spec.ingress.stripPrefix: has no use without pathPrefix",
+      "spec.ingress.stripPrefix: has no effect without pathPrefix",
     ],
     [
       "two maintenance pages",
@@ -200,9 +200,13 @@ describe("an App", () => {
     [
       "a NUL in an argument",
       { image: "a", command: ["a", "b\0"] },
-      "spec.command[1]: holds a NUL character",
+      "spec.command[1]: contains a NUL character",
     ],
-    ["a NUL in a variable", { image: "a", env: { A: "\0" } }, "spec.env.A: holds a NUL character"],
+    [
+      "a NUL in a variable",
+      { image: "a", env: { A: "\0" } },
+      "spec.env.A: contains a NUL character",
+    ],
     [
       "a rounded number",
       { image: "a", env: { A: 2 ** 60 } },
@@ -226,7 +230,7 @@ describe("an App", () => {
     [
       "a path with a blank",
       { image: "a", port: 1, healthCheck: { path: "/a b" } },
-      "spec.healthCheck.path: holds white space; write it as %20",
+      "spec.healthCheck.path: contains white space; write it as %20",
     ],
     [
       "no interval",
@@ -437,7 +441,7 @@ describe("an App", () => {
 describe("a Secret", () => {
   it("of type registry requires server, username and password", () => {
     expect(issuesOf("Secret", { type: "registry", data: { server: "x", username: "y" } })).toEqual([
-      'spec.data: missing key "password": a registry Secret holds server, username and password',
+      'spec.data: missing key "password": a registry Secret contains server, username and password',
     ]);
     const whole = { server: "x", username: "y", password: "z" };
     expect(issuesOf("Secret", { type: "registry", data: whole })).toEqual([]);

@@ -200,9 +200,9 @@ describe("parseManifests", () => {
       '6:13 there is no anchor of this name before this alias; put a text that begins with "*" in quotes',
     ],
     [
-      "an alias that holds itself",
+      "an alias that contains itself",
       `${head()}spec: &s\n  image: a\n  env: *s\n`,
-      "6:8 the alias *s would hold itself",
+      "6:8 the alias *s would contain itself",
     ],
     [
       "a merge key",
@@ -229,7 +229,7 @@ describe("parseManifests", () => {
       `${app()}  port: .inf\n`,
       "6:3 spec.port: Infinity is not a number that can be stored",
     ],
-    ["a NUL", `${app()}  # \0\n`, "6:5 holds a NUL character"],
+    ["a NUL", `${app()}  # \0\n`, "6:5 contains a NUL character"],
     [
       "a half-written map",
       `${app()}  env: { A: `,

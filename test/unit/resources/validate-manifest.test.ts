@@ -271,7 +271,7 @@ describe("validateManifest", () => {
     ["spec.healthCheck.path", { healthCheck: { path: "/\r\nHost: x" } }],
   ])("refuses a character in %s that cannot be printed: %j", (field, spec) => {
     expect(issuesOfApp({ image: "a:1", ...spec }).join()).toMatch(
-      `${field}: holds the character U+`,
+      `${field}: contains the character U+`,
     );
   });
 
@@ -279,8 +279,8 @@ describe("validateManifest", () => {
     const labels = { team: "a\u001b[2Jb", note: "\u2066x", fine: "é b" };
     const value = { ...Object(document({ image: "a:1" })), metadata: { name: "hello", labels } };
     expect(issuesOf(() => validateManifest(value))).toEqual([
-      "metadata.labels.team: holds the character U+001B, which cannot be printed",
-      "metadata.labels.note: holds the character U+2066, which cannot be printed",
+      "metadata.labels.team: contains the character U+001B, which cannot be printed",
+      "metadata.labels.note: contains the character U+2066, which cannot be printed",
     ]);
     const script = ["sh", "-c", "echo a\n\techo b"];
     const texts = { command: script, env: { KEY: "-----\nabc" }, healthCheck: { command: script } };

@@ -7,8 +7,8 @@ import { UsageError } from "../../cli-errors.ts";
 const omittedFlags: ReadonlySet<string> = new Set(["--user", "--started-by"]);
 
 /**
- * Returns the flags of `berth assistant` for the unit file. Paths are absolute, because the daemon is started in another
- * directory. Throws UsageError for --system.
+ * Returns the flags of `berth assistant` for the unit file. Paths are absolute, because the daemon is started in
+ * another directory. Throws UsageError for --system.
  */
 export function collectDaemonFlags(
   assistant: Command,

@@ -23,7 +23,8 @@ export interface InstallOptions {
 }
 
 /**
- * Writes the user's unit and bus services, and reloads systemd. A second call with the same options leaves the files unchanged.
+ * Writes the user's unit and bus services, and reloads systemd. A second call with the same options leaves the files
+ * unchanged.
  */
 export async function installCompanion(
   cli: Cli,
@@ -38,9 +39,9 @@ export async function installCompanion(
   const written: WriteOutcome[] = [await writeOwnedFile(paths.unit, formatUnit(argv))];
   for (const { name, file } of paths.services)
     written.push(await writeOwnedFile(file, formatBusService(name, argv)));
-  // The bus reloads its service files, because not every bus notices new files in their folders; a bus that starts later
-  // reads them anyway. It does so before systemd starts the unit: once the bus can activate the installed companion,
-  // `berth up` stops the companion that it has started.
+  // The bus reloads its service files, because not every bus notices new files in their folders; a bus that starts
+  // later reads them anyway. The reload precedes the start of the unit, because `berth up` stops its own companion as
+  // soon as the bus can activate the installed one.
   await callSessionBus(cli.io, "ReloadConfig");
   const isNew = written.some((what) => what !== "same");
   await cli.print(`${isNew ? "wrote" : "unchanged:"} ${paths.unit}`);
@@ -71,7 +72,8 @@ export async function uninstallCompanion(cli: Cli): Promise<void> {
   }
   await runUserSystemctl(["daemon-reload"], environment);
   await callSessionBus(cli.io, "ReloadConfig");
-  // The companion is ended after the bus has forgotten its services, because a call would start it again.
+  // The companion is ended only after the bus has forgotten its services: before that, a call would start
+  // it again.
   if (removed > 0 && (await stopCompanion(cli.io, parseExecStart(unit) ?? [])))
     await cli.print("stopped the companion that the session bus had started");
   await cli.print(

@@ -10,9 +10,9 @@ const GRACE_MS = 10_000;
 const KILL_MS = 2_000;
 
 /**
- * Ends the companion on the session bus if its command line is `argv`. Without systemd it was started by the bus, which
- * does not end it. A companion with another command line, such as that of `berth up`, is not touched. Returns true if a
- * companion was ended.
+ * Ends the companion on the session bus if its command line is `argv`. On a system without systemd, the bus has started
+ * the companion and does not end it. A companion with another command line, such as that of `berth up`, is not touched.
+ * Returns true if a companion was ended.
  */
 export async function stopCompanion(io: CliIo, argv: readonly string[]): Promise<boolean> {
   const [pid] =

@@ -33,8 +33,8 @@ WantedBy=default.target
 }
 
 /**
- * Returns a bus service file. Because of it, the first call of the bus name starts the unit, or the program itself if
- * there is no systemd.
+ * Returns a bus service file. With this file, the first call of the bus name starts the unit, or the program itself
+ * if there is no systemd.
  */
 export function formatBusService(name: string, argv: readonly string[]): string {
   return `${GENERATED_MARK}

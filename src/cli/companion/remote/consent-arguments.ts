@@ -13,8 +13,8 @@ const example =
   "berth remote consent prompt on; several: berth remote consent prompt files on mail off";
 
 /**
- * Parses scopes that are followed by `on` or `off`. `all` means all scopes, and `none` alone means `all off`. Revocations are
- * first in the result, so that they take effect before the other changes. Throws UsageError.
+ * Parses scopes that are followed by `on` or `off`. `all` means all scopes, and `none` alone means `all off`.
+ * Revocations are first in the result, so that they take effect before the other changes. Throws UsageError.
  */
 export function parseConsentChanges(words: readonly string[]): readonly ConsentChange[] {
   if (words.length === 1 && words[0] === "none") return createChanges(consentScopes, false);

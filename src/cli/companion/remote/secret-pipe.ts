@@ -12,8 +12,9 @@ const run = promisify(execFile);
 const MKFIFO_MS_MAX = 10_000;
 
 /**
- * Returns the read end of a pipe with the secret, so that the secret is in no file, argument or message. Node has no pipe(),
- * so this uses a FIFO whose name is deleted. Rejects with BerthError `internal`. The caller must close the descriptor.
+ * Returns the read end of a pipe with the secret, so that the secret is in no file, argument or message. Node has no
+ * pipe(), so this uses a FIFO whose name is deleted. Rejects with BerthError `internal`. The caller must close the
+ * descriptor.
  */
 export async function createSecretPipe(secret: string, environment: Environment): Promise<number> {
   const parent = environment["XDG_RUNTIME_DIR"] || tmpdir();

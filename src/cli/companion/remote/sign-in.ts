@@ -35,7 +35,7 @@ export async function signIn(
   const stop = await remote.onLoginCompleted((end) => {
     if (hasBegun && end.providerId === id) settle?.(end);
   });
-  const stopGone = await remote.onDisconnected(() => over.abort());
+  const unsubscribe = await remote.onDisconnected(() => over.abort());
   try {
     const url = await remote.beginLogin(id, signal);
     hasBegun = true;
@@ -51,7 +51,7 @@ export async function signIn(
     throw error;
   } finally {
     stop();
-    stopGone();
+    unsubscribe();
   }
 }
 

@@ -26,8 +26,9 @@ function choosePlace({ desired, observed }: PlanDraft): number | undefined {
   const { containers, route, window } = observed;
   const isOwn = (container: ObservedContainer) => getSpecHash(container) === desired.hash;
   const [own] = containers.filter(isOwn).flatMap(listPlaces);
-  // The address of a container that has ended is free, except if its version is the serving one or the one to which the
-  // rollout may switch back: these containers are started again and need their addresses.
+  // A container that has ended leaves its address free for other containers. Containers of the serving version, and of
+  // the version to which the rollout may switch back, are an exception: they are started again and need their
+  // addresses.
   const serving = new Set([route?.version, window?.previous]);
   const others = containers.filter(
     (item) => !isOwn(item) && (isUp(item) || serving.has(getSpecHash(item))),

@@ -70,7 +70,7 @@ function planReplacement(
   const differences = findDifferences(container, spec);
   // Until the engine holds the image of the replacement, the old container is neither replaced nor changed.
   if (differences.length > 0 && observed.image === "absent") return true;
-  if (moved) replace("its port was taken");
+  if (moved) replace("another program uses its port");
   else if (differences.length > 0 && draft.tryCorrect(differences, getReplicaIndex(container)))
     replace(`it was created or changed by hand, with other settings: ${differences.join(", ")}`);
   else if (edited && draft.tryCorrect("resources", getReplicaIndex(container)))
@@ -79,7 +79,7 @@ function planReplacement(
     // The engine cannot start this container any more. The replacement is subject to the restart budget, because the
     // engine may fail with it too.
     const restart = findDueRestartBudget(draft, container, isRestartedForEver(draft));
-    if (restart !== undefined) replace("the engine gave it up", restart);
+    if (restart !== undefined) replace("the engine cannot start it any more", restart);
   } else return false;
   return true;
 }

@@ -18,7 +18,7 @@ export function decideCreations(
   const { desired, observed } = draft;
   if (observed.isStalled) return { specs: [], cause: "", areHeld: true };
   const indexOf = (spec: ContainerSpec) => desired.containers.indexOf(spec);
-  const isTakenAway = (spec: ContainerSpec) => indexOf(spec) < observed.stableReplicas;
+  const isRemovedByHand = (spec: ContainerSpec) => indexOf(spec) < observed.stableReplicas;
   const missing = desired.containers.filter((_, replica) => !kept.has(replica));
   const isBlocked = missing.length > 0 && observed.blockedBy !== null;
   const isCreating =
@@ -28,7 +28,7 @@ export function decideCreations(
   // reconcile during the wait would count another correction, until Berth reports a drift loop.
   const isHeld = isBlocked || needsImage;
   const specs = missing.filter(
-    (spec) => isHeld || !isTakenAway(spec) || draft.tryCorrect("container", indexOf(spec)),
+    (spec) => isHeld || !isRemovedByHand(spec) || draft.tryCorrect("container", indexOf(spec)),
   );
   if (needsImage) {
     draft.add({
@@ -42,7 +42,7 @@ export function decideCreations(
   }
   return {
     specs,
-    cause: specs.some(isTakenAway) ? "it was taken away" : "it is missing",
+    cause: specs.some(isRemovedByHand) ? "it was removed by hand" : "it is missing",
     areHeld: isHeld,
   };
 }

@@ -28,7 +28,7 @@ export interface ControlRequest {
   readonly path: string;
   readonly body?: object;
   readonly limitMs: number;
-  /** The error code when the time limit is over; default: `engine_error`. */
+  /** The error code if the time limit is exceeded; default: `engine_error`. */
   readonly timeoutCode?: ErrorCode;
 }
 

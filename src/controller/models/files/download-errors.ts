@@ -73,7 +73,7 @@ export function diskFullError(
   const missingBytes = neededBytes + reserveBytes - freeBytes;
   return new BerthError(
     "disk_full",
-    `the download takes ${formatBytes(neededBytes)} more, and ${formatBytes(freeBytes)} are free on the disk of the models: ` +
+    `the download needs ${formatBytes(neededBytes)} more, and ${formatBytes(freeBytes)} are free on the disk of the models: ` +
       `${formatBytes(missingBytes)} are missing (${formatBytes(reserveBytes)} must stay free for Berth itself)`,
     {
       hint: "free some space, remove a model that is not needed, or choose a smaller quantization",

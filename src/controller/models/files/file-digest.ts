@@ -9,7 +9,7 @@ export interface Digests {
 
 export interface DigestRequest {
   readonly path: string;
-  /** The size of the whole file, which git hashes before the content. */
+  /** The size of the whole file. Git hashes this size before the content of a blob. */
   readonly sizeBytes: number;
   readonly withGitBlob: boolean;
 }

@@ -47,7 +47,7 @@ interface FileTransferOptions {
   /** The folder of the partial file. */
   readonly dir: string;
   readonly key: string;
-  /** Called before the first byte is written, and again when the size becomes known. */
+  /** Checks the free disk space, before the first byte is written and again when the file's size is known. */
   readonly checkSpace: () => Promise<void>;
   readonly dependencies: TransferDependencies;
 }

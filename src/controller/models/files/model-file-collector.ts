@@ -79,7 +79,10 @@ export class ModelFileCollector {
     });
   }
 
-  /** Removes the links of a deleted model, unless all its files are stored: it can then be added again at once. */
+  /**
+   * Removes the links of a deleted model. If all files of the model are stored, keeps the links, so that the model
+   * can be added again at once.
+   */
   async #sweepViews(keep: readonly string[]): Promise<void> {
     const { blobs, activeKeys, views } = this.#dependencies;
     const there = new Set((await blobs.list()).map(({ sha256 }) => sha256));

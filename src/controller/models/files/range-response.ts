@@ -101,7 +101,7 @@ function classifyUnsatisfiable(
   if (Number(size) === expected.sizeBytes)
     return {
       type: "bad-range",
-      why: "the requested bytes are said to be beyond the end of a file of the same size",
+      why: "it says that the requested bytes are beyond the end of the file, whose size has not changed",
     };
   return { type: "changed", sizeBytes: Number(size) };
 }

@@ -12,7 +12,7 @@ import { sourceUnreachableError } from "./download-errors.ts";
  * - `overloaded`: the same request may succeed later, with fewer connections and after `retryAfterMs`;
  * - `bad-range`: the response contradicts itself or the request; the same request may succeed;
  * - `no-ranges`: the server does not send parts correctly; one stream of the whole file may succeed;
- * - `changed`: the file at the source is another one; only a new download may succeed.
+ * - `changed`: the file at the source has changed; only a new download may succeed.
  */
 type RetryableKind = "failed" | "overloaded" | "bad-range" | "no-ranges" | "changed";
 

@@ -1,6 +1,6 @@
 /**
- * The properties of a model that the name of its GGUF file states. A hub's listing of a repository does not state them,
- * and Berth downloads no file to read them.
+ * The properties of a model that the name of its GGUF file states. Berth takes them from the name, because a hub's
+ * listing of a repository does not contain them, and Berth downloads no file to read them.
  */
 export interface GgufName {
   /** The path of the file in its repository. */
@@ -74,7 +74,7 @@ function parseQuantization(text: string): string | null {
 
 function classifyRole(name: string, base: string, quantization: string | null): GgufName["role"] {
   if (name.includes("mmproj") || base.startsWith("ggml-vocab")) return "companion";
-  // The name of an importance matrix contains no quantization. A name with both `imatrix` and a quantization is that of
+  // The name of an importance matrix contains no quantization. A name with both `imatrix` and a quantization belongs to
   // a model that was quantized with such a matrix.
   if (base.includes("imatrix") && quantization === null) return "companion";
   if (/^(mtp|eagle3|dflash)-/.test(base)) return "companion";

@@ -72,7 +72,8 @@ export function describeNetworkError(error: unknown, { hostname, protocol }: URL
 function findErrorCode(error: unknown): string {
   const code: unknown = getErrorCode(error);
   if (typeof code === "string") return code;
-  // A connection to a host name with several addresses fails with one error for each. The code is that of the first.
+  // A connection to a host name with several addresses fails with one error for each. The code of the first error is
+  // returned.
   if (error instanceof AggregateError) return findErrorCode(error.errors[0]);
   return "";
 }

@@ -177,7 +177,7 @@ function resolveCanonicalId(requestedId: string, { id }: RepositoryListing): str
 
 /**
  * Builds a URL below the endpoint, which may have a path. A slash inside one of `parts` is escaped, because it belongs
- * to a name such as that of a branch.
+ * to a name, such as the name of a branch.
  */
 function buildUrl(endpoint: URL, parts: readonly string[]): URL {
   const path = parts.map((part) => encodeURIComponent(part)).join("/");

@@ -171,7 +171,7 @@ describe("an app with a resource that two versions cannot share is recreated, an
     ["a folder", { ...web, volumes: [{ hostPath: "/srv/web", path: "/data" }] }, "/srv/web"],
     ["a port", { ...web, replicas: 1, ports: [{ host: 5_000, container: 5_000 }] }, "port 5000"],
     ["no port", { image: "web:1" }, "same work twice"],
-    ["a wish", { ...web, rollout: { strategy: "recreate" } }, "asks for recreate"],
+    ["a request of the spec", { ...web, rollout: { strategy: "recreate" } }, "requests recreate"],
   ])("%s", async (_, spec, why) => {
     await using harness = await serving(spec);
     const report = await harness.controlPlane.planApp(

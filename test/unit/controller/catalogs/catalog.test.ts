@@ -182,7 +182,7 @@ spec: { title: One, description: d, category: c, app: { image: "a:1" } }
       `${good}---\n${good.replace("name: one", "name: two")}`,
       /one\.yaml:6:1: a second document/,
     ],
-    ["nothing", "# empty\n", /one\.yaml:1:1: holds no document/],
+    ["nothing", "# empty\n", /one\.yaml:1:1: contains no document/],
     [
       "another kind",
       "apiVersion: berth.dev/v1\nkind: Secret\nmetadata: { name: one }\nspec: { data: { a: b } }\n",

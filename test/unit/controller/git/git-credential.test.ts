@@ -39,7 +39,7 @@ describe("the git credential of a Secret", () => {
   test.each([
     [{}, "its keys: none"],
     [{ user: "secret-value" }, "its keys: user"],
-    [{ token: "  " }, "holds no git credential"],
+    [{ token: "  " }, "contains no git credential"],
     [{ token: "secret-value", sshKey: KEY }, "only one"],
     [{ token: "secret-value\nX-Header: 1" }, "more than one line"],
     [{ sshKey: "ssh-ed25519 secret-value" }, "no private key"],

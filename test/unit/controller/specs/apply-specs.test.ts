@@ -248,7 +248,7 @@ describe("a spec file that is invalid or refused", () => {
     await harness.scan();
     await harness.move("../real.yaml", "../away.yaml");
     await harness.scanTwice();
-    expect(harness.fileState("web.yaml")).toBe("invalid\n1:1 a link to nothing");
+    expect(harness.fileState("web.yaml")).toBe("invalid\n1:1 a link without a target");
     expect(harness.resourceNames).toEqual(["App/other", "App/web"]);
     await harness.move("../away.yaml", "../real.yaml");
     await harness.scan();

@@ -121,7 +121,7 @@ describe("scanFolder", () => {
     await symlink(join(root, "nothing"), join(folder, "gone.yaml"));
     await symlink("loop", join(folder, "loop"));
     const scan = await present();
-    expect(scan.files.get("gone.yaml")?.problem).toBe("a link to nothing");
+    expect(scan.files.get("gone.yaml")?.problem).toBe("a link without a target");
     expect([...scan.unknown]).toEqual([["loop", "its links lead in a circle"]]);
   });
 

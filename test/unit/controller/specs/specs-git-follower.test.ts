@@ -205,7 +205,7 @@ it("the specs follower can follow a subfolder of the repository", async () => {
 it.each([
   ["gone", { "other/a.yaml": appText("a") }, "no folder deploy"],
   ["a link", { deploy: { link: "other" }, "other/a.yaml": appText("a") }, "no folder deploy"],
-  ["without specs", { "deploy/README.md": "" }, "holds no spec file"],
+  ["without specs", { "deploy/README.md": "" }, "contains no spec file"],
 ])("the specs follower removes nothing if the path is %s", async (_, files, why) => {
   const { git, harness } = open({ path: "deploy" });
   git.files = { "deploy/a.yaml": appText("a") };
@@ -288,7 +288,7 @@ it("the specs follower does not write to a watched folder that is missing or not
   await rm(harness.folder, { recursive: true });
   expect(await harness.sync()).toMatchObject({
     state: "failing",
-    message: expect.stringContaining("not there, or empty"),
+    message: expect.stringContaining("missing or empty"),
   });
   expect(existsSync(harness.folder)).toBe(false);
   await mkdir(harness.folder);
