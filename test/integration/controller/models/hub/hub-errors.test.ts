@@ -67,7 +67,7 @@ describe("a hub that gives no usable answer", () => {
     [{ "retry-after": "77" }, 77_000],
     [{ ratelimit: '"api";r=0;t=155' }, 155_000],
     [{}, undefined],
-  ])("sends the delay before the next request (%j)", async (headers, retryAfterMs) => {
+  ])("may send the delay after which it accepts the next request (%j)", async (headers, retryAfterMs) => {
     hub.faults.add({ on: "api", type: "status", status: 429, headers });
     const { code, message, details } = await createResolverHarness(hub.url).refusal({});
     expect({ code, details }).toEqual({
