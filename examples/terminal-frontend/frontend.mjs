@@ -60,7 +60,7 @@ async function ask() {
 
 async function chat() {
   const history = [];
-  const elsewhere = []; // questions of other programs' queries, which the companion has frontends show too
+  const elsewhere = []; // questions of queries that other programs have started; the companion sends them to every frontend
   companion.onQuestion = (queryId, spec) => {
     elsewhere.push([queryId, spec]);
     person.takeBack();
