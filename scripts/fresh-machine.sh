@@ -4,7 +4,8 @@
 #   sudo scripts/fresh-machine.sh [RELEASE [COMMAND...]]      default: bookworm, and `npm run up` until hello answers
 #
 # The machine is a folder that debootstrap fills, with its own namespaces for processes, mounts and network; containers
-# of its engine run inside these namespaces. Everything is removed at the end. Needs root, debootstrap, iproute2, iptables and git.
+# of its engine run inside these namespaces. Everything is removed at the end. Needs root, debootstrap, iproute2,
+# iptables and git.
 set -euo pipefail
 release=${1:-bookworm}
 shift || true

@@ -27,8 +27,8 @@ interface Found {
 }
 
 /**
- * Measures the cut-off for the passages that a question gives the model: how many of the relevant passages it keeps, and
- * how many passages are left for questions that the manual does not answer.
+ * Measures the cut-off for the passages that a question gives the model: how many of the relevant passages it keeps,
+ * and how many passages are left for questions that the manual does not answer.
  */
 export function measureCutOff(
   dir: string,

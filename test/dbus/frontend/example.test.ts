@@ -45,7 +45,8 @@ describe("the command ask of the example frontend", () => {
       stdout: "In [31mMay.\n",
       stderr: "  from House[2J\n",
     });
-    expect(parts.passTurns).toMatchObject([{ prompt: "When was it?" }]); // only the lane `agent` searches and offers tools
+    // Only the lane `agent` offers tools to the model.
+    expect(parts.passTurns).toMatchObject([{ prompt: "When was it?" }]);
     expect(parts.searches).toEqual(["When was it?"]);
     expect(parts.inference.requests).toMatchObject([{ model: "small" }]);
   });
