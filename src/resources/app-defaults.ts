@@ -45,6 +45,7 @@ export interface EffectiveApp {
   };
   readonly stopGraceMs: number;
   readonly models: readonly string[];
+  readonly aliases: readonly string[];
   readonly dependsOn: readonly string[];
   readonly pullPolicy: "IfNotPresent" | "Always";
   readonly pullSecret: string | undefined;
@@ -179,6 +180,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
     },
     stopGraceMs: parseDuration(spec.stopGracePeriod ?? "10s"),
     models: spec.models ?? [],
+    aliases: spec.aliases ?? [],
     dependsOn: spec.dependsOn ?? [],
     pullPolicy: spec.pullPolicy ?? getDefaultPullPolicy(spec.image),
     pullSecret: spec.pullSecret,

@@ -1,5 +1,6 @@
 import { type Static, Type } from "typebox";
 import {
+  Alias,
   Bytes,
   ContainerPath,
   Cpu,
@@ -345,6 +346,14 @@ export const AppSpec = Type.Object(
         uniqueItems: true,
         description:
           "Models that have to run first; the app gets their addresses in its environment",
+      }),
+    ),
+    aliases: Type.Optional(
+      Type.Array(Alias, {
+        maxItems: 20,
+        uniqueItems: true,
+        description:
+          "further names of the app in the network of its stack, where its service name (web for blog-web) always leads to it",
       }),
     ),
     dependsOn: Type.Optional(Type.Array(Name, { maxItems: 100 })),

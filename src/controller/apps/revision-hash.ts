@@ -24,6 +24,7 @@ const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   ports: true,
   stopGracePeriod: true,
   pullPolicy: true,
+  aliases: true,
   domain: false,
   ingress: false,
   running: false,

@@ -66,6 +66,7 @@ const values: Record<keyof AppSpec, fc.Arbitrary<unknown>> = {
   restart: fc.record({ attempts: fc.nat(10), backoff: duration }, { requiredKeys: [] }),
   stopGracePeriod: duration,
   models: fc.uniqueArray(name),
+  aliases: fc.uniqueArray(name),
   dependsOn: fc.uniqueArray(name),
   pullPolicy: fc.constantFrom("IfNotPresent", "Always"),
   pullSecret: name,
