@@ -37,6 +37,9 @@ const ListQuery = Type.Object(
     ),
     offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
     status: Type.Optional(OneOf(appPhases)),
+    stack: Type.Optional(
+      Type.String({ maxLength: 63, description: "only the apps of this stack" }),
+    ),
   },
   closed,
 );

@@ -27,7 +27,12 @@ export async function findNetworks(
   signal: AbortSignal,
 ): Promise<readonly NamedNetwork[]> {
   // The engine also returns networks whose names only contain the requested name, so the names are compared here.
-  const found = await queryNetworks(connection, `inspect the network ${name}`, { name: [name] }, signal);
+  const found = await queryNetworks(
+    connection,
+    `inspect the network ${name}`,
+    { name: [name] },
+    signal,
+  );
   return found.filter((network) => network.name === name);
 }
 
