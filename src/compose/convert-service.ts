@@ -65,6 +65,7 @@ function validateConversion(conversion: ServiceConversion): Manifest<"App"> | un
     kind: "App",
     metadata: {
       name: conversion.app,
+      stack: conversion.options.stack,
       annotations: { [ORIGIN_ANNOTATION]: `import:${conversion.options.projectName}` },
     },
     spec: orderFields(conversion),
@@ -110,6 +111,7 @@ const fieldOrder = [
   "env",
   "volumes",
   "ports",
+  "aliases",
   "dependsOn",
   "healthCheck",
   "replicas",

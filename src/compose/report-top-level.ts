@@ -26,13 +26,7 @@ export function reportTopLevel(
     findings.add("lost", undefined, target, message, hint);
 
   reportVariables(project, findings);
-  if (project.name) {
-    note(
-      project.name,
-      "all apps share one namespace; an app of another project is refused, not taken over",
-      "use --name-prefix if two projects have services of one name",
-    );
-  }
+  findings.markHandled(project.name);
   for (const entry of listEntries(project.networks)) {
     const options = listEntries(entry.value).filter(({ value }) => !isNull(value));
     for (const option of options) {
@@ -42,7 +36,7 @@ export function reportTopLevel(
           "unsafe",
           undefined,
           option,
-          "apps of this network can reach the internet: all apps share one network",
+          "apps of this network can reach the internet",
         );
       } else if (option.key === "external" && !/^false$/i.test(text)) {
         lost(
@@ -54,10 +48,13 @@ export function reportTopLevel(
         !["name", "external", "internal", "attachable"].includes(option.key) &&
         text !== "bridge"
       ) {
-        lost(option, `all apps share one network, whose ${option.key} cannot be set`);
+        lost(option, `the apps of a stack share one network, whose ${option.key} cannot be set`);
       }
     }
-    note(entry, "all apps share one network, and reach each other by name");
+    note(
+      entry,
+      "the apps of a stack share one network, and reach each other by the names of their services",
+    );
   }
   const mounted = new Set(used.flatMap((service) => listNamedVolumes(service)));
   for (const entry of listEntries(project.volumes)) reportVolume(entry, mounted, note, lost);
