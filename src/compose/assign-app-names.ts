@@ -4,9 +4,7 @@ import { NAME_LENGTH_MAX } from "../resources/field-schemas.ts";
  * Returns a DNS label that is derived from `text` and is not in `taken`; undefined if `text` has no usable character.
  */
 export function toDnsLabel(text: string, taken: readonly string[]): string | undefined {
-  const plain = toPlainLabel(text)
-    .slice(0, NAME_LENGTH_MAX)
-    .replace(/-+$/, "");
+  const plain = toPlainLabel(text).slice(0, NAME_LENGTH_MAX).replace(/-+$/, "");
   if (plain === "") return undefined;
   for (let count = 1; ; count += 1) {
     const suffix = count === 1 ? "" : `-${count}`;
@@ -33,7 +31,10 @@ export function assignAppNames(
       const label = names.get(service) ?? "";
       const name = `${stack}-${label}`;
       const other = services.find((one) => one !== service && names.get(one) === label);
-      return [service, label === "" ? { problem: "no app name can be derived from it" } : findProblem(name, other)];
+      return [
+        service,
+        label === "" ? { problem: "no app name can be derived from it" } : findProblem(name, other),
+      ];
     }),
   );
 }

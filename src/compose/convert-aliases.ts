@@ -1,5 +1,11 @@
 import { getServiceName } from "../resources/stack.ts";
-import { type ComposeNode, getValue, listEntries, listScalars, type Mapping } from "./compose-tree.ts";
+import {
+  type ComposeNode,
+  getValue,
+  listEntries,
+  listScalars,
+  type Mapping,
+} from "./compose-tree.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Matches the names that an alias may have; `Alias` in the schema of an App has the same rule. */

@@ -81,18 +81,6 @@ export function convertNetworks(conversion: ServiceConversion): void {
   }
   const mode = conversion.getEntry("network_mode");
   if (mode) convertNetworkMode(conversion, mode, conversion.readText(mode.value) ?? "");
-  const containerName = conversion.getNode("container_name");
-  if (containerName)
-    conversion.addNote(
-      containerName,
-      "Berth names the containers; in the network of the stack the name leads to the app",
-    );
-  const hostname = conversion.getNode("hostname");
-  if (hostname)
-    conversion.addLoss(
-      hostname,
-      "the engine chooses the container's own host name; in the network of the stack the name leads to the app",
-    );
 }
 
 function convertNetwork(conversion: ServiceConversion, entry: Entry): void {
@@ -116,7 +104,10 @@ function convertNetworkMode(conversion: ServiceConversion, entry: Entry, mode: s
       "set port to its HTTP port, and ports to the others; host.docker.internal is the machine",
     );
   } else if (mode === "none") {
-    conversion.addUnsafe(entry, "an App is always on the network of its stack and on that of all apps");
+    conversion.addUnsafe(
+      entry,
+      "an App is always on the network of its stack and on that of all apps",
+    );
   } else {
     conversion.addUnsafe(
       entry,

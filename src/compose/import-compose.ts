@@ -91,7 +91,9 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
     stack,
   );
   const names = new Map(
-    [...assigned].flatMap(([service, one]) => ("name" in one ? [[service, one.name] as const] : [])),
+    [...assigned].flatMap(([service, one]) =>
+      "name" in one ? [[service, one.name] as const] : [],
+    ),
   );
   const copies = new Map(
     selected.flatMap(({ key, value }) => {
@@ -111,7 +113,13 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
         : "problem" in name
           ? name.problem
           : "must be a mapping";
-      findings.add("failed", key, entry, message, "problem" in name ? "choose a name with --stack, or rename the service" : undefined);
+      findings.add(
+        "failed",
+        key,
+        entry,
+        message,
+        "problem" in name ? "choose a name with --stack, or rename the service" : undefined,
+      );
       continue;
     }
     conversions.push(

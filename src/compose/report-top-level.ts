@@ -32,12 +32,7 @@ export function reportTopLevel(
     for (const option of options) {
       const text = option.value.kind === "scalar" ? option.value.text : "";
       if (option.key === "internal" && /^true$/i.test(text)) {
-        findings.add(
-          "unsafe",
-          undefined,
-          option,
-          "apps of this network can reach the internet",
-        );
+        findings.add("unsafe", undefined, option, "apps of this network can reach the internet");
       } else if (option.key === "external" && !/^false$/i.test(text)) {
         lost(
           option,

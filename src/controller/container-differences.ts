@@ -1,9 +1,11 @@
 import { posix } from "node:path";
-import type {
-  ContainerSettings,
-  MountSpec,
-  ProcessSettings,
-  PublishSpec,
+import {
+  type ContainerSettings,
+  type MountSpec,
+  NO_RESTRICTIONS,
+  type ProcessSettings,
+  type PublishSpec,
+  type Restrictions,
 } from "./container-settings.ts";
 import type { ContainerSpec, ObservedContainer } from "./runtime/port.ts";
 
@@ -33,6 +35,7 @@ export function findDifferences(
     [
       ["hostAliases", settings.hostAliases, spec.hostAliases ?? []],
       ["volumes", settings.mounts.map(describeMount), spec.mounts.map(describeMount)],
+      ...listRestrictions(settings.restrictions, spec.restrictions ?? NO_RESTRICTIONS),
     ] as const
   ).flatMap(([name, actual, wanted]) => (haveSameItems(actual, wanted) ? [] : [name]));
   return [
@@ -40,6 +43,8 @@ export function findDifferences(
     ...findProcessDifferences(settings, spec),
     ...findEnvDifferences(settings, spec),
     ...lists,
+    ...(spec.hostname !== undefined && spec.hostname !== settings.hostname ? ["hostname"] : []),
+    ...(spec.shmBytes !== undefined && spec.shmBytes !== settings.shmBytes ? ["shmSize"] : []),
     ...(isPublished(settings.publish, spec.publish) ? [] : ["ports"]),
     ...(hasMoved ? ["networks"] : []),
     ...(wantedNetworks.some((wanted) => hasOtherAliases(container, settings, spec.name, wanted))
@@ -130,6 +135,20 @@ function hasOtherAliases(
   return (
     aliases.some((alias) => !actual.includes(alias)) ||
     actual.some((alias) => !allowed.has(alias) && !SHORT_ID.test(alias))
+  );
+}
+
+/** Returns, for each restriction, its name and the texts that describe its actual and its wanted value. */
+function listRestrictions(actual: Restrictions, wanted: Restrictions) {
+  const describe = ({ readOnlyRoot, noNewPrivileges, dropCapabilities, tmpfs }: Restrictions) => ({
+    readOnlyRoot: [String(readOnlyRoot)],
+    noNewPrivileges: [String(noNewPrivileges)],
+    dropCapabilities,
+    tmpfs: tmpfs.map(({ path, sizeBytes }) => `${cleanPath(path)} ${sizeBytes ?? ""}`),
+  });
+  const [own, other] = [describe(actual), describe(wanted)];
+  return (["readOnlyRoot", "noNewPrivileges", "dropCapabilities", "tmpfs"] as const).map(
+    (name) => [name, own[name], other[name]] as const,
   );
 }
 

@@ -26,19 +26,17 @@ export interface StackMembers {
 
 /** Groups resources by their stack. Returns the stacks by name; resources without a stack are left out. */
 export function groupByStack(resources: readonly Resource[]): readonly StackMembers[] {
-  const groups = Map.groupBy(resources, ({ metadata }) => getStack(metadata));
+  const groups = new Map<string, Resource[]>();
+  for (const resource of resources) {
+    const stack = getStack(resource.metadata);
+    if (stack !== undefined) groups.set(stack, [...(groups.get(stack) ?? []), resource]);
+  }
   return [...groups]
-    .flatMap(([name, members]) =>
-      name === undefined
-        ? []
-        : [
-            {
-              name,
-              apps: members.filter((one) => isKind(one, "App")),
-              secrets: members.filter((one) => isKind(one, "Secret")),
-            },
-          ],
-    )
+    .map(([name, members]) => ({
+      name,
+      apps: members.filter((one) => isKind(one, "App")),
+      secrets: members.filter((one) => isKind(one, "Secret")),
+    }))
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 

@@ -11,7 +11,9 @@ export async function readStackLogs(
   const { members } = await client.stacks.get(stack);
   const logs = await Promise.all(members.map(({ name }) => client.apps.logs(name, query)));
   const lines = logs.flatMap(({ lines: own }) => own);
-  return lines.toSorted((a, b) => (a.time < b.time ? -1 : Number(a.time > b.time))).slice(-query.tail);
+  return lines
+    .toSorted((a, b) => (a.time < b.time ? -1 : Number(a.time > b.time)))
+    .slice(-query.tail);
 }
 
 /**

@@ -28,7 +28,6 @@ export function parseStackNames(
   verb: string,
 ): readonly string[] | undefined {
   const names = parseStackWords(words);
-  if (names?.length === 0)
-    throw new UsageError(`${verb} needs a name`, `berth ${verb} stack/NAME`);
+  if (names?.length === 0) throw new UsageError(`${verb} needs a name`, `berth ${verb} stack/NAME`);
   return names;
 }

@@ -1,11 +1,16 @@
-import { hashJson } from "../../base/canonical-json.ts";
+import { deepEqual, hashJson } from "../../base/canonical-json.ts";
 import { NETWORK_POOL } from "../../base/default-network-pool.ts";
 import { type EffectiveApp, resolveAppDefaults } from "../../resources/app-defaults.ts";
 import type { AppSpec, SecretReference } from "../../resources/app-spec.ts";
 import { NO_DOMAIN } from "../../resources/field-schemas.ts";
 import { RESTARTED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
 import { getServiceName, getStack } from "../../resources/stack.ts";
-import type { MountSpec, PublishSpec } from "../container-settings.ts";
+import {
+  type MountSpec,
+  NO_RESTRICTIONS,
+  type PublishSpec,
+  type Restrictions,
+} from "../container-settings.ts";
 import { containerName, networkName, stackNetworkName, volumeName } from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
@@ -126,6 +131,7 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
         ]
       : [],
   );
+  const restrictions = { ...app.security, tmpfs: app.tmpfs };
   const template = {
     image,
     ...(imageId === null ? {} : { imageId }),
@@ -144,6 +150,10 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     ...(app.command ? { command: app.command } : {}),
     ...(app.user ? { user: app.user } : {}),
     ...(app.workingDir ? { workingDir: app.workingDir } : {}),
+    // Settings that an App does not have are left out, so that they do not change the hashes of Apps without them.
+    ...(hasRestrictions(restrictions) && { restrictions }),
+    ...(app.hostname !== undefined && { hostname: app.hostname }),
+    ...(app.shmBytes !== undefined && { shmBytes: app.shmBytes }),
     ...(app.memoryBytes === undefined ? {} : { memoryBytes: app.memoryBytes }),
     ...(app.nanoCpus === undefined ? {} : { nanoCpus: app.nanoCpus }),
   };
@@ -225,6 +235,8 @@ function buildStackNetwork(
     pool: networkPool ?? NETWORK_POOL,
   };
 }
+
+const hasRestrictions = (restrictions: Restrictions) => !deepEqual(restrictions, NO_RESTRICTIONS);
 
 const ENGINE_CHOSEN_PORT = 0;
 

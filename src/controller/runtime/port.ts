@@ -1,4 +1,9 @@
-import type { ContainerSettings, MountSpec, PublishSpec } from "../container-settings.ts";
+import type {
+  ContainerSettings,
+  MountSpec,
+  PublishSpec,
+  Restrictions,
+} from "../container-settings.ts";
 
 /**
  * A container engine. A consumer depends on the part that it needs. Nothing here assumes that containers run on one
@@ -262,6 +267,12 @@ export interface ContainerSpec extends NetworkEndpoint {
   readonly mounts: readonly MountSpec[];
   /** The ports that the engine publishes on the machine; empty if the ingress can reach the container's own address. */
   readonly publish: readonly PublishSpec[];
+  /** Default: none. */
+  readonly restrictions?: Restrictions;
+  /** The host name that the container has for its own programs. Default: the engine chooses it. */
+  readonly hostname?: string;
+  /** The size of /dev/shm in bytes. Default: that of the engine, which is 64 MiB. */
+  readonly shmBytes?: number;
   readonly memoryBytes?: number;
   readonly nanoCpus?: number;
   readonly stopGraceMs: number;

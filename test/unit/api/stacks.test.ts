@@ -128,8 +128,7 @@ describe("POST /api/stacks/:name/VERB", () => {
 });
 
 describe("DELETE /api/stacks/:name", () => {
-  const remove = (query = "") =>
-    api.request({ method: "DELETE", url: `/api/stacks/blog${query}` });
+  const remove = (query = "") => api.request({ method: "DELETE", url: `/api/stacks/blog${query}` });
   const secret = () =>
     applyResource(api.store, "Secret", "blog-password", { data: { value: "x" } }, { labels });
 

@@ -41,7 +41,10 @@ describe("a stack on the command line", () => {
     expect(output).toMatch(/^NAME +STATUS +READY/);
     expect(output).toMatch(/blog +pending +1\/2/);
     expect((await run("get stacks -o name")).output.trim()).toBe("stack/blog");
-    expect(parse((await run("get stack/blog -o yaml")).output)).toMatchObject({ apps: 2, ready: 1 });
+    expect(parse((await run("get stack/blog -o yaml")).output)).toMatchObject({
+      apps: 2,
+      ready: 1,
+    });
   });
 
   it("is described with its apps", async () => {

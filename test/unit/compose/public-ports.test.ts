@@ -74,7 +74,7 @@ test("the web page of a mining pool, and a label on the pool, still get a domain
     labels: { caddy: pool.example.org, caddy.reverse_proxy: "{{upstreams 7000}}" }
 `);
   expect(urls).toEqual({
-    "ckpool-ui": ["http://ckpool-ui.<base domain>"],
+    "ckpool-ui": ["http://project-ckpool-ui.<base domain>"],
     ckpool: ["https://pool.example.org"],
   });
 });

@@ -67,6 +67,13 @@ const values: Record<keyof AppSpec, fc.Arbitrary<unknown>> = {
   stopGracePeriod: duration,
   models: fc.uniqueArray(name),
   aliases: fc.uniqueArray(name),
+  hostname: name,
+  security: fc.record(
+    { readOnlyRoot: fc.boolean(), dropCapabilities: fc.constant(["ALL"]) },
+    { requiredKeys: [] },
+  ),
+  tmpfs: fc.array(fc.record({ path: fc.constant("/tmp") })),
+  shmSize: fc.constantFrom("64Mi", "1Gi"),
   dependsOn: fc.uniqueArray(name),
   pullPolicy: fc.constantFrom("IfNotPresent", "Always"),
   pullSecret: name,
