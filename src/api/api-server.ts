@@ -37,6 +37,7 @@ import { metricsRoutes } from "./routes/metrics.ts";
 import { resourceRoutes } from "./routes/resources.ts";
 import { secretRoutes } from "./routes/secrets.ts";
 import { specRoutes } from "./routes/specs.ts";
+import { stackRoutes } from "./routes/stacks.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { templateRoutes } from "./routes/templates.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
@@ -146,6 +147,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     await gitHookRoutes(api, context);
     templateRoutes(api, context);
     secretRoutes(api, context);
+    stackRoutes(api, context);
     resourceRoutes(api, context);
     applyRoutes(api, context);
     specRoutes(api, context);

@@ -6,6 +6,7 @@ export interface AppListQuery {
   readonly limit?: number;
   readonly offset?: number;
   readonly status?: AppItem["status"];
+  readonly stack?: string;
 }
 
 /**
@@ -41,7 +42,8 @@ export class AppListCache {
       this.#responses.clear();
       this.#sequence = sequence;
     }
-    const key = `${query.limit ?? ""} ${query.offset ?? ""} ${query.status ?? ""}`;
+    const { limit = "", offset = "", status = "", stack = "" } = query;
+    const key = `${limit} ${offset} ${status} ${stack}`;
     const known = this.#responses.get(key);
     if (known !== undefined) return known;
     const answer = Buffer.from(serialize(createPage(this.#items, query)));
@@ -52,8 +54,12 @@ export class AppListCache {
 }
 
 function createPage(items: readonly AppItem[], query: AppListQuery): AppList {
-  const { limit, offset = 0, status } = query;
-  const matching = status === undefined ? items : items.filter((item) => item.status === status);
+  const { limit, offset = 0, status, stack } = query;
+  const matching = items.filter(
+    (item) =>
+      (status === undefined || item.status === status) &&
+      (stack === undefined || item.stack === stack),
+  );
   const end = limit === undefined ? undefined : offset + limit;
   return { apps: matching.slice(offset, end), total: matching.length };
 }

@@ -8,6 +8,7 @@ import * as builds from "../resources/wire/builds.ts";
 import * as events from "../resources/wire/events.ts";
 import * as models from "../resources/wire/models.ts";
 import * as resources from "../resources/wire/resources.ts";
+import * as stacks from "../resources/wire/stacks.ts";
 import * as system from "../resources/wire/system.ts";
 import { ErrorBody, FieldChangeView } from "../resources/wire/wire-schema.ts";
 import { completeOperations } from "./openapi-operations.ts";
@@ -67,6 +68,10 @@ const namedSchemas: Readonly<Record<string, TSchema>> = {
   ApplyResult: resources.ApplyResultView,
   ApplyAnswer: resources.ApplyResponse,
   Deleted: resources.DeletedView,
+  StackItem: stacks.StackItem,
+  StackList: stacks.StackList,
+  StackDetails: stacks.StackDetails,
+  StackWrite: stacks.StackWriteView,
   SecretItem: resources.SecretView,
   SecretList: resources.SecretList,
   TemplateItem: resources.TemplateView,

@@ -26,6 +26,7 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
       servers: [{ url: "/", description: "this server" }],
       tags: [
         { name: "apps", description: "Apps: containers of one image, kept running" },
+        { name: "stacks", description: "Groups of apps that share a network" },
         { name: "builds", description: "Builds of images from sources, and their logs" },
         { name: "templates", description: "The catalog from which apps are created" },
         { name: "secrets", description: "Confidential values for apps, which no response shows" },

@@ -6,11 +6,17 @@ const NAMED_MAX = 5;
 
 /**
  * Refuses the deletion of a Secret that Apps or Models refer to, because each of them would fail at its next start.
- * Throws ConflictError `conflict` with the names of these Apps and Models.
+ * Throws ConflictError `conflict` with the names of these Apps and Models. Apps for which `counts` returns false are
+ * left out.
  */
-export function assertSecretUnused(store: Store, secret: string): void {
+export function assertSecretUnused(
+  store: Store,
+  secret: string,
+  counts: (app: string) => boolean = () => true,
+): void {
   const apps = store
     .list("App")
+    .filter(({ metadata }) => counts(metadata.name))
     .filter(({ spec }) => listAllReferencedSecrets(spec).includes(secret))
     .map(({ metadata }) => `app "${metadata.name}"`);
   const models = store

@@ -32,7 +32,7 @@ export async function writeSpecFiles(
     throw new BerthError("invalid_request", `nothing was written: ${names} already ${what}`, {
       hint:
         foreign.length > 0
-          ? `not made by the import of this project: ${foreign.map(({ path }) => displayPath(cli, path)).join(", ")}; delete it yourself, choose another folder with -o, or other names with --name-prefix`
+          ? `not made by the import of this project: ${foreign.map(({ path }) => displayPath(cli, path)).join(", ")}; delete it yourself, choose another folder with -o, or another stack with --stack`
           : "replace them with --force, or choose another folder with -o",
     });
   }

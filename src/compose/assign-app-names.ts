@@ -4,11 +4,7 @@ import { NAME_LENGTH_MAX } from "../resources/field-schemas.ts";
  * Returns a DNS label that is derived from `text` and is not in `taken`; undefined if `text` has no usable character.
  */
 export function toDnsLabel(text: string, taken: readonly string[]): string | undefined {
-  const plain = text
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9-]+/g, "-")
-    .slice(0, NAME_LENGTH_MAX)
-    .replaceAll(/^-+|-+$/g, "");
+  const plain = toPlainLabel(text).slice(0, NAME_LENGTH_MAX).replace(/-+$/, "");
   if (plain === "") return undefined;
   for (let count = 1; ; count += 1) {
     const suffix = count === 1 ? "" : `-${count}`;
@@ -17,18 +13,45 @@ export function toDnsLabel(text: string, taken: readonly string[]): string | und
   }
 }
 
+/** The name of the App of a service, or the reason why it has none. */
+export type AssignedName = { readonly name: string } | { readonly problem: string };
+
 /**
- * Assigns a name to the App of each service. Services whose names are valid labels are handled first, so that they
- * keep their names.
+ * Assigns the name STACK-SERVICE to the App of each service, with characters that a name of an App cannot have replaced
+ * by hyphens. A service gets no other name than this one, so that the name of its App never depends on the other
+ * services: a name that is too long, or that two services would have, is a problem.
  */
-export function assignAppNames(services: readonly string[], prefix: string): Map<string, string> {
-  const names = new Map<string, string>();
-  const isKept = (service: string) =>
-    toDnsLabel(`${prefix}${service}`, []) === `${prefix}${service}`;
-  const inOrder = [...services.filter(isKept), ...services.filter((service) => !isKept(service))];
-  for (const service of inOrder) {
-    const name = toDnsLabel(`${prefix}${service}`, [...names.values()]);
-    if (name !== undefined) names.set(service, name);
-  }
-  return names;
+export function assignAppNames(
+  services: readonly string[],
+  stack: string,
+): ReadonlyMap<string, AssignedName> {
+  const names = new Map(services.map((service) => [service, toPlainLabel(service)] as const));
+  return new Map(
+    services.map((service) => {
+      const label = names.get(service) ?? "";
+      const name = `${stack}-${label}`;
+      const other = services.find((one) => one !== service && names.get(one) === label);
+      return [
+        service,
+        label === "" ? { problem: "no app name can be derived from it" } : findProblem(name, other),
+      ];
+    }),
+  );
+}
+
+function findProblem(name: string, other: string | undefined): AssignedName {
+  if (name.length > NAME_LENGTH_MAX)
+    return {
+      problem: `its app would be called ${name}, which has ${name.length} characters: at most ${NAME_LENGTH_MAX} are allowed`,
+    };
+  return other === undefined
+    ? { name }
+    : { problem: `its app would be called ${name}, as that of the service "${other}"` };
+}
+
+function toPlainLabel(text: string): string {
+  return text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]+/g, "-")
+    .replaceAll(/^-+|-+$/g, "");
 }

@@ -11,16 +11,8 @@ export function convertDependencies(conversion: ServiceConversion): void {
   }
   for (const item of conversion.readTexts(conversion.getNode("links"))) {
     conversion.markHandled(item);
-    const [service = "", alias] = item.text.split(":");
+    const [service = ""] = item.text.split(":");
     addDependency(conversion, item, service);
-    const app = conversion.apps.get(service);
-    if (alias !== undefined && app !== undefined && alias !== app) {
-      conversion.addLoss(
-        item,
-        `the alias "${alias}" is omitted: other apps reach the app only as "${app}"`,
-        `replace ${alias} by ${app}`,
-      );
-    }
   }
 }
 
@@ -74,7 +66,8 @@ export function isJob(service: string, services: ComposeNode): boolean {
   });
 }
 
-const ONE_NETWORK_MESSAGE = "all apps share one network, and reach each other by name";
+const ONE_NETWORK_MESSAGE =
+  "the apps of a stack share one network, and reach each other by the names of their services";
 
 /** Converts `networks`, `network_mode`, and the names that a container has on its networks. */
 export function convertNetworks(conversion: ServiceConversion): void {
@@ -88,35 +81,11 @@ export function convertNetworks(conversion: ServiceConversion): void {
   }
   const mode = conversion.getEntry("network_mode");
   if (mode) convertNetworkMode(conversion, mode, conversion.readText(mode.value) ?? "");
-  const containerName = conversion.getNode("container_name");
-  if (containerName && conversion.readText(containerName) !== conversion.app) {
-    conversion.addNote(
-      containerName,
-      `Berth names the containers; other apps reach this one as "${conversion.app}"`,
-    );
-  }
-  const hostname = conversion.getNode("hostname");
-  if (hostname && conversion.readText(hostname) !== conversion.app) {
-    conversion.addLoss(
-      hostname,
-      `Berth sets the host name of the container; other apps reach it as "${conversion.app}"`,
-    );
-  }
 }
 
 function convertNetwork(conversion: ServiceConversion, entry: Entry): void {
   for (const option of conversion.listEntries(entry.value)) {
-    const names = option.key === "aliases" ? conversion.readTexts(option.value) : [];
-    for (const name of names) {
-      if (name.text === conversion.app) conversion.markHandled(name);
-      else {
-        conversion.addLoss(
-          name,
-          `the alias "${name.text}" is omitted: other apps reach the app only as "${conversion.app}"`,
-          `replace ${name.text} by ${conversion.app}`,
-        );
-      }
-    }
+    if (option.key === "aliases") conversion.readTexts(option.value);
     if (option.key !== "aliases")
       conversion.addLoss(option, `a container's network has no ${option.key}`);
   }
@@ -135,7 +104,10 @@ function convertNetworkMode(conversion: ServiceConversion, entry: Entry, mode: s
       "set port to its HTTP port, and ports to the others; host.docker.internal is the machine",
     );
   } else if (mode === "none") {
-    conversion.addUnsafe(entry, "an App is always on the network of all apps");
+    conversion.addUnsafe(
+      entry,
+      "an App is always on the network of its stack and on that of all apps",
+    );
   } else {
     conversion.addUnsafe(
       entry,

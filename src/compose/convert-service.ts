@@ -11,6 +11,7 @@ import { convertMountedFiles } from "./convert-mounted-files.ts";
 import { convertPorts } from "./convert-ports.ts";
 import { convertImage, convertProcess } from "./convert-process.ts";
 import { convertResources, convertRestart } from "./convert-resources.ts";
+import { convertRestrictions } from "./convert-restrictions.ts";
 import { readRoutes, writeRoutes } from "./convert-routes.ts";
 import { convertVolumes } from "./convert-volumes.ts";
 import type { FindingList } from "./import-findings.ts";
@@ -37,6 +38,7 @@ export function convertService(
   const hints = readRoutes(conversion, getValue(conversion.getNode("deploy"), "labels"));
   const published = convertPorts(conversion, hints);
   writeRoutes(conversion, hints, published);
+  convertRestrictions(conversion);
   convertVolumes(conversion, getVolumeUsers);
   convertMountedFiles(conversion);
   convertHealthCheck(conversion);
@@ -65,6 +67,7 @@ function validateConversion(conversion: ServiceConversion): Manifest<"App"> | un
     kind: "App",
     metadata: {
       name: conversion.app,
+      stack: conversion.options.stack,
       annotations: { [ORIGIN_ANNOTATION]: `import:${conversion.options.projectName}` },
     },
     spec: orderFields(conversion),
@@ -107,9 +110,14 @@ const fieldOrder = [
   "command",
   "user",
   "workingDir",
+  "hostname",
   "env",
   "volumes",
+  "tmpfs",
+  "shmSize",
+  "security",
   "ports",
+  "aliases",
   "dependsOn",
   "healthCheck",
   "replicas",

@@ -2,6 +2,7 @@ import { posix } from "node:path";
 import type { Volume } from "../resources/app-spec.ts";
 import { toDnsLabel } from "./assign-app-names.ts";
 import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compose-tree.ts";
+import { convertTmpfsVolume } from "./convert-restrictions.ts";
 import { describeReach } from "./describe-reach.ts";
 import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
 import { REACH_HINT } from "./project-folder.ts";
@@ -31,12 +32,6 @@ export function convertVolumes(
     if (mount) convertMount(conversion, item, mount, getVolumeUsers);
     else conversion.addLoss(item, "is omitted: it is not a volume");
   }
-  for (const item of conversion.readTexts(conversion.getNode("tmpfs"))) {
-    conversion.addLoss(
-      item,
-      `${item.text.split(":")[0]} is stored in the container instead of memory`,
-    );
-  }
 }
 
 function convertMount(
@@ -51,7 +46,7 @@ function convertMount(
     return;
   }
   if (mount.type === "tmpfs") {
-    conversion.addLoss(item, `${target} is stored in the container instead of memory`);
+    convertTmpfsVolume(conversion, item, target);
     return;
   }
   if (mount.type === "other") {

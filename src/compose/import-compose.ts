@@ -1,5 +1,5 @@
 import type { Manifest } from "../resources/kinds.ts";
-import { assignAppNames } from "./assign-app-names.ts";
+import { assignAppNames, toDnsLabel } from "./assign-app-names.ts";
 import {
   copyTree,
   type Entry,
@@ -8,6 +8,7 @@ import {
   listEntries,
   listScalars,
 } from "./compose-tree.ts";
+import { convertAliases } from "./convert-aliases.ts";
 import { convertService } from "./convert-service.ts";
 import { FindingList, type ImportFinding } from "./import-findings.ts";
 import {
@@ -19,9 +20,7 @@ import {
 import { listNamedVolumes } from "./mount.ts";
 import { getProjectName } from "./project-name.ts";
 import { limitReading } from "./read-budget.ts";
-import { reportReferences } from "./report-references.ts";
 import { reportTopLevel } from "./report-top-level.ts";
-import { reportUnreadNames } from "./report-unread-names.ts";
 import { type PublicPlace, type SecretValue, ServiceConversion } from "./service-conversion.ts";
 import { separateSharedNetworks } from "./shared-networks.ts";
 import { getImageWebPort } from "./web-ports.ts";
@@ -35,7 +34,8 @@ const serviceName = /^[A-Za-z0-9._-]+$/;
 export interface ImportOptions extends LoadProjectOptions {
   /** The profiles whose services are included; `*` includes all. */
   readonly profiles?: readonly string[];
-  readonly namePrefix?: string;
+  /** The name of the stack; default: the name of the project (`getProjectName`). */
+  readonly stack?: string | undefined;
   /**
    * True if one failed service does not prevent the conversion of the others. An App that depends on the failed service
    * is then converted without this dependency.
@@ -59,6 +59,8 @@ export interface ImportedApp {
 }
 
 export interface ComposeImport {
+  /** The name of the stack to which the apps belong. */
+  readonly stack: string;
   readonly apps: readonly ImportedApp[];
   /** The findings, sorted by file and line. */
   readonly findings: readonly ImportFinding[];
@@ -81,9 +83,17 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
   const findings = new FindingList();
   findings.addProblems(project.problems);
   const selected = selectServices(project, options.profiles ?? [], findings);
-  const names = assignAppNames(
+  const projectName = options.stack ?? getProjectName(project, options.files);
+  const stack = toDnsLabel(projectName, []) ?? "default";
+  reportProjectName(project, options, findings);
+  const assigned = assignAppNames(
     selected.map(({ key }) => key),
-    options.namePrefix ?? "",
+    stack,
+  );
+  const names = new Map(
+    [...assigned].flatMap(([service, one]) =>
+      "name" in one ? [[service, one.name] as const] : [],
+    ),
   );
   const copies = new Map(
     selected.flatMap(({ key, value }) => {
@@ -95,29 +105,36 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
   const conversions: ServiceConversion[] = [];
   for (const entry of selected) {
     const { key } = entry;
-    const app = names.get(key);
+    const name = assigned.get(key) ?? { problem: "no app name can be derived from it" };
     const body = separated.get(key);
-    if (app === undefined || !body || !serviceName.test(key)) {
+    if ("problem" in name || !body || !serviceName.test(key)) {
       const message = !serviceName.test(key)
         ? "the name of a service contains only letters, digits, dots, underscores and hyphens"
-        : app === undefined
-          ? "no app name can be derived from it"
+        : "problem" in name
+          ? name.problem
           : "must be a mapping";
-      findings.add("failed", key, entry, message);
+      findings.add(
+        "failed",
+        key,
+        entry,
+        message,
+        "problem" in name ? "choose a name with --stack, or rename the service" : undefined,
+      );
       continue;
     }
     conversions.push(
       new ServiceConversion({
         service: key,
         place: entry.place,
-        app,
+        app: name.name,
         body,
         project,
         apps: names,
         findings,
         options: {
           files,
-          projectName: getProjectName(project, options.files),
+          stack,
+          projectName,
           specFolder: options.specFolder,
           home: options.home,
           secrets: options.secrets ?? "env",
@@ -135,12 +152,7 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
   const apps: ImportedApp[] = [];
   for (const scope of conversions) {
     if (project.failed.has(scope.service)) scope.isFailed = true;
-    if (scope.app !== scope.service) {
-      scope.addServiceFinding(
-        "changed",
-        `becomes the app "${scope.app}": other apps reach it under that name`,
-      );
-    }
+    convertAliases(scope, conversions);
     const manifest = convertService(scope, findings, (volume) => users.get(volume) ?? []);
     if (!manifest) scope.isFailed = true;
     else apps.push({ service: scope.service, manifest, publicPlaces: scope.publicPlaces });
@@ -154,10 +166,9 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
       `--public: there is no service "${service}"`,
     );
   }
-  for (const scope of conversions) reportReferences(scope, conversions);
-  if ((options.namePrefix ?? "") !== "") reportUnreadNames(conversions, findings);
   reportTopLevel(project, bodies, findings);
   return {
+    stack,
     apps: options.partial === true ? withoutMissingDependencies(apps, conversions, findings) : apps,
     findings: sortFindings(findings.findings),
     secretValues: conversions.flatMap((scope) => (scope.isFailed ? [] : scope.secretValues)),
@@ -165,6 +176,23 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
       ? undefined
       : findLikelyPublic(conversions),
   };
+}
+
+/** Refuses a `name:` that Compose would refuse, unless the user names the stack. */
+function reportProjectName(
+  { name }: ComposeProject,
+  { stack }: ImportOptions,
+  findings: FindingList,
+): void {
+  if (stack !== undefined || name === undefined || name.failure !== undefined) return;
+  if (name.text === "" || /^[a-z0-9][a-z0-9_-]*$/.test(name.text)) return;
+  findings.add(
+    "failed",
+    undefined,
+    name,
+    "the name of a project has lower-case letters, digits, hyphens and underscores, and begins with a letter or digit",
+    "choose another one with --stack",
+  );
 }
 
 /** Removes dependencies on Apps that could not be converted, and reports each removal. */

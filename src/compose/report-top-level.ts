@@ -26,24 +26,13 @@ export function reportTopLevel(
     findings.add("lost", undefined, target, message, hint);
 
   reportVariables(project, findings);
-  if (project.name) {
-    note(
-      project.name,
-      "all apps share one namespace; an app of another project is refused, not taken over",
-      "use --name-prefix if two projects have services of one name",
-    );
-  }
+  findings.markHandled(project.name);
   for (const entry of listEntries(project.networks)) {
     const options = listEntries(entry.value).filter(({ value }) => !isNull(value));
     for (const option of options) {
       const text = option.value.kind === "scalar" ? option.value.text : "";
       if (option.key === "internal" && /^true$/i.test(text)) {
-        findings.add(
-          "unsafe",
-          undefined,
-          option,
-          "apps of this network can reach the internet: all apps share one network",
-        );
+        findings.add("unsafe", undefined, option, "apps of this network can reach the internet");
       } else if (option.key === "external" && !/^false$/i.test(text)) {
         lost(
           option,
@@ -54,10 +43,13 @@ export function reportTopLevel(
         !["name", "external", "internal", "attachable"].includes(option.key) &&
         text !== "bridge"
       ) {
-        lost(option, `all apps share one network, whose ${option.key} cannot be set`);
+        lost(option, `the apps of a stack share one network, whose ${option.key} cannot be set`);
       }
     }
-    note(entry, "all apps share one network, and reach each other by name");
+    note(
+      entry,
+      "the apps of a stack share one network, and reach each other by the names of their services",
+    );
   }
   const mounted = new Set(used.flatMap((service) => listNamedVolumes(service)));
   for (const entry of listEntries(project.volumes)) reportVolume(entry, mounted, note, lost);

@@ -14,6 +14,8 @@ import type { FindingLevel, FindingList } from "./import-findings.ts";
 import type { ComposeFileReader, ComposeProject } from "./load-project.ts";
 
 export interface ConversionOptions {
+  /** The name of the stack to which the apps belong. */
+  readonly stack: string;
   readonly projectName: string;
   readonly files: ComposeFileReader;
   /** The folder of the spec files, to which the source folder of a build is relative. */

@@ -17,7 +17,6 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
     "an App has the default limits of the engine",
     "set them in the engine's configuration",
   ],
-  shm_size: ["/dev/shm has 64 MB"],
   group_add: ["a process has the groups that its image declares", "user: UID:GID sets one group"],
   pid: ["an App sees only its own processes"],
   ipc: ["an App shares no memory with other apps"],
@@ -64,15 +63,6 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   label_file: ["containers have only the labels of Berth"],
 };
 
-/**
- * Keys that restrict what a container may do. An App has no such restriction, so each of these keys is reported as
- * unsafe.
- */
-const unsafeKeys: Readonly<Record<string, Explanation>> = {
-  cap_drop: ["an App keeps the default capabilities of a container"],
-  read_only: ["the container can write to its own file system"],
-};
-
 /** Keys that have no equivalent in an App, but whose absence does not affect the user. */
 const harmlessKeys: Readonly<Record<string, Explanation>> = {
   init: ["every container of Berth has an init process"],
@@ -93,36 +83,16 @@ export function reportUnsupportedKeys(conversion: ServiceConversion): void {
     const explanation = table?.[entry.key];
     if (!level || !explanation) continue;
     if (isFalse(entry.value) && entry.key !== "init") conversion.markHandled(entry.value);
-    else if (level === "unsafe") conversion.addUnsafe(entry, ...explanation);
     else if (level === "lost") conversion.addLoss(entry, ...explanation);
     else conversion.addNote(entry, ...explanation);
   }
-  reportSecurityOptions(conversion);
   reportExtraHosts(conversion);
 }
 
 const keyTables = [
-  ["unsafe", unsafeKeys],
   ["lost", lostKeys],
   ["note", harmlessKeys],
 ] as const;
-
-/**
- * Matches values of `security_opt` that loosen a protection, such as `seccomp:unconfined`. An App keeps the protection,
- * which is safe, so the finding is "lost" instead of "unsafe".
- */
-const loosenedProtection = /[:=](unconfined|false|disable)$/i;
-
-function reportSecurityOptions(conversion: ServiceConversion): void {
-  const node = conversion.getNode("security_opt");
-  if (!node) return;
-  for (const item of node.kind === "map" ? [node] : listItems(node)) {
-    const text = item.kind === "scalar" ? item.text : "";
-    const message = `an App has the default security settings of the engine, without ${text || "these"}`;
-    if (loosenedProtection.test(text)) conversion.addLoss(item, message);
-    else conversion.addUnsafe(item, message);
-  }
-}
 
 function reportExtraHosts(conversion: ServiceConversion): void {
   const node = conversion.getNode("extra_hosts");

@@ -64,6 +64,8 @@ export interface Config {
   /** The companion that is started if there is a session bus; undefined if the companion is turned off. */
   readonly companion: CompanionSettings | undefined;
   readonly models: ModelSettings;
+  /** The private IPv4 range from which the network of each stack gets a /26. */
+  readonly networkPool: string;
   readonly baseDomain: string;
   readonly logFormat: LogFormat;
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -325,6 +327,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
       hubUrl: read(settings.hfEndpoint).replace(/\/+$/, ""),
       hubToken: secret("HF_TOKEN"),
     }),
+    networkPool: read(settings.networkPool),
     baseDomain: read(settings.baseDomain),
     logFormat: read(settings.logFormat),
     logLevel: read(settings.logLevel),

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { resolveAssistantDataDir } from "../base/assistant-paths.ts";
+import { NETWORK_POOL } from "../base/default-network-pool.ts";
 import { defaultPorts } from "../base/default-ports.ts";
 import { findDockerHost } from "./find-docker-host.ts";
 import { type ConfigContext, type ServerSetting, setting } from "./server-setting.ts";
@@ -301,6 +302,16 @@ export const serverSettings = {
     ...text(
       /^(?=.{1,2048}$)(https:\/\/[^\s/@?#]+|http:\/\/(localhost|127\.[0-9.]+|\[::1\])(:[0-9]{1,5})?)(\/[^\s?#]*)?$/u,
       "an https:// URL without credentials (http:// for this machine only)",
+    ),
+  }),
+  networkPool: setting({
+    key: "network_pool",
+    argument: "<range>",
+    help: "private IPv4 range from which the network of each stack gets a /26 (BERTH_NETWORK_POOL); default: 10.213.0.0/16",
+    default: NETWORK_POOL,
+    ...text(
+      /^(10\.\d{1,3}|172\.(1[6-9]|2\d|3[01])|192\.168)\.(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\.0\/(8|9|1\d|2[0-4])$/,
+      "a private IPv4 range with a prefix of 8 to 24, such as 10.213.0.0/16",
     ),
   }),
   baseDomain: setting({

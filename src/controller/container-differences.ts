@@ -1,9 +1,11 @@
 import { posix } from "node:path";
-import type {
-  ContainerSettings,
-  MountSpec,
-  ProcessSettings,
-  PublishSpec,
+import {
+  type ContainerSettings,
+  type MountSpec,
+  NO_RESTRICTIONS,
+  type ProcessSettings,
+  type PublishSpec,
+  type Restrictions,
 } from "./container-settings.ts";
 import type { ContainerSpec, ObservedContainer } from "./runtime/port.ts";
 
@@ -25,13 +27,15 @@ export function findDifferences(
     spec.imageId !== undefined && hexOf(container.imageId) !== hexOf(spec.imageId);
   if (!settings) return isOtherImage ? ["image"] : [];
   const isOtherReference = spec.imageId === undefined && settings.image !== spec.image;
+  const wantedNetworks = [spec, ...(spec.furtherNetworks ?? [])];
   const hasMoved =
     settings.networkMode !== spec.network ||
-    container.networks.some((network) => network !== spec.network);
+    container.networks.some((name) => wantedNetworks.every(({ network }) => network !== name));
   const lists = (
     [
       ["hostAliases", settings.hostAliases, spec.hostAliases ?? []],
       ["volumes", settings.mounts.map(describeMount), spec.mounts.map(describeMount)],
+      ...listRestrictions(settings.restrictions, spec.restrictions ?? NO_RESTRICTIONS),
     ] as const
   ).flatMap(([name, actual, wanted]) => (haveSameItems(actual, wanted) ? [] : [name]));
   return [
@@ -39,9 +43,13 @@ export function findDifferences(
     ...findProcessDifferences(settings, spec),
     ...findEnvDifferences(settings, spec),
     ...lists,
+    ...(spec.hostname !== undefined && spec.hostname !== settings.hostname ? ["hostname"] : []),
+    ...(spec.shmBytes !== undefined && spec.shmBytes !== settings.shmBytes ? ["shmSize"] : []),
     ...(isPublished(settings.publish, spec.publish) ? [] : ["ports"]),
     ...(hasMoved ? ["networks"] : []),
-    ...(hasOtherAliases(container, settings, spec) ? ["aliases"] : []),
+    ...(wantedNetworks.some((wanted) => hasOtherAliases(container, settings, spec.name, wanted))
+      ? ["aliases"]
+      : []),
     ...settings.foreign,
   ];
 }
@@ -111,21 +119,36 @@ const anyAddress = (address: string) => (address === "0.0.0.0" ? "" : address);
 const SHORT_ID = /^[0-9a-f]{12}$/;
 
 /**
- * True if the container lacks an alias from the spec, or has another alias in addition. Aliases that no program would
+ * True if the container lacks an alias of this network, or has another alias in addition. Aliases that no program would
  * look up, such as the engine's own ones, do not count.
  */
 function hasOtherAliases(
   { id, name, networks }: ObservedContainer,
   settings: ContainerSettings,
-  spec: ContainerSpec,
+  wantedName: string,
+  { network, aliases }: { readonly network: string; readonly aliases: readonly string[] },
 ): boolean {
   // A container that has left its network is connected again, with its aliases.
-  if (!networks.includes(spec.network)) return false;
-  const actual = settings.aliases[spec.network] ?? [];
-  const allowed = new Set([...spec.aliases, id, name, spec.name]);
+  if (!networks.includes(network)) return false;
+  const actual = settings.aliases[network] ?? [];
+  const allowed = new Set([...aliases, id, name, wantedName]);
   return (
-    spec.aliases.some((alias) => !actual.includes(alias)) ||
+    aliases.some((alias) => !actual.includes(alias)) ||
     actual.some((alias) => !allowed.has(alias) && !SHORT_ID.test(alias))
+  );
+}
+
+/** Returns, for each restriction, its name and the texts that describe its actual and its wanted value. */
+function listRestrictions(actual: Restrictions, wanted: Restrictions) {
+  const describe = ({ readOnlyRoot, noNewPrivileges, dropCapabilities, tmpfs }: Restrictions) => ({
+    readOnlyRoot: [String(readOnlyRoot)],
+    noNewPrivileges: [String(noNewPrivileges)],
+    dropCapabilities,
+    tmpfs: tmpfs.map(({ path, sizeBytes }) => `${cleanPath(path)} ${sizeBytes ?? ""}`),
+  });
+  const [own, other] = [describe(actual), describe(wanted)];
+  return (["readOnlyRoot", "noNewPrivileges", "dropCapabilities", "tmpfs"] as const).map(
+    (name) => [name, own[name], other[name]] as const,
   );
 }
 

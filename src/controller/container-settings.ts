@@ -36,11 +36,33 @@ export interface ContainerSettings extends ProcessSettings {
   /** The mounts, except the anonymous volumes that the image declares. */
   readonly mounts: readonly MountSpec[];
   readonly publish: readonly PublishSpec[];
+  readonly restrictions: Restrictions;
+  /** The container's host name for its own programs; by default, the engine sets the short id of the container. */
+  readonly hostname: string;
+  /** The size of /dev/shm in bytes; 0 if the engine does not report it. */
+  readonly shmBytes: number;
   /**
    * The engine's names for settings of the container that Berth never sets, and that differ from the engine's defaults.
    */
   readonly foreign: readonly string[];
 }
+
+/** What the engine does not let a container do. */
+export interface Restrictions {
+  readonly readOnlyRoot: boolean;
+  /** Capabilities of Linux without the prefix CAP_, such as NET_RAW, or ALL. */
+  readonly dropCapabilities: readonly string[];
+  readonly noNewPrivileges: boolean;
+  /** Folders whose content is in memory, each with its size in bytes; undefined for no limit of its own. */
+  readonly tmpfs: readonly { readonly path: string; readonly sizeBytes: number | undefined }[];
+}
+
+export const NO_RESTRICTIONS: Restrictions = {
+  readOnlyRoot: false,
+  dropCapabilities: [],
+  noNewPrivileges: false,
+  tmpfs: [],
+};
 
 /** The settings of a process in a container. An image declares defaults for them. */
 export interface ProcessSettings {

@@ -3,6 +3,8 @@
  */
 export const INSTANCE = "dev.berth.instance";
 export const APP = "dev.berth.app";
+/** The stack of a container's App, and of a network that the Apps of a stack share. */
+export const STACK = "dev.berth.stack";
 export const GENERATION = "dev.berth.generation";
 /**
  * A hash of all settings of a container. An App's containers with the same hash belong to the same version of the App.

@@ -20,6 +20,14 @@ export interface EffectiveApp {
   readonly command: readonly string[] | undefined;
   readonly user: string | undefined;
   readonly workingDir: string | undefined;
+  readonly hostname: string | undefined;
+  readonly security: {
+    readonly readOnlyRoot: boolean;
+    readonly dropCapabilities: readonly string[];
+    readonly noNewPrivileges: boolean;
+  };
+  readonly tmpfs: readonly { readonly path: string; readonly sizeBytes: number | undefined }[];
+  readonly shmBytes: number | undefined;
   readonly running: boolean;
   readonly suspend: boolean;
   readonly replicas: number;
@@ -48,6 +56,7 @@ export interface EffectiveApp {
   };
   readonly stopGraceMs: number;
   readonly models: readonly string[];
+  readonly aliases: readonly string[];
   readonly dependsOn: readonly string[];
   readonly pullPolicy: "IfNotPresent" | "Always";
   readonly pullSecret: string | undefined;
@@ -152,6 +161,17 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
     running: spec.running ?? true,
     suspend: spec.suspend ?? false,
     replicas: spec.replicas ?? 1,
+    hostname: spec.hostname,
+    security: {
+      readOnlyRoot: spec.security?.readOnlyRoot ?? false,
+      dropCapabilities: spec.security?.dropCapabilities ?? [],
+      noNewPrivileges: spec.security?.noNewPrivileges ?? false,
+    },
+    tmpfs: (spec.tmpfs ?? []).map(({ path, size }) => ({
+      path,
+      sizeBytes: size === undefined ? undefined : parseBytes(size),
+    })),
+    shmBytes: spec.shmSize === undefined ? undefined : parseBytes(spec.shmSize),
     memoryBytes:
       spec.resources?.memory === undefined ? undefined : parseBytes(spec.resources.memory),
     nanoCpus: cpu === undefined ? undefined : parseCpu(String(cpu)),
@@ -185,6 +205,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
     },
     stopGraceMs: parseDuration(spec.stopGracePeriod ?? "10s"),
     models: spec.models ?? [],
+    aliases: spec.aliases ?? [],
     dependsOn: spec.dependsOn ?? [],
     pullPolicy: spec.pullPolicy ?? getDefaultPullPolicy(spec.image),
     pullSecret: spec.pullSecret,

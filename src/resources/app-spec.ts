@@ -1,5 +1,6 @@
 import { type Static, Type } from "typebox";
 import {
+  Alias,
   Bytes,
   ContainerPath,
   Cpu,
@@ -235,6 +236,36 @@ export const PublishedPort = Type.Object(
   closed,
 );
 
+/** What a container may not do. Without these fields, it has the defaults of the engine. */
+export const Security = Type.Object(
+  {
+    readOnlyRoot: Type.Optional(
+      Type.Boolean({
+        description: "true: the container cannot write to its own files, only to volumes and tmpfs",
+      }),
+    ),
+    dropCapabilities: Type.Optional(
+      Type.Array(
+        Type.String({
+          pattern: "^[A-Z][A-Z_]*$",
+          maxLength: 64,
+          description: "a capability of Linux without the prefix CAP_, such as NET_RAW, or ALL",
+        }),
+        { maxItems: 64, uniqueItems: true },
+      ),
+    ),
+    noNewPrivileges: Type.Optional(
+      Type.Boolean({
+        description: "true: programs with a setuid bit give their processes no more rights",
+      }),
+    ),
+  },
+  { ...closed, description: "restrictions of the app's containers" },
+);
+
+/** A folder whose content is in memory, and ends with the container. */
+export const Tmpfs = Type.Object({ path: ContainerPath, size: Type.Optional(Bytes) }, closed);
+
 export const HealthCheck = Type.Object(
   {
     path: Type.Optional(
@@ -316,6 +347,20 @@ export const AppSpec = Type.Object(
     ),
     user: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     workingDir: Type.Optional(ContainerPath),
+    hostname: Type.Optional(
+      Type.Unsafe<string>({
+        ...Alias,
+        maxLength: 63,
+        description: "the host name that the container has for its own programs",
+      }),
+    ),
+    security: Type.Optional(Security),
+    tmpfs: Type.Optional(
+      Type.Array(Tmpfs, { maxItems: 20, description: "folders whose content is in memory" }),
+    ),
+    shmSize: Type.Optional(
+      Type.Unsafe<string>({ ...Bytes, description: "size of /dev/shm; default: 64Mi" }),
+    ),
     running: Type.Optional(Type.Boolean({ description: "false: the app is stopped" })),
     suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not change the app" })),
     replicas: Type.Optional(Type.Integer({ minimum: 1, maximum: 50 })),
@@ -345,6 +390,14 @@ export const AppSpec = Type.Object(
         uniqueItems: true,
         description:
           "Models that have to run first; the app gets their addresses in its environment",
+      }),
+    ),
+    aliases: Type.Optional(
+      Type.Array(Alias, {
+        maxItems: 20,
+        uniqueItems: true,
+        description:
+          "further names of the app in the network of its stack, where its service name (web for blog-web) always leads to it",
       }),
     ),
     dependsOn: Type.Optional(Type.Array(Name, { maxItems: 100 })),

@@ -132,16 +132,20 @@ function checkLimits(spec: AppSpec, add: AddIssue): void {
 }
 
 function checkVolumes(spec: AppSpec, add: AddIssue): void {
-  const paths = new Map<string, number>();
+  const paths = new Map<string, string>();
   const names = new Map<string, number>();
-  for (const [index, volume] of (spec.volumes ?? []).entries()) {
-    const at = ["spec", "volumes", String(index)];
+  const mounts = [
+    ...(spec.volumes ?? []).map((volume, index) => ["volumes", index, volume] as const),
+    ...(spec.tmpfs ?? []).map((folder, index) => ["tmpfs", index, folder] as const),
+  ];
+  for (const [list, index, volume] of mounts) {
+    const at = ["spec", list, String(index)];
     const path = volume.path.replaceAll(/\/(\.?\/)*/g, "/").replace(/(?<=.)\/\.?$/, "");
     if (path === "/") add([...at, "path"], "cannot be the root of the container");
     const samePath = paths.get(path);
-    if (samePath === undefined) paths.set(path, index);
-    else add([...at, "path"], `"${volume.path}" is mounted already by volumes[${samePath}]`);
-    if ("hostPath" in volume) continue;
+    if (samePath === undefined) paths.set(path, `${list}[${index}]`);
+    else add([...at, "path"], `"${volume.path}" is mounted already by ${samePath}`);
+    if (!("name" in volume)) continue;
     const sameName = names.get(volume.name);
     if (sameName === undefined) names.set(volume.name, index);
     else add([...at, "name"], `"${volume.name}" is the name of volumes[${sameName}] already`);

@@ -49,6 +49,13 @@ export const OwnDomain = Type.String({
   description: `a host name in lower case, such as hello.example.org, or ${NO_DOMAIN}`,
 });
 
+/** A host name in the network of a stack. Compose files also use upper case and underscores. */
+export const Alias = Type.String({
+  pattern: "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$",
+  maxLength: 253,
+  description: "a host name: letters, digits, dots, hyphens and underscores",
+});
+
 /** An absolute path without `..`, so that a mount point cannot be disguised as another one. */
 export const ContainerPath = Type.String({
   pattern: "^/(?!.*(^|/)\\.\\.(/|$))",

@@ -35,6 +35,13 @@ export const plurals: Readonly<Record<Kind, string>> = {
 export const Metadata = Type.Object(
   {
     name: Name,
+    stack: Type.Optional(
+      Type.Unsafe<string>({
+        ...Name,
+        description:
+          "the stack that the resource belongs to; apps of a stack are called STACK-SERVICE and share a network",
+      }),
+    ),
     labels: Type.Optional(
       Type.Record(
         Type.String({ pattern: "^[A-Za-z0-9./_-]{1,253}$" }),
@@ -54,6 +61,10 @@ export const Metadata = Type.Object(
 );
 export type Metadata = Static<typeof Metadata>;
 
+/** The kinds whose resources can belong to a stack. */
+const STACK_KINDS: readonly Kind[] = ["App", "Secret"];
+const MetadataWithoutStack = Type.Omit(Metadata, ["stack"], { additionalProperties: false });
+
 /** A document of a spec file, as users write it. */
 export interface Manifest<K extends Kind = Kind> {
   readonly apiVersion: typeof API_VERSION;
@@ -68,7 +79,7 @@ export function createManifestSchema(kind: Kind): TSchema {
     {
       apiVersion: Type.Literal(API_VERSION),
       kind: Type.Literal(kind),
-      metadata: Metadata,
+      metadata: STACK_KINDS.includes(kind) ? Metadata : MetadataWithoutStack,
       spec: specSchemas[kind],
     },
     { additionalProperties: false, title: kind },

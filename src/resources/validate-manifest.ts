@@ -17,6 +17,7 @@ import {
 } from "./kinds.ts";
 import { createPartialSchema } from "./partial-schema.ts";
 import { checkPlainValue } from "./plain-value.ts";
+import { checkStack } from "./stack.ts";
 
 /**
  * Validates a whole document. Throws InvalidSpecError with all issues. Their paths are JSON Pointers into the document
@@ -48,6 +49,7 @@ export function tryValidateManifest(
   if (!validate(manifest)) return { issues: explainErrors(validate.errors ?? [], syntax) };
   const issues = [
     ...checkSpec(kind, manifest.spec, manifest.metadata.name, rules),
+    ...checkStack(manifest),
     ...checkPrintable(manifest),
   ];
   return issues.length > 0 ? { issues } : { manifest };

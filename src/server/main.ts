@@ -141,6 +141,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
       baseDomain: config.baseDomain,
       bootedAtMs: createBootTimeReader(runtime, clock),
       containerListener: containerListeners,
+      networkPool: config.networkPool,
       metrics: reconcileMetrics,
       random: Math.random,
     }),

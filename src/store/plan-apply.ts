@@ -2,10 +2,11 @@ import { randomUUID } from "node:crypto";
 import { deepEqual, hashJson } from "../base/canonical-json.ts";
 import { ConflictError, InvalidSpecError, NotFoundError } from "../base/errors.ts";
 import { isObject } from "../base/json.ts";
-import { formatDottedPath } from "../resources/json-pointer.ts";
+import { formatDottedPath, formatPointer } from "../resources/json-pointer.ts";
 import { API_VERSION, type Kind } from "../resources/kinds.ts";
 import { checkPlainValue } from "../resources/plain-value.ts";
 import { APP_FINALIZER, MODEL_FINALIZER } from "../resources/resource.ts";
+import { fromStoredLabels, STACK_LABEL } from "../resources/stack.ts";
 import { assertOriginKept, describeMaker, listReplacedManagers } from "./app-origin.ts";
 import { attributeFields } from "./field-authors.ts";
 import {
@@ -249,7 +250,7 @@ function validateMerged(
   context.validate({
     apiVersion: API_VERSION,
     kind: intent.kind,
-    metadata: { name: intent.name, labels, annotations },
+    metadata: { name: intent.name, ...fromStoredLabels(labels), annotations },
     spec,
   });
 }
@@ -291,5 +292,8 @@ function toStringValues(values: Readonly<Record<string, unknown>>): Record<strin
 
 function bumpsGeneration(changes: readonly FieldChange[]): boolean {
   const own = `/metadata/annotations/${BERTH_ANNOTATION_PREFIX.replaceAll("/", "~1")}`;
-  return changes.some(({ path }) => path.startsWith("/spec/") || path.startsWith(own));
+  const stack = formatPointer(["metadata", "labels", STACK_LABEL]);
+  return changes.some(
+    ({ path }) => path.startsWith("/spec/") || path.startsWith(own) || path === stack,
+  );
 }

@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { delay, systemClock } from "../../src/base/clock.ts";
 import { findDifferences } from "../../src/controller/container-differences.ts";
-import { APP, COMPONENT, INSTANCE, LEASE_PREFIX } from "../../src/controller/labels.ts";
+import { APP, COMPONENT, INSTANCE, LEASE_PREFIX, STACK } from "../../src/controller/labels.ts";
 import { findPairedAddress, findReservedAddress } from "../../src/controller/reserved-addresses.ts";
 import type {
   ContainerRuntime,
@@ -517,6 +517,48 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await Promise.all([1, 2, 3, 4].map(() => runtime.ensureNetwork(name, labels, signal)));
         await runtime.removeNetwork(name, signal);
         expect(await harness.hands.hasNetwork(name)).toBe(false);
+      });
+
+      it("creates the network of a stack once, lists it, and refuses one that is not Berth's", async () => {
+        await begin();
+        const name = `${prefix}-stack-${count}`;
+        const labels = { [INSTANCE]: instance, [STACK]: "blog" };
+        const ensure = (wanted: string) =>
+          runtime.ensureStackNetwork(wanted, labels, "10.214.0.0/16", signal);
+        await Promise.all([ensure(name), ensure(name), ensure(`${name}-2`)]);
+        await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
+        const listed = await runtime.listStackNetworks({ instance }, signal);
+        expect(listed.map((item) => item.name).toSorted()).toEqual([name, `${name}-2`]);
+        expect(listed[0]?.labels).toMatchObject(labels);
+        const subnets = await Promise.all(
+          listed.map((item) => runtime.networkSubnets(item.name, signal)),
+        );
+        expect(new Set(subnets.flat()).size).toBe(subnets.flat().length);
+        for (const subnet of subnets.flat()) expect(subnet).toMatch(/^10\.214\.\d+\.\d+\/26$/);
+        await harness.hands.addForeignNetwork(`${prefix}-foreign-stack`);
+        await expect(ensure(`${prefix}-foreign-stack`)).rejects.toMatchObject({
+          code: "name_clash",
+        });
+      });
+
+      it("connects a new container to a further network before its first start", async () => {
+        await begin();
+        const name = `${prefix}-stack-${count}`;
+        const labels = { [INSTANCE]: instance, [STACK]: "blog" };
+        await runtime.ensureStackNetwork(name, labels, "10.214.0.0/16", signal);
+        await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
+        const furtherNetworks = [{ network: name, aliases: ["db", "postgres_1"] }];
+        const wanted = spec("member", { furtherNetworks });
+        const id = await runtime.createContainer(wanted, signal);
+        for (const further of furtherNetworks)
+          await runtime.connectNetwork(id, further.network, { aliases: further.aliases }, signal);
+        await runtime.startContainer(id, signal);
+        const container = await observed(id);
+        expect(container.networks.toSorted()).toEqual([network, name].toSorted());
+        expect(findDifferences(container, wanted)).toEqual([]);
+        expect(await harness.hands.aliases(id, name)).toEqual(
+          expect.arrayContaining(["db", "postgres_1"]),
+        );
       });
 
       it("connects a container to a network again, and has no effect the second time", async () => {

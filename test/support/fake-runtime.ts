@@ -1,7 +1,7 @@
 import { type Clock, delay } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
 import { leasePrefix } from "../../src/controller/engine-names.ts";
-import { APP, INSTANCE } from "../../src/controller/labels.ts";
+import { APP, INSTANCE, STACK } from "../../src/controller/labels.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
@@ -17,6 +17,7 @@ import type {
   NetworkEndpoint,
   ObservedContainer,
   ObservedLease,
+  ObservedNetwork,
   ObservedVolume,
   ProbeResult,
   ProbeTarget,
@@ -72,6 +73,7 @@ const writes: ReadonlySet<CallName> = new Set<CallName>([
   "renameContainer",
   "connectNetwork",
   "ensureNetwork",
+  "ensureStackNetwork",
   "removeNetwork",
   "ensureVolume",
   "removeVolume",
@@ -252,6 +254,28 @@ export class FakeRuntime implements ContainerRuntime {
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void> {
     return this.#call("ensureNetwork", [name, labels], signal, () =>
       ensure(this.engine.networks, "network", name, labels),
+    );
+  }
+
+  ensureStackNetwork(
+    name: string,
+    labels: Labels,
+    pool: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    return this.#call("ensureStackNetwork", [name, labels, pool], signal, () =>
+      ensure(this.engine.networks, "network", name, labels),
+    );
+  }
+
+  listStackNetworks(
+    filter: { readonly instance: string },
+    signal: AbortSignal,
+  ): Promise<readonly ObservedNetwork[]> {
+    return this.#call("listStackNetworks", [filter], signal, () =>
+      [...this.engine.networks]
+        .filter(([, labels]) => matches(labels, filter) && STACK in labels)
+        .map(([name, labels]) => ({ name, labels })),
     );
   }
 

@@ -1,6 +1,7 @@
-import type {
-  ContainerSettings,
-  ProcessSettings,
+import {
+  type ContainerSettings,
+  NO_RESTRICTIONS,
+  type ProcessSettings,
 } from "../../src/controller/container-settings.ts";
 import type { ContainerSpec } from "../../src/controller/runtime/port.ts";
 
@@ -30,10 +31,15 @@ export function describeSettings(
     workingDir: spec.workingDir ?? defaults.workingDir,
     imageDefaults: defaults,
     networkMode: spec.network,
-    aliases: { [spec.network]: spec.aliases },
+    aliases: Object.fromEntries(
+      [spec, ...(spec.furtherNetworks ?? [])].map(({ network, aliases }) => [network, aliases]),
+    ),
     hostAliases: spec.hostAliases ?? [],
     mounts: spec.mounts,
     publish: spec.publish,
+    restrictions: spec.restrictions ?? NO_RESTRICTIONS,
+    hostname: spec.hostname ?? "0123456789ab",
+    shmBytes: spec.shmBytes ?? 64 * 2 ** 20,
     foreign: [],
   };
 }

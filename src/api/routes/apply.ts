@@ -3,6 +3,7 @@ import { BerthError, InvalidSpecError, isAbortError } from "../../base/errors.ts
 import type { PlannedResource } from "../../controller/port.ts";
 import type { Manifest } from "../../resources/kinds.ts";
 import { isKind, type Resource } from "../../resources/resource.ts";
+import { toStoredLabels } from "../../resources/stack.ts";
 import { formatIssue, tryValidateManifest } from "../../resources/validate-manifest.ts";
 import type { PlanView } from "../../resources/wire/apps.ts";
 import type { ModelPlanView } from "../../resources/wire/models.ts";
@@ -55,7 +56,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
         actor,
         mode: "replace" as const,
         spec: manifest.spec,
-        labels: manifest.metadata.labels ?? {},
+        labels: toStoredLabels(manifest.metadata),
         annotations: manifest.metadata.annotations ?? {},
         force,
         takeOver,

@@ -2,6 +2,7 @@ import { Type } from "typebox";
 import { BerthError } from "../../base/errors.ts";
 import type { AppSpec } from "../../resources/app-spec.ts";
 import { appPhases } from "../../resources/app-status.ts";
+import { toStoredLabels } from "../../resources/stack.ts";
 import { validatePartialSpec } from "../../resources/validate-manifest.ts";
 import { AppDetails, AppList, CreateAppBody, PatchAppBody } from "../../resources/wire/apps.ts";
 import { closed, OneOf } from "../../resources/wire/wire-schema.ts";
@@ -36,6 +37,9 @@ const ListQuery = Type.Object(
     ),
     offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
     status: Type.Optional(OneOf(appPhases)),
+    stack: Type.Optional(
+      Type.String({ maxLength: 63, description: "only the apps of this stack" }),
+    ),
   },
   closed,
 );
@@ -109,7 +113,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       },
     },
     async (request, reply) => {
-      const { name, labels, ...spec } = request.body;
+      const { name, stack, labels, ...spec } = request.body;
       const force = request.query.force === true;
       assertNoNewServerFolder(spec, undefined);
       const intent = {
@@ -119,7 +123,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
         actor: getActor(request),
         mode: "replace",
         spec: spec satisfies AppSpec,
-        ...(labels === undefined ? {} : { labels }),
+        labels: toStoredLabels({ stack, labels }),
         createOnly: !force,
         takeOver: force,
         force,

@@ -2,6 +2,7 @@ import { Type } from "typebox";
 import { NotFoundError } from "../../base/errors.ts";
 import { findNearest } from "../../base/spelling-suggestions.ts";
 import { isKind, ORIGIN_ANNOTATION } from "../../resources/resource.ts";
+import { toStoredLabels } from "../../resources/stack.ts";
 import { renderTemplate } from "../../resources/template-render.ts";
 import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
@@ -117,7 +118,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
         ...(author ? { author } : {}),
         mode: "replace" as const,
         spec: manifest.spec,
-        labels: manifest.metadata.labels ?? {},
+        labels: toStoredLabels(manifest.metadata),
         ...(manifest.kind === "App"
           ? { annotations: { [ORIGIN_ANNOTATION]: `template:${template_id}` } }
           : {}),

@@ -8,6 +8,7 @@ import {
 } from "../../resources/app-status.ts";
 import { getOwnDomain, listDomains } from "../../resources/domain-claims.ts";
 import type { Resource } from "../../resources/resource.ts";
+import { getStack } from "../../resources/stack.ts";
 import type {
   AppDetails,
   AppItem,
@@ -26,6 +27,7 @@ export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
   return {
     id: metadata.uid,
     name: metadata.name,
+    stack: getStack(metadata) ?? null,
     status: getVisiblePhase(app),
     domain: getOwnDomain(metadata.name, spec, baseDomain) ?? "",
     image: spec.image ?? getRunningImage(status?.containers ?? []),

@@ -1,5 +1,6 @@
 import type { Manifest } from "../../resources/kinds.ts";
 import type { Resource } from "../../resources/resource.ts";
+import { getStack } from "../../resources/stack.ts";
 import type { TemplateParameter } from "../../resources/template-spec.ts";
 import type { TokenView } from "../../resources/wire/auth.ts";
 import type { ResourceView, SecretView, TemplateView } from "../../resources/wire/resources.ts";
@@ -14,6 +15,7 @@ export function resourceView(resource: Resource): ResourceView {
     kind: resource.kind,
     metadata: {
       name: metadata.name,
+      stack: getStack(metadata) ?? null,
       uid: metadata.uid,
       labels: { ...metadata.labels },
       annotations: { ...metadata.annotations },

@@ -1,5 +1,6 @@
 import type { Kind, Manifest } from "../../resources/kinds.ts";
 import { ORIGIN_ANNOTATION } from "../../resources/resource.ts";
+import { STACK_LABEL } from "../../resources/stack.ts";
 import type { ResourceView } from "../../resources/wire/resources.ts";
 
 /** A manifest with the fields of a spec file. */
@@ -12,7 +13,8 @@ export interface ExportedManifest {
 
 /** Returns the manifest that would create this resource, without its status and the fields that the server adds. */
 export function exportManifest(resource: ResourceView): ExportedManifest {
-  const { name, labels, annotations } = resource.metadata;
+  const { name, stack, annotations } = resource.metadata;
+  const { [STACK_LABEL]: _stack, ...labels } = resource.metadata.labels;
   const own = Object.fromEntries(
     // Berth's own annotations are left out, because most are one-time requests, such as a restart. The annotation with
     // the template or import from which the app was made is kept.
@@ -25,6 +27,7 @@ export function exportManifest(resource: ResourceView): ExportedManifest {
     kind: resource.kind,
     metadata: {
       name,
+      ...(stack === null ? {} : { stack }),
       ...(Object.keys(labels).length > 0 ? { labels } : {}),
       ...(Object.keys(own).length > 0 ? { annotations: own } : {}),
     },

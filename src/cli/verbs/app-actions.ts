@@ -5,6 +5,7 @@ import type { Cli } from "../cli.ts";
 import { addExamples, addWaitOptions, integerBetween, outputOption } from "../command-options.ts";
 import { type AppWriteFlags, reportAppWrite } from "../deploy/report-app-write.ts";
 import { parseAppName } from "../resource-references.ts";
+import { parseStackNames } from "../stacks/stack-words.ts";
 
 interface ActionFlags extends AppWriteFlags {
   readonly dryRun?: boolean;
@@ -13,7 +14,7 @@ interface ActionFlags extends AppWriteFlags {
 }
 
 interface AppAction {
-  readonly verb: string;
+  readonly verb: "start" | "stop" | "restart" | "retry";
   readonly summary: string;
   readonly description: string;
   readonly done: string;
@@ -77,7 +78,11 @@ export function addAppVerbs(program: Command, cli: Cli): void {
       [`berth ${action.verb} hello`, `${action.verb} the app hello`],
       [`berth ${action.verb} hello --wait`, action.example],
     ]).action(async (words: string[], flags: ActionFlags) => {
-      await performAction(cli, words, action, flags);
+      const { verb } = action;
+      const stacks = verb === "retry" ? undefined : parseStackNames(words, verb);
+      if (verb === "retry" || !stacks) return performAction(cli, words, action, flags);
+      const { changeStacks } = await import("../stacks/stack-verbs.ts");
+      await changeStacks(cli, stacks, verb, flags);
     });
   }
   const rollback = addCommonOptions(
@@ -109,7 +114,7 @@ export function addAppVerbs(program: Command, cli: Cli): void {
 function addCommonOptions(command: Command): Command {
   return addWaitOptions(
     command
-      .argument("<app...>", "names of apps")
+      .argument("<app...>", "names of apps; for start, stop and restart also stack/NAME")
       .option("--dry-run", "print what would happen, and change nothing")
       .option("--force", "change the field even if a spec file owns it")
       .addOption(outputOption()),

@@ -8,6 +8,7 @@ import { waitForAppDeleted } from "../deploy/wait-for-app-ready.ts";
 import { findKeptResources, formatKeptResources } from "../kept-resources.ts";
 import { canPrompt, confirm } from "../prompt.ts";
 import { formatReference, parseReferences } from "../resource-references.ts";
+import { parseStackNames } from "../stacks/stack-words.ts";
 
 interface DeleteFlags extends WaitFlags {
   readonly filename?: readonly string[];
@@ -31,7 +32,7 @@ export function addDelete(program: Command, cli: Cli): void {
     .description(
       "Deletes resources. The containers of an app are deleted with it; its named volumes stay, unless --volumes is given. The files of a model stay on disk until the space is needed, unless --files is given. On a terminal it asks first.",
     )
-    .argument("[name...]", "names of apps, KIND NAME..., or KIND/NAME")
+    .argument("[name...]", "names of apps, KIND NAME..., KIND/NAME, or stack/NAME")
     .option(
       "-f, --filename <path>",
       "file whose resources are deleted; can be repeated",
@@ -48,8 +49,14 @@ export function addDelete(program: Command, cli: Cli): void {
     ["berth delete hello --volumes --wait", "delete its data too, and wait until it is gone"],
     ["berth delete secret db-password", "delete a secret"],
     ["berth delete model small --files", "delete a model and its files"],
+    ["berth delete stack/blog", "delete all apps of a stack, and keep its volumes and secrets"],
     ["berth delete -f hello.yaml", "delete the resources of a file"],
   ]).action(async (words: string[], flags: DeleteFlags) => {
+    const stacks = parseStackNames(words, "delete");
+    if (stacks) {
+      const { deleteStacks } = await import("../stacks/stack-verbs.ts");
+      return deleteStacks(cli, stacks, flags);
+    }
     const targets = await resolveTargets(cli, words, flags);
     const client = await cli.connect();
     if (flags.dryRun !== true) await confirmDeletion(cli, targets, flags);

@@ -5,6 +5,7 @@ import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { addExamples } from "../command-options.ts";
 import { parseReferences } from "../resource-references.ts";
+import { parseStackNames } from "../stacks/stack-words.ts";
 
 export function addDescribe(program: Command, cli: Cli): void {
   addExamples(
@@ -19,10 +20,13 @@ export function addDescribe(program: Command, cli: Cli): void {
     [
       ["berth describe app hello", "show the app hello"],
       ["berth describe hello", "show the app hello"],
+      ["berth describe stack/blog", "show a stack and its apps"],
       ["berth describe model small", "show files, memory and state of a model"],
       ["berth describe secret/db", "show keys and users of a secret, never its values"],
     ],
   ).action(async (kindWord: string, names: string[]) => {
+    const stacks = parseStackNames([kindWord, ...names], "describe");
+    if (stacks) return describeStacks(cli, stacks);
     const references = parseReferences([kindWord, ...names], true);
     const client = await cli.connect();
     let isFirst = true;
@@ -36,6 +40,14 @@ export function addDescribe(program: Command, cli: Cli): void {
       }
     }
   });
+}
+
+async function describeStacks(cli: Cli, names: readonly string[]): Promise<void> {
+  const { describeStack } = await import("../stacks/stack-views.ts");
+  const client = await cli.connect();
+  const options = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
+  const stacks = await Promise.all(names.map((name) => client.stacks.get(name)));
+  await cli.print(stacks.map((stack) => describeStack(stack, options)).join("\n\n"));
 }
 
 async function describe(cli: Cli, client: Client, kind: Kind, name: string): Promise<string> {

@@ -19,6 +19,7 @@ import { exportManifest } from "../output/export-manifest.ts";
 import { type Listing, printDocument, printListing } from "../output/print.ts";
 import { watchListing } from "../output/watch-listing.ts";
 import { parseReferences } from "../resource-references.ts";
+import { parseStackWords } from "../stacks/stack-words.ts";
 import { createAppListing } from "../views/apps.ts";
 import { createModelListing } from "../views/models.ts";
 import {
@@ -39,7 +40,7 @@ export function addGet(program: Command, cli: Cli): void {
       .command("get")
       .summary("list resources, or show some by name")
       .description(
-        "Lists the resources of a kind, or shows some by name. Kinds: apps (a), models (m), templates (tpl), secrets (sec).",
+        "Lists the resources of a kind, or shows some by name. Kinds: apps (a), models (m), templates (tpl), secrets (sec). Stacks (groups of apps) are listed with `berth get stacks`.",
       )
       .argument("[kind]", "kind, or KIND/NAME; without one: apps")
       .argument("[name...]", "names")
@@ -57,9 +58,13 @@ export function addGet(program: Command, cli: Cli): void {
       ["berth get app hello -o yaml --export", "print its manifest, to save in a file"],
       ["berth get apps -l team=web -o wide", "list apps with a label, with more columns"],
       ["berth get apps -w", "follow the changes of apps"],
+      ["berth get stacks", "list the stacks, and how many of their apps are ready"],
     ],
   ).action(async (kindWord: string | undefined, names: string[], options: GetOptions) => {
-    const references = parseReferences([kindWord ?? "apps", ...names]);
+    const words = [kindWord ?? "apps", ...names];
+    const stacks = parseStackWords(words);
+    if (stacks) return getStacks(cli, stacks, options);
+    const references = parseReferences(words);
     const selector = parseSelector(options.selector ?? []);
     if (options.export === true && options.output !== "yaml" && options.output !== "json")
       throw new UsageError("--export needs -o yaml or -o json");
@@ -96,6 +101,21 @@ export function addGet(program: Command, cli: Cli): void {
       else await printListing(cli, listing, options.output);
     }
   });
+}
+
+async function getStacks(cli: Cli, names: readonly string[], options: GetOptions): Promise<void> {
+  if (options.watch === true || options.export === true || options.selector !== undefined)
+    throw new UsageError(
+      "stacks are listed without --watch, --export and --selector",
+      "berth get apps -w",
+    );
+  const client = await cli.connect();
+  const [only, ...others] = await Promise.all(names.map((name) => client.stacks.get(name)));
+  if (only && others.length === 0 && isDocumentFormat(options.output))
+    return printDocument(cli, only, options.output);
+  const { createStackListing } = await import("../stacks/stack-views.ts");
+  const stacks = only ? [only, ...others] : (await client.stacks.list()).stacks;
+  await printListing(cli, createStackListing(stacks, cli.colours), options.output);
 }
 
 interface ResourceGroup {

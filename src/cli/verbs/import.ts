@@ -10,7 +10,7 @@ import { displayPath, getSpecFilePath, writeSpecFiles } from "../write-spec-file
 interface ImportFlags {
   readonly filename?: readonly string[];
   readonly output?: string;
-  readonly namePrefix?: string;
+  readonly stack?: string;
   readonly envFile?: readonly string[];
   readonly useEnvironment?: boolean;
   readonly profile?: readonly string[];
@@ -41,7 +41,10 @@ export function addImport(program: Command, cli: Cli): void {
         collectValues,
       )
       .option("-o, --output <dir>", "folder for the spec files; - (default) is standard output")
-      .option("--name-prefix <text>", "prefix for the names of all apps, such as blog-")
+      .option(
+        "--stack <name>",
+        "name of the stack; its apps are called NAME-SERVICE; default: the project's name",
+      )
       .option(
         "--env-file <file>",
         "env file to read instead of the project's .env; can be repeated",
@@ -88,6 +91,7 @@ export function addImport(program: Command, cli: Cli): void {
     [
       ["berth import compose.yaml --dry-run", "show the report"],
       ["berth import compose.yaml -o specs/blog", "write one file for each service"],
+      ["berth import compose.yaml --stack shop -o specs/shop", "choose the name of the stack"],
       ["berth import -q compose.yaml | berth apply -f -", "convert and apply at once"],
       ["berth import compose.yaml -o specs --secrets secret", "keep passwords out of the files"],
       ["berth import compose.yaml -o specs --public web:3000", "give the service web a domain"],
@@ -106,7 +110,7 @@ export function addImport(program: Command, cli: Cli): void {
         envFiles: flags.envFile?.map((file) => resolve(workingDirectory, file)),
         environment: flags.useEnvironment === true ? environmentVariables(environment) : undefined,
         profiles: flags.profile ?? [],
-        namePrefix: flags.namePrefix ?? "",
+        stack: flags.stack === undefined ? undefined : parseStackName(flags.stack),
         secrets: flags.secrets,
         publicPorts: parsePublicServices(flags.public ?? []),
         partial: flags.partial === true,
@@ -148,6 +152,14 @@ function findRefusal(
     return "nothing is written: an app would be less safe than the file requests, or reach outside of the project (--accept unsafe writes it)";
   }
   return undefined;
+}
+
+function parseStackName(text: string): string {
+  if (/^[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?$/.test(text)) return text;
+  throw new UsageError(
+    `--stack: "${text}" is no name of a stack`,
+    "use lower-case letters, digits and hyphens",
+  );
 }
 
 function parsePublicServices(values: readonly string[]): Map<string, number | undefined> {

@@ -4,6 +4,8 @@ import { cleanLogLine } from "../clean-output.ts";
 import type { Cli } from "../cli.ts";
 import { addExamples, integerBetween } from "../command-options.ts";
 import { parseAppName } from "../resource-references.ts";
+import { followStackLogs, readStackLogs } from "../stacks/stack-logs.ts";
+import { parseStackNames } from "../stacks/stack-words.ts";
 
 interface LogFlags {
   readonly follow?: boolean;
@@ -21,7 +23,7 @@ export function addLogs(program: Command, cli: Cli): void {
       .description(
         "Shows the log lines of an app, oldest first, from all its containers, including those of earlier revisions.",
       )
-      .argument("<app>", "name of an app")
+      .argument("<app>", "name of an app, or stack/NAME for all apps of a stack")
       .option("-f, --follow", "continue with new lines")
       .option(
         "--tail <lines>",
@@ -38,29 +40,42 @@ export function addLogs(program: Command, cli: Cli): void {
     [
       ["berth logs hello", "show the last 100 lines"],
       ["berth logs hello -f", "show the last lines, and follow new ones"],
+      ["berth logs stack/blog -f", "follow all apps of a stack"],
       ["berth logs hello --since 10m -t", "show the last ten minutes, with times"],
     ],
   ).action(async (word: string, flags: LogFlags) => {
-    const name = parseAppName(word);
+    const [stack] = parseStackNames([word], "logs") ?? [];
+    const name = stack ?? parseAppName(word);
     const client = await cli.connect();
     const query = {
       tail: flags.tail,
       ...(flags.since === undefined ? {} : { since: flags.since }),
     };
+    // Without the container, a line of a stack does not show which app wrote it.
+    const shown = stack === undefined ? flags : { ...flags, prefix: true };
     if (flags.follow === true) {
       const onSkipped = ({ skipped, container }: SkippedLogLines) =>
         cli.note(
           `${skipped} ${skipped === 1 ? "line" : "lines"} of ${container} skipped: they were written faster than they were read`,
         );
+      if (stack !== undefined) {
+        const print = (line: LogLineView) => printLog(cli, formatLogLine(cli, line, shown));
+        return followStackLogs(client, stack, { ...query, onSkipped }, print);
+      }
       for await (const line of client.apps.followLogs(name, { ...query, onSkipped }))
         await printLog(cli, formatLogLine(cli, line, flags));
       return;
     }
-    const { lines } = await client.apps.logs(name, query);
+    const lines =
+      stack === undefined
+        ? (await client.apps.logs(name, query)).lines
+        : await readStackLogs(client, stack, query);
     if (lines.length > 0)
-      await printLog(cli, lines.map((line) => formatLogLine(cli, line, flags)).join("\n"));
-    else
-      cli.note(`app "${name}" has no log lines${flags.since === undefined ? "" : " since then"}`);
+      await printLog(cli, lines.map((line) => formatLogLine(cli, line, shown)).join("\n"));
+    else {
+      const what = stack === undefined ? `app "${name}"` : `stack "${name}"`;
+      cli.note(`${what} has no log lines${flags.since === undefined ? "" : " since then"}`);
+    }
   });
 }
 

@@ -48,6 +48,7 @@ export function createImportDocument(
   fileOf: (app: string) => string | null,
 ): unknown {
   return {
+    stack: result.stack,
     apps: result.apps.map(({ service, manifest }) => ({
       service,
       name: manifest.metadata.name,
@@ -150,10 +151,10 @@ function formatPublicPlaces({ apps, likelyPublic }: ComposeImport): string[] {
   ];
 }
 
-function formatSummary({ apps, findings }: ComposeImport): string {
+function formatSummary({ stack, apps, findings }: ComposeImport): string {
   const count = (level: FindingLevel) => findings.filter((found) => found.level === level).length;
   const parts = [
-    formatCount(apps.length, "app"),
+    `stack ${stack}: ${formatCount(apps.length, "app")}`,
     ...(count("failed") > 0 ? [`${count("failed")} failed`] : []),
     ...(count("unsafe") > 0 ? [`${count("unsafe")} unsafe`] : []),
     `${count("lost")} lost`,

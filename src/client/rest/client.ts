@@ -32,6 +32,7 @@ import { appCalls } from "./app-calls.ts";
 import { buildCalls } from "./build-calls.ts";
 import { eventCalls } from "./event-calls.ts";
 import { modelCalls } from "./model-calls.ts";
+import { stackCalls } from "./stack-calls.ts";
 import { type ClientOptions, encodeSegment, Transport } from "./transport.ts";
 import { webhookCalls } from "./webhook-calls.ts";
 
@@ -53,6 +54,7 @@ export function createClient(options: ClientOptions) {
     builds: buildCalls(transport),
     events: eventCalls(transport),
     models: modelCalls(transport),
+    stacks: stackCalls(transport),
     webhooks: webhookCalls(transport),
 
     health: (signal?: AbortSignal): Promise<HealthView> => get("/api/health", signal),

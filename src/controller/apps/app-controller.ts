@@ -44,6 +44,8 @@ export interface AppControllerOptions {
   readonly bootedAtMs?: (() => number | undefined) | undefined;
   /** The listener through which containers reach the models. Without it, the default port is assumed to be open. */
   readonly containerListener?: ContainerListenerStatus;
+  /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
+  readonly networkPool?: string;
   readonly metrics: ControllerMetrics;
   readonly random: () => number;
   readonly workers?: number;

@@ -4,11 +4,13 @@ import {
   type Resource,
   VOLUME_POLICY_ANNOTATION,
 } from "../../resources/resource.ts";
+import { getStack } from "../../resources/stack.ts";
 import { networkName } from "../engine-names.ts";
 import { offerVolumesOfDeleted } from "./kept-volumes.ts";
 import { planRemoval } from "./plan/plan-app.ts";
 import { groupConcurrentStops } from "./plan-executor.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
+import { removeUnusedStackNetworks } from "./stack-networks.ts";
 
 /** The time between SIGTERM and SIGKILL for a container without an App; Docker's own default. */
 const ORPHAN_GRACE_MS = 10_000;
@@ -51,11 +53,15 @@ export async function finalizeApp(
       await runtime.removeVolume(volume.name, signal);
     }
   } else offerVolumesOfDeleted(context, resource);
-  if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null)) {
+  const isLast = store.list("App").every((app) => app.metadata.deletionTimestamp !== null);
+  if (isLast || getStack(resource.metadata) !== undefined) {
+    await removeUnusedStackNetworks(context, signal);
+    context.executor.forgetEnsured();
+  }
+  if (isLast) {
     // The network is removed together with the last App, even if several Apps are deleted at once, so that no object of
     // Berth remains on the engine.
     await runtime.removeNetwork(networkName(store.instanceId), signal);
-    context.executor.forgetEnsured();
   }
   await context.archive.drop(name);
   store.ports.release(name);

@@ -157,7 +157,7 @@ export class AppRun {
 
   /** Resolves the App's spec to a version, which is one set of container settings, and observes the containers. */
   async #observe(signal: AbortSignal): Promise<ResolvedRun> {
-    const { store, ingress, containerListener, takeHints } = this.#context;
+    const { store, ingress, containerListener, networkPool, takeHints } = this.#context;
     const { name } = this.#resource.metadata;
     const isChanged = takeHints(name) || !this.#hasOnlyRouted;
     this.#hasOnlyRouted = false;
@@ -170,7 +170,14 @@ export class AppRun {
     const image = await resolveImagePin(this.#context, this.#state, signal);
     const isNew = image !== null && !deepEqual(image, this.#state.memory.image);
     if (isNew) this.#state = { ...this.#state, memory: { ...this.#state.memory, image } };
-    const dependencies = { store, ingress, containerListener, getLoopbackPort, getAddressPair };
+    const dependencies = {
+      store,
+      ingress,
+      containerListener,
+      networkPool,
+      getLoopbackPort,
+      getAddressPair,
+    };
     const resolved = resolveRun(dependencies, this.#state, image);
     this.#state = resolved;
     const { desired } = resolved.resolved;

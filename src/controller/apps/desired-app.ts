@@ -1,10 +1,17 @@
-import { hashJson } from "../../base/canonical-json.ts";
+import { deepEqual, hashJson } from "../../base/canonical-json.ts";
+import { NETWORK_POOL } from "../../base/default-network-pool.ts";
 import { type EffectiveApp, resolveAppDefaults } from "../../resources/app-defaults.ts";
 import type { AppSpec, SecretReference } from "../../resources/app-spec.ts";
 import { NO_DOMAIN } from "../../resources/field-schemas.ts";
 import { RESTARTED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
-import type { MountSpec, PublishSpec } from "../container-settings.ts";
-import { containerName, networkName, volumeName } from "../engine-names.ts";
+import { getServiceName, getStack } from "../../resources/stack.ts";
+import {
+  type MountSpec,
+  NO_RESTRICTIONS,
+  type PublishSpec,
+  type Restrictions,
+} from "../container-settings.ts";
+import { containerName, networkName, stackNetworkName, volumeName } from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
 import { MODELS_PORT } from "../models/container-listener.ts";
@@ -53,6 +60,8 @@ export interface DesiredApp {
   readonly version: string;
   readonly network: string;
   readonly networkLabels: Labels;
+  /** The network of the App's stack; null for an App without a stack. */
+  readonly stackNetwork: StackNetwork | null;
   readonly volumes: readonly { readonly name: string; readonly labels: Labels }[];
   /** The specs of the containers, one for each replica, in order. */
   readonly containers: readonly ContainerSpec[];
@@ -61,6 +70,16 @@ export interface DesiredApp {
    * addresses: a plan chooses one of the pair when it creates a container.
    */
   readonly addressPairs: readonly (number | undefined)[];
+}
+
+/** A network that the Apps of a stack share, in addition to the network of the instance. */
+export interface StackNetwork {
+  readonly network: string;
+  readonly labels: Labels;
+  /** The names of the App in this network. */
+  readonly aliases: readonly string[];
+  /** The IPv4 range, such as 10.213.0.0/16, from which the network gets a subnet. */
+  readonly pool: string;
 }
 
 export interface DesiredAppInput {
@@ -79,6 +98,8 @@ export interface DesiredAppInput {
    * their addresses. If this function is absent, the engine chooses all addresses.
    */
   readonly addressPair?: (replica: number) => number | undefined;
+  /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
+  readonly networkPool?: string;
   /** The port at which containers reach the models; default: MODELS_PORT. */
   readonly modelsPort?: number;
 }
@@ -98,6 +119,7 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     env.push(`PORT=${app.port}`);
   const { env: modelEnv, ...modelHosts } = buildModelSettings(app, input.modelsPort ?? MODELS_PORT);
   const network = networkName(instance);
+  const stackNetwork = buildStackNetwork(input, app.aliases);
   const owned = { [labels.INSTANCE]: instance, [labels.APP]: name };
   const volumes = app.volumes.flatMap((volume) =>
     "name" in volume
@@ -109,6 +131,7 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
         ]
       : [],
   );
+  const restrictions = { ...app.security, tmpfs: app.tmpfs };
   const template = {
     image,
     ...(imageId === null ? {} : { imageId }),
@@ -127,6 +150,10 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     ...(app.command ? { command: app.command } : {}),
     ...(app.user ? { user: app.user } : {}),
     ...(app.workingDir ? { workingDir: app.workingDir } : {}),
+    // Settings that an App does not have are left out, so that they do not change the hashes of Apps without them.
+    ...(hasRestrictions(restrictions) && { restrictions }),
+    ...(app.hostname !== undefined && { hostname: app.hostname }),
+    ...(app.shmBytes !== undefined && { shmBytes: app.shmBytes }),
     ...(app.memoryBytes === undefined ? {} : { memoryBytes: app.memoryBytes }),
     ...(app.nanoCpus === undefined ? {} : { nanoCpus: app.nanoCpus }),
   };
@@ -140,9 +167,13 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     port: app.port ?? null,
     ports: app.ports,
     pullPolicy: app.pullPolicy,
+    ...(stackNetwork && { stack: [stackNetwork.network, stackNetwork.aliases] }),
   };
   const hash = hashJson({ ...hashedSettings, restartedAt }).slice(0, 16);
 
+  const furtherNetworks = stackNetwork && [
+    { network: stackNetwork.network, aliases: stackNetwork.aliases },
+  ];
   const containers = Array.from({ length: app.replicas }, (_, replica): ContainerSpec => {
     const loopback =
       app.port !== undefined && exposure === "loopback"
@@ -150,9 +181,11 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
         : undefined;
     return {
       ...template,
+      ...(furtherNetworks && { furtherNetworks }),
       name: containerName(instance, name, hash, replica),
       labels: {
         ...owned,
+        ...(stackNetwork && { [labels.STACK]: stackNetwork.labels[labels.STACK] ?? "" }),
         [labels.GENERATION]: String(resource.metadata.generation),
         [labels.SPEC_HASH]: hash,
         [labels.REPLICA]: String(replica),
@@ -181,11 +214,29 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     version: hashJson(hashedSettings).slice(0, 16),
     network,
     networkLabels: { [labels.INSTANCE]: instance },
+    stackNetwork,
     volumes,
     containers,
     addressPairs: hasPairs ? containers.map((_, replica) => input.addressPair?.(replica)) : [],
   };
 }
+
+/** In the network of its stack, an App has its own name, the name of its service, and the aliases of its spec. */
+function buildStackNetwork(
+  { instance, resource: { metadata }, networkPool }: DesiredAppInput,
+  aliases: readonly string[],
+): StackNetwork | null {
+  const stack = getStack(metadata);
+  if (stack === undefined) return null;
+  return {
+    network: stackNetworkName(instance, stack),
+    labels: { [labels.INSTANCE]: instance, [labels.STACK]: stack },
+    aliases: [...new Set([metadata.name, getServiceName(metadata.name, stack), ...aliases])],
+    pool: networkPool ?? NETWORK_POOL,
+  };
+}
+
+const hasRestrictions = (restrictions: Restrictions) => !deepEqual(restrictions, NO_RESTRICTIONS);
 
 const ENGINE_CHOSEN_PORT = 0;
 

@@ -94,7 +94,7 @@ export async function reportAppPlan(
 }
 
 async function resolveDryRun(
-  { store, ingress, containerListener, images, puller }: ReconcilerContext,
+  { store, ingress, containerListener, networkPool, images, puller }: ReconcilerContext,
   state: RunState,
   plannedResources: readonly PlannedResource[],
   signal: AbortSignal,
@@ -107,7 +107,7 @@ async function resolveDryRun(
   // A dry run uses what the store and the engine know about the image, because it sends no request to a registry.
   const image = await resolveImagePin({ store: overlay, images, puller }, state, signal);
   return resolveRun(
-    { store: overlay, ingress, containerListener, getLoopbackPort, getAddressPair },
+    { store: overlay, ingress, containerListener, networkPool, getLoopbackPort, getAddressPair },
     { ...state, route },
     image,
   );

@@ -62,7 +62,14 @@ export class PlanExecutor {
         return;
       case "ensureNetwork":
         await this.#ensure(`network ${operation.network}`, NETWORK_VALID_MS, () =>
-          runtime.ensureNetwork(operation.network, operation.labels, signal),
+          operation.pool === undefined
+            ? runtime.ensureNetwork(operation.network, operation.labels, signal)
+            : runtime.ensureStackNetwork(
+                operation.network,
+                operation.labels,
+                operation.pool,
+                signal,
+              ),
         );
         return;
       case "ensureVolume":
@@ -79,12 +86,7 @@ export class PlanExecutor {
         }
         return;
       case "startContainer": {
-        const id = operation.id ?? created.get(operation.name);
-        if (id === undefined)
-          throw new BerthError(
-            "internal",
-            `container ${operation.name} was not created in this run`,
-          );
+        const id = findContainerId(operation, created);
         await this.#ensure("routes", Number.POSITIVE_INFINITY, () =>
           sweepRoutes(this.#dependencies, signal),
         );
@@ -113,7 +115,12 @@ export class PlanExecutor {
         await runtime.renameContainer(operation.id, operation.name, signal);
         return;
       case "connectNetwork":
-        await runtime.connectNetwork(operation.id, operation.network, operation.endpoint, signal);
+        await runtime.connectNetwork(
+          findContainerId(operation, created),
+          operation.network,
+          operation.endpoint,
+          signal,
+        );
         return;
     }
   }
@@ -155,6 +162,16 @@ export class PlanExecutor {
       throw error;
     }
   }
+}
+
+function findContainerId(
+  { id, name }: { readonly id: string | null; readonly name: string },
+  created: ReadonlyMap<string, string>,
+): string {
+  const found = id ?? created.get(name);
+  if (found === undefined)
+    throw new BerthError("internal", `container ${name} was not created in this run`);
+  return found;
 }
 
 interface EnsureCall {

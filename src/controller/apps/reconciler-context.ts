@@ -32,6 +32,8 @@ export interface ReconcilerDependencies {
    * assumed to be open.
    */
   readonly containerListener?: ContainerListenerStatus;
+  /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
+  readonly networkPool?: string;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
   readonly retries: RetryTimes;

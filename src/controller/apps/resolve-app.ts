@@ -68,6 +68,8 @@ export interface ResolveAppInput {
    * assumed to be open.
    */
   readonly containerListener?: ContainerListenerStatus | undefined;
+  /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
+  readonly networkPool?: string | undefined;
 }
 
 export function resolveApp(input: ResolveAppInput): ResolvedApp {
@@ -213,6 +215,7 @@ function buildVersion(input: ResolveAppInput, spec: AppSpec, image: VersionImage
     revealSecret: (reference) => revealReference(store, reference),
     loopbackPort: (replica, port) => getLoopbackPort(name, replica, port),
     addressPair: (replica) => getAddressPair(name, replica),
+    ...(input.networkPool !== undefined && { networkPool: input.networkPool }),
     modelsPort: getContainerListener(input).port,
   });
 }

@@ -41,7 +41,7 @@ export function runInputs(store: StoreReader, { resource, source }: RunState): s
 export function resolveRun(
   dependencies: Pick<
     ResolveAppInput,
-    "store" | "ingress" | "containerListener" | "getLoopbackPort" | "getAddressPair"
+    "store" | "ingress" | "containerListener" | "networkPool" | "getLoopbackPort" | "getAddressPair"
   >,
   state: RunState,
   image: ImagePin | null,

@@ -9,6 +9,7 @@ const WRITES = {
   renameContainer: true,
   connectNetwork: true,
   ensureNetwork: true,
+  ensureStackNetwork: true,
   removeNetwork: true,
   ensureVolume: true,
   removeVolume: true,

@@ -1,6 +1,6 @@
 import type { ContainerInspectInfo } from "dockerode";
 import { BerthError } from "../../base/errors.ts";
-import type { MountSpec } from "../container-settings.ts";
+import { type MountSpec, NO_RESTRICTIONS, type Restrictions } from "../container-settings.ts";
 import { APP, IMAGE_REFERENCE, INSTANCE } from "../labels.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { buildEndpoint } from "./docker-endpoints.ts";
@@ -283,6 +283,7 @@ function buildCreateBody(
     Cmd: spec.command,
     User: spec.user,
     WorkingDir: spec.workingDir,
+    Hostname: spec.hostname,
     StopTimeout: Math.ceil(spec.stopGraceMs / 1000),
     ExposedPorts: Object.fromEntries(ports.map(({ key }) => [key, {}])),
     HostConfig: {
@@ -294,6 +295,8 @@ function buildCreateBody(
       NetworkMode: spec.network,
       ExtraHosts: [HOST_ALIAS, ...(spec.hostAliases ?? [])].map((name) => `${name}:host-gateway`),
       Mounts: spec.mounts.map(toMount),
+      ...buildRestrictions(spec.restrictions ?? NO_RESTRICTIONS),
+      ShmSize: spec.shmBytes,
       PortBindings: Object.fromEntries(
         ports.map(({ key }) => [
           key,
@@ -306,6 +309,21 @@ function buildCreateBody(
     NetworkingConfig: {
       EndpointsConfig: { [spec.network]: buildEndpoint({ aliases: spec.aliases, address }) },
     },
+  };
+}
+
+function buildRestrictions(restrictions: Restrictions): Record<string, unknown> {
+  const { readOnlyRoot, dropCapabilities, noNewPrivileges, tmpfs } = restrictions;
+  return {
+    ReadonlyRootfs: readOnlyRoot,
+    CapDrop: dropCapabilities,
+    SecurityOpt: noNewPrivileges ? ["no-new-privileges"] : [],
+    Tmpfs: Object.fromEntries(
+      tmpfs.map(({ path, sizeBytes }) => [
+        path,
+        sizeBytes === undefined ? "" : `size=${sizeBytes}`,
+      ]),
+    ),
   };
 }
 

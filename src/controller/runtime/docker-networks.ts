@@ -11,6 +11,7 @@ import type { Labels, ObservedVolume } from "./port.ts";
 
 export interface NamedNetwork {
   readonly id: string;
+  readonly name: string;
   readonly labels: Labels;
   readonly subnets: readonly string[];
   /** The range of reserved addresses; undefined if the network has none. */
@@ -25,20 +26,40 @@ export async function findNetworks(
   name: string,
   signal: AbortSignal,
 ): Promise<readonly NamedNetwork[]> {
-  const filters = encodeURIComponent(JSON.stringify({ name: [name] }));
-  const found = await connection.call(
-    `inspect the network ${name}`,
-    READ_LIMIT_MS,
-    signal,
-    (_, bound) =>
-      connection.request({ method: "GET", path: `/networks?filters=${filters}` }, bound),
-  );
   // The engine also returns networks whose names only contain the requested name, so the names are compared here.
+  const found = await queryNetworks(
+    connection,
+    `inspect the network ${name}`,
+    { name: [name] },
+    signal,
+  );
+  return found.filter((network) => network.name === name);
+}
+
+/** Returns the networks that have all of these labels, each `KEY` or `KEY=VALUE`, oldest first. */
+export function listNetworks(
+  connection: DockerConnection,
+  labels: readonly string[],
+  signal: AbortSignal,
+): Promise<readonly NamedNetwork[]> {
+  return queryNetworks(connection, "list the networks", { label: labels }, signal);
+}
+
+async function queryNetworks(
+  connection: DockerConnection,
+  what: string,
+  filter: Readonly<Record<string, readonly string[]>>,
+  signal: AbortSignal,
+): Promise<readonly NamedNetwork[]> {
+  const filters = encodeURIComponent(JSON.stringify(filter));
+  const found = await connection.call(what, READ_LIMIT_MS, signal, (_, bound) =>
+    connection.request({ method: "GET", path: `/networks?filters=${filters}` }, bound),
+  );
   return (Array.isArray(found) ? found : [])
-    .filter((network) => textAt(network, "Name") === name)
     .toSorted((a, b) => getSortKey(a).localeCompare(getSortKey(b)))
     .map((network) => ({
       id: textAt(network, "Id") ?? "",
+      name: textAt(network, "Name") ?? "",
       labels: textsAt(network, "Labels"),
       subnets: parseSubnets(getValueAt(network, "IPAM", "Config")),
       reserved: parseReserved(getValueAt(network, "IPAM", "Config")),
@@ -79,8 +100,8 @@ const getSortKey = (network: unknown): string =>
 /** A subnet of a network, with the names of the fields in the Docker API. */
 export interface AddressRange {
   readonly Subnet: string;
-  readonly IPRange: string;
-  readonly Gateway: string | undefined;
+  readonly IPRange?: string;
+  readonly Gateway?: string | undefined;
 }
 
 /** Creates a network; without a range, the engine chooses a subnet. Does nothing if there is one of this name. */

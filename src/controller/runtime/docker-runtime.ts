@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import { APP } from "../labels.ts";
+import { APP, INSTANCE, STACK } from "../labels.ts";
 import type { DockerTls } from "./docker-address.ts";
 import { buildImage } from "./docker-build.ts";
 import * as ownImages from "./docker-built-images.ts";
@@ -19,6 +19,7 @@ import * as networks from "./docker-networks.ts";
 import { countConnections, listeningPorts } from "./docker-ports.ts";
 import { Prober } from "./docker-probe.ts";
 import { SettingsReader } from "./docker-settings.ts";
+import { StackNetworkSetup } from "./docker-stack-networks.ts";
 import { startContainer } from "./docker-start.ts";
 import type {
   BuildImageOptions,
@@ -35,6 +36,7 @@ import type {
   NetworkEndpoint,
   ObservedContainer,
   ObservedLease,
+  ObservedNetwork,
   ObservedVolume,
   ProbeResult,
   ProbeTarget,
@@ -63,6 +65,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   readonly #prober: Prober;
   readonly #settings: SettingsReader;
   readonly #networks: NetworkSetup;
+  readonly #stackNetworks: StackNetworkSetup;
   readonly #disk: EngineDisk;
   readonly #apps = new Map<string, string>();
 
@@ -76,6 +79,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     this.#prober = new Prober(this.#connection);
     this.#settings = new SettingsReader(this.#connection);
     this.#networks = new NetworkSetup(this.#connection);
+    this.#stackNetworks = new StackNetworkSetup(this.#connection);
     this.#disk = new EngineDisk(this.#connection);
   }
 
@@ -160,6 +164,22 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
 
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void> {
     return this.#networks.ensure(name, labels, signal);
+  }
+
+  ensureStackNetwork(
+    name: string,
+    labels: Labels,
+    pool: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    return this.#stackNetworks.ensure(name, labels, pool, signal);
+  }
+
+  listStackNetworks(
+    { instance }: { readonly instance: string },
+    signal: AbortSignal,
+  ): Promise<readonly ObservedNetwork[]> {
+    return networks.listNetworks(this.#connection, [`${INSTANCE}=${instance}`, STACK], signal);
   }
 
   reservedRange(network: string, signal: AbortSignal): Promise<string | undefined> {

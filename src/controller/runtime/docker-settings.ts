@@ -4,10 +4,11 @@ import type {
   MountSpec,
   ProcessSettings,
   PublishSpec,
+  Restrictions,
 } from "../container-settings.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { getHttpStatus } from "./docker-errors.ts";
-import { getValueAt, isRecord, textAt } from "./docker-json.ts";
+import { getValueAt, isRecord, numberAt, textAt } from "./docker-json.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 
 /** A name that resolves to the engine's machine in every container. */
@@ -95,6 +96,9 @@ export function toSettings(
     ),
     mounts: listMounts(inspected).flatMap((mount) => toMountSpec(mount, host.Mounts) ?? []),
     publish: readPortBindings(host.PortBindings),
+    restrictions: readRestrictions(host),
+    hostname: textAt(inspected.Config, "Hostname") ?? "",
+    shmBytes: numberAt(host, "ShmSize") ?? 0,
     foreign: [
       ...listForeignSettings(host),
       ...(extraHosts.some(({ isGateway }) => !isGateway) ? ["ExtraHosts"] : []),
@@ -117,8 +121,10 @@ function toProcessSettings(config: unknown): ProcessSettings {
 const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   Privileged: isEmpty,
   CapAdd: isEmpty,
-  CapDrop: isEmpty,
-  SecurityOpt: isEmpty,
+  // The option no-new-privileges is one of the restrictions, which are compared with the spec.
+  SecurityOpt: (value) =>
+    isEmpty(value) ||
+    (Array.isArray(value) && value.every((option) => NO_NEW_PRIVILEGES.test(String(option)))),
   Devices: isEmpty,
   DeviceRequests: isEmpty,
   DeviceCgroupRules: isEmpty,
@@ -129,9 +135,7 @@ const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   GroupAdd: isEmpty,
   CgroupParent: isEmpty,
   VolumesFrom: isEmpty,
-  Tmpfs: isEmpty,
   Sysctls: isEmpty,
-  ReadonlyRootfs: isEmpty,
   AutoRemove: isEmpty,
   PublishAllPorts: isEmpty,
   Links: isEmpty,
@@ -152,6 +156,25 @@ const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   // -1 is no limit.
   PidsLimit: (value) => isEmpty(value) || value === -1,
 };
+
+const NO_NEW_PRIVILEGES = /^no-new-privileges([:=]true)?$/;
+
+function readRestrictions(host: unknown): Restrictions {
+  const tmpfs = getValueAt(host, "Tmpfs");
+  return {
+    readOnlyRoot: getValueAt(host, "ReadonlyRootfs") === true,
+    dropCapabilities: listAt(host, "CapDrop").map((name) =>
+      name.toUpperCase().replace(/^CAP_/, ""),
+    ),
+    noNewPrivileges: listAt(host, "SecurityOpt").some((option) => NO_NEW_PRIVILEGES.test(option)),
+    tmpfs: isRecord(tmpfs)
+      ? Object.entries(tmpfs).map(([path, options]) => {
+          const [, size] = /(?:^|,)size=(\d+)(?:,|$)/.exec(String(options)) ?? [];
+          return { path, sizeBytes: size === undefined ? undefined : Number(size) };
+        })
+      : [],
+  };
+}
 
 function listForeignSettings(host: unknown): string[] {
   return Object.entries(foreignSettings).flatMap(([name, isHarmless]) =>

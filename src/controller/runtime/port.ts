@@ -1,4 +1,9 @@
-import type { ContainerSettings, MountSpec, PublishSpec } from "../container-settings.ts";
+import type {
+  ContainerSettings,
+  MountSpec,
+  PublishSpec,
+  Restrictions,
+} from "../container-settings.ts";
 
 /**
  * A container engine. A consumer depends on the part that it needs. Nothing here assumes that containers run on one
@@ -82,6 +87,22 @@ export interface WorkloadRuntime {
    * have `labels`.
    */
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
+  /**
+   * Creates a network with a subnet from the IPv4 range `pool`, such as 10.213.0.0/16; idempotent. A new network gets
+   * the first /26 of the range that no network of the engine and no route of its machine uses, and has no reserved
+   * addresses. Throws `engine_error` if none is free, and `name_clash` as `ensureNetwork` does.
+   */
+  ensureStackNetwork(
+    name: string,
+    labels: Labels,
+    pool: string,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** Returns the names and labels of the networks of this instance that have the label STACK. */
+  listStackNetworks(
+    filter: { readonly instance: string },
+    signal: AbortSignal,
+  ): Promise<readonly ObservedNetwork[]>;
   /** Removes a network; does nothing if it is missing or still in use. */
   removeNetwork(name: string, signal: AbortSignal): Promise<void>;
   /** Creates a volume; idempotent. Throws `name_clash` if a volume of this name does not have `labels`. */
@@ -237,11 +258,25 @@ export interface ContainerSpec extends NetworkEndpoint {
   readonly user?: string;
   readonly workingDir?: string;
   readonly network: string;
+  /**
+   * Further networks of the container. `createContainer` does not connect it to them: the caller does so with
+   * `connectNetwork` before the first start.
+   */
+  readonly furtherNetworks?: readonly {
+    readonly network: string;
+    readonly aliases: readonly string[];
+  }[];
   /** Names that resolve to the engine's machine in the container. */
   readonly hostAliases?: readonly string[];
   readonly mounts: readonly MountSpec[];
   /** The ports that the engine publishes on the machine; empty if the ingress can reach the container's own address. */
   readonly publish: readonly PublishSpec[];
+  /** Default: none. */
+  readonly restrictions?: Restrictions;
+  /** The host name that the container has for its own programs. Default: the engine chooses it. */
+  readonly hostname?: string;
+  /** The size of /dev/shm in bytes. Default: that of the engine, which is 64 MiB. */
+  readonly shmBytes?: number;
   readonly memoryBytes?: number;
   readonly nanoCpus?: number;
   readonly stopGraceMs: number;
@@ -289,6 +324,11 @@ export interface ObservedContainer {
    * The settings of the container; undefined if the engine reports them in a form that cannot be compared with a spec.
    */
   readonly settings: ContainerSettings | undefined;
+}
+
+export interface ObservedNetwork {
+  readonly name: string;
+  readonly labels: Labels;
 }
 
 export interface ObservedVolume {

@@ -7,6 +7,7 @@ import {
 } from "../../resources/parse-manifests.ts";
 import { PrivilegeError, UncheckedFieldsError } from "../../resources/privileged-fields.ts";
 import { isKind, type Resource } from "../../resources/resource.ts";
+import { toStoredLabels } from "../../resources/stack.ts";
 import type { ApplyIntent, ApplyResult, Store } from "../../store/store.ts";
 import type { SpecFileReport } from "../port.ts";
 import type { ResourceKey } from "./prune-guard.ts";
@@ -151,7 +152,7 @@ function buildIntent(
     actor: { name: manager, ...file.authority },
     mode: "replace",
     spec,
-    labels: metadata.labels ?? {},
+    labels: toStoredLabels(metadata),
     annotations: metadata.annotations ?? {},
     declares: true,
     takeOverFrom,

@@ -21,6 +21,10 @@ import {
 const itemFields = {
   id: Type.String({ description: "identifier that stays the same for the app's whole life" }),
   name: Type.String(),
+  stack: Type.Unsafe<string | null>({
+    ...NullableString,
+    description: "stack that the app belongs to; null for an app without a stack",
+  }),
   status: OneOf(appPhases),
   domain: Type.String({
     description: "main domain of the app; empty for an app with domain: none",
@@ -198,10 +202,19 @@ export type RevisionList = Static<typeof RevisionList>;
 
 /** The request body of `POST /api/apps`: the name and the labels of an App, and the fields of its spec. */
 export const CreateAppBody = Type.Object(
-  { name: Name, labels: Type.Optional(Metadata.properties.labels), ...AppSpec.properties },
+  {
+    name: Name,
+    stack: Metadata.properties.stack,
+    labels: Type.Optional(Metadata.properties.labels),
+    ...AppSpec.properties,
+  },
   closed,
 );
-export type CreateAppBody = { name: string; labels?: Record<string, string> } & AppSpec;
+export type CreateAppBody = {
+  name: string;
+  stack?: string;
+  labels?: Record<string, string>;
+} & AppSpec;
 
 /** A merge patch (RFC 7396) of the spec, in which null removes a field. */
 export const PatchAppBody = Component<Record<string, unknown>>(

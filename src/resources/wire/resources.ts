@@ -25,6 +25,7 @@ export const ResourceView = Type.Object(
     metadata: Type.Object(
       {
         name: Type.String(),
+        stack: NullableString,
         uid: Type.String(),
         labels: StringMap(),
         annotations: StringMap(),

@@ -26,6 +26,7 @@ describe("listing apps", () => {
         {
           id: uid,
           name: "hello",
+          stack: null,
           status: "running",
           domain: "hello.example.test",
           domains: ["hello.example.test"],

@@ -35,11 +35,14 @@ it("berth import prints valid manifests on standard output, and the report on st
   expect(code).toBe(0);
   const { documents, errors: problems } = parseManifests(output);
   expect(problems).toEqual([]);
-  expect(documents.map(({ manifest }) => manifest.metadata.name)).toEqual(["wordpress", "db"]);
+  expect(documents.map(({ manifest }) => manifest.metadata.name)).toEqual([
+    "wordpress-wordpress",
+    "wordpress-db",
+  ]);
   expect(errors).toMatch(
     /^wordpress\.yaml:8:9: changed: services\.wordpress\.ports\[0\]: 80 is used/m,
   );
-  expect(errors).toMatch(/2 apps, 0 lost, 3 changed, \d+ notes\n$/);
+  expect(errors).toMatch(/stack wordpress: 2 apps, 0 lost, 3 changed, \d+ notes\n$/);
   // A finding that concerns two services appears once in the report.
   expect(errors.match(/Berth restarts a new version at most 5 times/g)).toHaveLength(1);
   expect(errors).toContain("also wordpress.yaml:18");
@@ -48,35 +51,37 @@ it("berth import prints valid manifests on standard output, and the report on st
 it("berth import writes one file for each service, and replaces existing files only with --force", async () => {
   const { code, output } = await run("jellyfin.yaml --accept unsafe -o specs/media");
   expect(code).toBe(0);
-  expect(output).toContain("specs/media/jellyfin.yaml written");
-  const text = readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8");
+  expect(output).toContain("specs/media/jellyfin-jellyfin.yaml written");
+  const text = readFileSync(join(folder, "specs/media/jellyfin-jellyfin.yaml"), "utf8");
   expect(text).toMatch(
     /^# Created by berth import from jellyfin\.yaml, service jellyfin\.\n# Not converted:\n/,
   );
   expect(text).toContain("#   jellyfin.yaml:27 services.jellyfin.devices: an App has no devices");
   expect(parseManifests(text).errors).toEqual([]);
-  writeFileSync(join(folder, "specs/media/jellyfin.yaml"), "mine");
+  writeFileSync(join(folder, "specs/media/jellyfin-jellyfin.yaml"), "mine");
   const again = await run("jellyfin.yaml --accept unsafe -o specs/media");
   expect(again.code).toBe(1);
-  expect(again.errors).toContain("nothing was written: specs/media/jellyfin.yaml already exists");
-  expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe("mine");
+  expect(again.errors).toContain(
+    "nothing was written: specs/media/jellyfin-jellyfin.yaml already exists",
+  );
+  expect(readFileSync(join(folder, "specs/media/jellyfin-jellyfin.yaml"), "utf8")).toBe("mine");
   const foreign = await run("jellyfin.yaml --accept unsafe -o specs/media --force");
   expect(foreign.errors).toContain("not made by the import of this project");
-  expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe("mine");
-  writeFileSync(join(folder, "specs/media/jellyfin.yaml"), `${text}# edited\n`);
+  expect(readFileSync(join(folder, "specs/media/jellyfin-jellyfin.yaml"), "utf8")).toBe("mine");
+  writeFileSync(join(folder, "specs/media/jellyfin-jellyfin.yaml"), `${text}# edited\n`);
   expect((await run("jellyfin.yaml --accept unsafe -o specs/media --force")).code).toBe(0);
-  expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe(text);
-  expect(readdirSync(join(folder, "specs/media"))).toEqual(["jellyfin.yaml"]);
+  expect(readFileSync(join(folder, "specs/media/jellyfin-jellyfin.yaml"), "utf8")).toBe(text);
+  expect(readdirSync(join(folder, "specs/media"))).toEqual(["jellyfin-jellyfin.yaml"]);
 });
 
 it("berth import does not delete a file whose name it would use for a temporary file", async () => {
   mkdirSync(join(folder, "specs"));
-  writeFileSync(join(folder, "specs/db.yaml.new"), "mine");
+  writeFileSync(join(folder, "specs/wordpress-db.yaml.new"), "mine");
   const { code, errors } = await run("wordpress.yaml -o specs");
   expect(code).toBe(1);
   expect(errors).toContain("cannot write the files");
-  expect(readdirSync(join(folder, "specs"))).toEqual(["db.yaml.new"]);
-  expect(readFileSync(join(folder, "specs/db.yaml.new"), "utf8")).toBe("mine");
+  expect(readdirSync(join(folder, "specs"))).toEqual(["wordpress-db.yaml.new"]);
+  expect(readFileSync(join(folder, "specs/wordpress-db.yaml.new"), "utf8")).toBe("mine");
 });
 
 it("berth import writes nothing in a dry run", async () => {
@@ -96,8 +101,8 @@ it("berth import exits with 1 if a service cannot be converted, and with --stric
   expect((await run("plausible.yaml")).output).not.toContain("kind: App");
   expect((await run("plausible.yaml -o specs --partial")).code).toBe(1);
   expect(readdirSync(join(folder, "specs"))).toEqual([
-    "plausible-db.yaml",
-    "plausible-events-db.yaml",
+    "plausible-plausible-db.yaml",
+    "plausible-plausible-events-db.yaml",
   ]);
   expect((await run("jellyfin.yaml --dry-run --strict")).code).toBe(1);
   expect((await run("wordpress.yaml --dry-run --strict")).code).toBe(0);
@@ -133,15 +138,15 @@ it("berth import finds the Compose file and its override in the working director
 
 it("berth import writes no secret to the files or to the report", async () => {
   const { output, errors } = await run("wordpress.yaml --secrets secret");
-  expect(output).toContain("secret: db-secrets");
-  expect(errors).toContain("berth secrets set wordpress-secrets WORDPRESS_DB_PASSWORD=VALUE");
+  expect(output).toContain("secret: wordpress-db-secrets");
+  expect(errors).toContain(
+    "berth secrets set wordpress-wordpress-secrets WORDPRESS_DB_PASSWORD=VALUE",
+  );
   expect(output + errors).not.toContain("examplepass");
 });
 
 it("berth import prints the report as JSON", async () => {
-  const { output } = await run(
-    "jellyfin.yaml --accept unsafe -o out --report json --name-prefix tv-",
-  );
+  const { output } = await run("jellyfin.yaml --accept unsafe -o out --report json --stack tv");
   expect(JSON.parse(output)).toMatchObject({
     apps: [{ service: "jellyfin", name: "tv-jellyfin", file: "out/tv-jellyfin.yaml" }],
     findings: expect.arrayContaining([
@@ -209,21 +214,24 @@ it("berth import reports mounts as unsafe if they reach the engine, or files out
 });
 
 it("berth import writes an app that is less safe than the file requests only with --accept unsafe", async () => {
-  writeFileSync(join(folder, "compose.yaml"), "services: { a: { image: x:1, read_only: true } }");
-  const refused = await run("-o specs");
+  writeFileSync(
+    join(folder, "compose.yaml"),
+    "services: { a: { image: x:1, network_mode: none } }",
+  );
+  const refused = await run("--stack s -o specs");
   expect(refused.code).toBe(1);
-  expect(refused.output).toContain("unsafe: services.a.read_only");
+  expect(refused.output).toContain("unsafe: services.a.network_mode");
   expect(refused.errors).toContain("--accept unsafe writes it");
   expect(readdirSync(folder)).not.toContain("specs");
-  const accepted = await run("-o specs --accept unsafe");
+  const accepted = await run("--stack s -o specs --accept unsafe");
   expect(accepted.code).toBe(0);
-  expect(readFileSync(join(folder, "specs/a.yaml"), "utf8")).toContain("services.a.read_only");
+  expect(readFileSync(join(folder, "specs/s-a.yaml"), "utf8")).toContain("services.a.network_mode");
 });
 
 it("berth import lists the public services at the end of its report, or suggests --public for a service that is probably a web server", async () => {
   const { output } = await run("wordpress.yaml -o specs");
   expect(output).toContain(
-    "Public:\n  wordpress: http://wordpress.<base domain>, because its port is published on every address of the machine (wordpress.yaml:8)\n",
+    "Public:\n  wordpress-wordpress: http://wordpress-wordpress.<base domain>, because its port is published on every address of the machine (wordpress.yaml:8)\n",
   );
   writeFileSync(
     join(folder, "compose.yaml"),
@@ -232,8 +240,8 @@ it("berth import lists the public services at the end of its report, or suggests
   expect((await run("--dry-run")).output).toContain(
     "Nothing is public: no service publishes a web port or has a route. --public a gives the likely service a domain.",
   );
-  const made = await run("--dry-run --public b:9000 --report json");
+  const made = await run("--dry-run --stack s --public b:9000 --report json");
   expect(JSON.parse(made.output)).toMatchObject({
-    public: [{ app: "b", url: "http://b.<base domain>", why: "--public names it" }],
+    public: [{ app: "s-b", url: "http://s-b.<base domain>", why: "--public names it" }],
   });
 });

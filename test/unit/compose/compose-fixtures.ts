@@ -55,9 +55,9 @@ export function importTexts(
   );
 }
 
-/** Returns the spec of each App by the App's name. */
+/** Returns the spec of each App by the name of its service. */
 export function collectSpecs({ apps }: ComposeImport) {
-  return Object.fromEntries(apps.map(({ manifest }) => [manifest.metadata.name, manifest.spec]));
+  return Object.fromEntries(apps.map(({ service, manifest }) => [service, manifest.spec]));
 }
 
 /** Returns the findings as `file:line level`, without duplicates. */

@@ -27,7 +27,7 @@ test("WordPress: the port, volumes, dependencies and variables are converted", (
         WORDPRESS_DB_NAME: "exampledb",
       },
       volumes: [{ name: "wordpress", path: "/var/www/html" }],
-      dependsOn: ["db"],
+      dependsOn: ["wordpress-db"],
     },
     db: {
       image: "mysql:8.0",
@@ -50,7 +50,7 @@ test("Nextcloud: env files and a command with several words are converted, and a
     MYSQL_DATABASE: "nextcloud",
     MYSQL_USER: "nextcloud",
   });
-  expect(nextcloud).toMatchObject({ port: 80, dependsOn: ["db", "redis"] });
+  expect(nextcloud).toMatchObject({ port: 80, dependsOn: ["cloud-db", "cloud-redis"] });
   expect(nextcloud?.env).toMatchObject({ MYSQL_HOST: "db", MYSQL_USER: "nextcloud" });
   expect(nextcloud).toMatchObject({
     domain: "none",
@@ -122,7 +122,7 @@ test("Traefik labels become domains, path, stripped prefix and port", () => {
 
 test("Compose file of Plausible: names that are not DNS labels, references to them, and required variables are converted", () => {
   const without = importFixture("plausible.yaml");
-  expect(Object.keys(collectSpecs(without))).toEqual(["plausible-db", "plausible-events-db"]);
+  expect(Object.keys(collectSpecs(without))).toEqual(["plausible_db", "plausible_events_db"]);
   expect(without.findings.filter(({ level }) => level === "failed")).toMatchObject([
     { line: 37, message: "the variable BASE_URL must be set: the public address" },
     { line: 38, message: "the variable SECRET_KEY_BASE must be set: a long random text" },
@@ -130,7 +130,7 @@ test("Compose file of Plausible: names that are not DNS labels, references to th
   const { plausible } = collectSpecs(
     importFixture("plausible.yaml", { envFiles: [at("plausible.env")] }),
   );
-  expect(plausible?.dependsOn).toEqual(["plausible-db", "plausible-events-db"]);
+  expect(plausible?.dependsOn).toEqual(["plausible-plausible-db", "plausible-plausible-events-db"]);
   expect(plausible?.env).toMatchObject({
     BASE_URL: "https://stats.example.org",
     DATABASE_URL: "postgres://postgres:postgres@plausible_db:5432/plausible",
@@ -142,12 +142,12 @@ test("n8n: anchors, merge keys and extension fields are resolved", () => {
   expect(n8n).toMatchObject({
     image: "n8nio/n8n:1.110",
     port: 5678,
-    dependsOn: ["redis", "postgres"],
+    dependsOn: ["n8n-redis", "n8n-postgres"],
   });
   expect(worker).toMatchObject({
     command: ["worker"],
     env: { DB_POSTGRESDB_PASSWORD: "n8n", N8N_CONCURRENCY: "5" },
-    dependsOn: ["n8n", "postgres", "redis"],
+    dependsOn: ["n8n-n8n", "n8n-postgres", "n8n-redis"],
   });
   expect(postgres?.healthCheck?.command?.[2]).toBe(
     "pg_isready -h localhost -U ${POSTGRES_USER} -d ${POSTGRES_DB}",
@@ -182,18 +182,20 @@ test("Authentik: secrets from files are mounted, other secrets become references
     readOnly: true,
   });
   expect(server?.env).toMatchObject({
-    AUTHENTIK_SECRET_KEY: { secret: "server-secrets", key: "AUTHENTIK_SECRET_KEY" },
+    AUTHENTIK_SECRET_KEY: { secret: "authentik-server-secrets", key: "AUTHENTIK_SECRET_KEY" },
   });
-  expect(result.secretValues).toEqual([{ secret: "server-secrets", key: "AUTHENTIK_SECRET_KEY" }]);
-  expect(server?.dependsOn).toEqual(["postgresql"]);
+  expect(result.secretValues).toEqual([
+    { secret: "authentik-server-secrets", key: "AUTHENTIK_SECRET_KEY" },
+  ]);
+  expect(server?.dependsOn).toEqual(["authentik-postgresql"]);
   expect(migrate).toMatchObject({ running: false, command: ["ak", "migrate"] });
   expect(worker).toBeUndefined();
 });
 
 test("a file for development: builds, extends, include, profiles and a git repository are converted", () => {
   const specs = collectSpecs(importFixture("dev/compose.yaml"));
-  expect(Object.keys(specs)).toEqual(["queue", "web-app", "api", "docs"]);
-  expect(specs["web-app"]).toMatchObject({
+  expect(Object.keys(specs)).toEqual(["queue", "web_app", "api", "docs"]);
+  expect(specs["web_app"]).toMatchObject({
     source: { local: "web" },
     build: {
       dockerfile: "docker/Dockerfile.dev",
@@ -223,45 +225,124 @@ test("a file for development: builds, extends, include, profiles and a git repos
     "mailhog",
   );
   const elsewhere = importFixture("dev/compose.yaml", { specFolder: at("dev/specs") });
-  expect(collectSpecs(elsewhere)["web-app"]?.source).toEqual({ local: "../web" });
+  expect(collectSpecs(elsewhere)["web_app"]?.source).toEqual({ local: "../web" });
 });
 
 test("references to Secrets replace the secret values, which appear nowhere in the result", () => {
   const result = importFixture("wordpress.yaml", { secrets: "secret" });
   expect(collectSpecs(result)["wordpress"]?.env).toMatchObject({
-    WORDPRESS_DB_PASSWORD: { secret: "wordpress-secrets", key: "WORDPRESS_DB_PASSWORD" },
+    WORDPRESS_DB_PASSWORD: { secret: "wordpress-wordpress-secrets", key: "WORDPRESS_DB_PASSWORD" },
     WORDPRESS_DB_USER: "exampleuser",
   });
   expect(result.secretValues).toEqual([
-    { secret: "wordpress-secrets", key: "WORDPRESS_DB_PASSWORD" },
-    { secret: "db-secrets", key: "MYSQL_PASSWORD" },
-    { secret: "db-secrets", key: "MYSQL_RANDOM_ROOT_PASSWORD" },
+    { secret: "wordpress-wordpress-secrets", key: "WORDPRESS_DB_PASSWORD" },
+    { secret: "wordpress-db-secrets", key: "MYSQL_PASSWORD" },
+    { secret: "wordpress-db-secrets", key: "MYSQL_RANDOM_ROOT_PASSWORD" },
   ]);
   expect(JSON.stringify(result)).not.toContain("examplepass");
 });
 
-test("with a name prefix, every app is renamed, and a finding reports each variable that still contains an old host name", () => {
-  const result = importFixture("wordpress.yaml", { namePrefix: "blog-" });
-  expect(collectSpecs(result)["blog-wordpress"]?.dependsOn).toEqual(["blog-db"]);
+test("apps form a stack, in whose network each is reached under every name that it has in Compose", () => {
+  const text = `name: my_blog
+services:
+  web: { image: "web:1", links: ["db:database"], depends_on: [db] }
+  db:
+    image: db:1
+    container_name: blog_database
+    hostname: db.internal
+    networks: { back: { aliases: [postgres, "no name!"] } }
+`;
+  const result = importTexts({ "compose.yaml": text });
+  expect(result.stack).toBe("my-blog");
+  expect(result.apps.map(({ manifest }) => manifest.metadata)).toMatchObject([
+    { name: "my-blog-web", stack: "my-blog" },
+    { name: "my-blog-db", stack: "my-blog" },
+  ]);
+  const { web, db } = collectSpecs(result);
+  expect(web).toMatchObject({ dependsOn: ["my-blog-db"] });
+  expect(web).not.toHaveProperty("aliases");
+  expect(db).toMatchObject({
+    aliases: ["blog_database", "db.internal", "postgres", "database"],
+    hostname: "db.internal",
+  });
   expect(result.findings).toContainEqual(
     expect.objectContaining({
       level: "lost",
-      line: 10,
-      message: 'WORDPRESS_DB_HOST names the host "db", whose name is now "blog-db"',
+      message: 'other apps do not reach the app as "no name!": that is no host name',
     }),
   );
 });
 
-test("services whose names give the same label get different app names", () => {
-  const services = { my_app: {}, "my.app": {}, "my-app": {} };
-  const withImages = Object.fromEntries(
-    Object.keys(services).map((name) => [name, { image: "a:1" }]),
+test("the user can choose the name of the stack", () => {
+  const result = importFixture("wordpress.yaml", { stack: "blog" });
+  expect(result.apps.map(({ manifest }) => manifest.metadata.name)).toContain("blog-db");
+  expect(collectSpecs(result)["wordpress"]).toMatchObject({ dependsOn: ["blog-db"] });
+});
+
+test("a service keeps its own name as an alias if the name of its app cannot contain it", () => {
+  const result = importTexts({ "compose.yaml": 'services: { my_db: { image: "db:1" } }' });
+  expect(result.apps[0]?.manifest).toMatchObject({
+    metadata: { name: "project-my-db" },
+    spec: { aliases: ["my_db"] },
+  });
+});
+
+test("services whose apps would have the same name, or one that is too long, are refused", () => {
+  const refusals = (services: object, stack?: string) =>
+    importTexts({ "compose.yaml": JSON.stringify({ services }) }, { stack })
+      .findings.filter(({ level }) => level === "failed")
+      .map(({ service, message }) => `${service}: ${message}`);
+  const app = { image: "a:1" };
+  expect(refusals({ my_app: app, "my.app": app, other: app })).toEqual([
+    'my_app: its app would be called project-my-app, as that of the service "my.app"',
+    'my.app: its app would be called project-my-app, as that of the service "my_app"',
+  ]);
+  const long = "s".repeat(60);
+  expect(refusals({ [long]: app }, "blog")).toEqual([
+    `${long}: its app would be called blog-${long}, which has 65 characters: at most 63 are allowed`,
+  ]);
+  expect(refusals({ ___: app })).toEqual(["___: no app name can be derived from it"]);
+});
+
+test("a name that Compose refuses as the name of a project is refused, unless the user names the stack", () => {
+  const text = 'name: "My Blog"\nservices: { a: { image: "a:1" } }';
+  expect(importTexts({ "compose.yaml": text }).findings).toContainEqual(
+    expect.objectContaining({ level: "failed", line: 1, hint: "choose another one with --stack" }),
   );
-  const result = importTexts({ "compose.yaml": JSON.stringify({ services: withImages }) });
-  expect(result.apps.map(({ service, manifest }) => [service, manifest.metadata.name])).toEqual([
-    ["my_app", "my-app-2"],
-    ["my.app", "my-app-3"],
-    ["my-app", "my-app"],
+  const named = importTexts({ "compose.yaml": text }, { stack: "blog" });
+  expect(named.findings.filter(({ level }) => level === "failed")).toEqual([]);
+});
+
+test("restrictions of a container, its host name and its memory below /dev/shm are kept", () => {
+  const text = `services:
+  app:
+    image: a:1
+    hostname: somewhere
+    read_only: true
+    cap_drop: [all, CAP_NET_RAW]
+    security_opt: ["no-new-privileges:true"]
+    shm_size: 256mb
+    tmpfs: ["/run", "/tmp:size=64m,noexec", "/x:uid=7"]
+    volumes: [{ type: tmpfs, target: /cache, tmpfs: { size: 1048576 } }]
+`;
+  const result = importTexts({ "compose.yaml": text });
+  expect(collectSpecs(result)["app"]).toMatchObject({
+    hostname: "somewhere",
+    security: {
+      readOnlyRoot: true,
+      dropCapabilities: ["ALL", "NET_RAW"],
+      noNewPrivileges: true,
+    },
+    shmSize: "256Mi",
+    tmpfs: [
+      { path: "/run" },
+      { path: "/tmp", size: "64Mi" },
+      { path: "/x" },
+      { path: "/cache", size: "1Mi" },
+    ],
+  });
+  expect(result.findings.map(({ level, message }) => `${level}: ${message}`)).toEqual([
+    "lost: the option uid=7 of the folder in memory /x is omitted",
   ]);
 });
 
@@ -417,7 +498,7 @@ test("--public gives a service a domain, and the list of what is public gives th
   expect(spec).toMatchObject({ port: 3000 });
   expect(spec).not.toHaveProperty("domain");
   expect(result.apps[0]?.publicPlaces).toContainEqual(
-    expect.objectContaining({ url: "http://app.<base domain>", why: "--public names it" }),
+    expect.objectContaining({ url: "http://project-app.<base domain>", why: "--public names it" }),
   );
   expect(app("", { publicPorts: new Map([["db", 8080]]) }).result.apps[1]?.manifest.spec.port).toBe(
     8080,
@@ -444,9 +525,7 @@ test("an import without a public app names the app that is likely to be public",
 test.each([
   ["network_mode: 'service:db'", "services.app.network_mode"],
   ["network_mode: none", "services.app.network_mode"],
-  ["read_only: true", "services.app.read_only"],
-  ["cap_drop: [ALL]", "services.app.cap_drop"],
-  ["security_opt: ['no-new-privileges:true']", "services.app.security_opt[0]"],
+  ["security_opt: ['apparmor:strict']", "services.app.security_opt[0]"],
   ["labels: ['traefik.http.routers.a.middlewares=authelia@docker']", "services.app.labels[0]"],
   ["labels: { caddy.basic_auth: x }", 'services.app.labels."caddy.basic_auth"'],
 ])("%s, without which the app would be less safe, is reported as unsafe", (body, key) => {
@@ -495,35 +574,16 @@ test("with `partial`, an app does not wait for a service that could not be conve
   cache: { image: "redis:8" }
 `;
   const { apps, findings } = importTexts({ "compose.yaml": text }, { partial: true });
-  expect(apps.map(({ manifest }) => manifest.spec.dependsOn)).toEqual([["cache"], undefined]);
+  expect(apps.map(({ manifest }) => manifest.spec.dependsOn)).toEqual([
+    ["project-cache"],
+    undefined,
+  ]);
   expect(findings).toContainEqual(
     expect.objectContaining({
       level: "lost",
       service: "web",
       message: "does not wait for db, which could not be converted",
     }),
-  );
-});
-
-test("with a name prefix, findings name the mounted files and build contexts with the old host names, and say that images may contain them", () => {
-  const text = `services:
-  proxy: { image: "nginx:1", volumes: ["./nginx.conf:/etc/nginx/nginx.conf:ro"] }
-  web: { build: . }
-  redis: { image: "redis:8" }
-`;
-  const { findings } = importTexts(
-    {
-      "compose.yaml": text,
-      "nginx.conf": "server {\n  proxy_pass http://web:3000;\n}\n",
-      "app.py": "cache = Redis(host='redis')\n",
-    },
-    { namePrefix: "shop-" },
-  );
-  const messages = findings.filter(({ level }) => level === "lost").map(({ message }) => message);
-  expect(messages).toContain('nginx.conf:2 names "web", whose name is now "shop-web"');
-  expect(messages).toContain('app.py:1 names "redis", whose name is now "shop-redis"');
-  expect(messages).toContain(
-    "programs in images, and files that were not read, may still use the old names: proxy is now shop-proxy, web is now shop-web, redis is now shop-redis",
   );
 });
 

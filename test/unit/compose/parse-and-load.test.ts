@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import { parseEnvFile } from "../../../src/compose/env-file.ts";
 import { importCompose } from "../../../src/compose/import-compose.ts";
 import { interpolate } from "../../../src/compose/interpolate-variables.ts";
-import { findHostReference } from "../../../src/compose/report-references.ts";
 import { splitShellWords } from "../../../src/compose/shell-words.ts";
 import { parseTraefikRule } from "../../../src/compose/traefik-rule.ts";
 import { collectSpecs, importTexts } from "./compose-fixtures.ts";
@@ -110,17 +109,6 @@ describe("Traefik rules", () => {
   });
 });
 
-test.each([
-  ["postgres://u:p@db:5432/x", "db", "address"],
-  ["http://db/x", "db", "address"],
-  ["db:5432", "db", "address"],
-  ["db", "db", "word"],
-  ["a,db.", "db", "word"],
-  ["mydb db-2 db_1 db.example.org", "db", undefined],
-])("in the value %s, the host %s is found as: %s", (text, host, how) => {
-  expect(findHostReference(text, host)).toBe(how);
-});
-
 describe("several Compose files", () => {
   const base = `
 services:
@@ -168,7 +156,7 @@ services:
     expect(app).toMatchObject({
       command: ["run"],
       env: { LEVEL: "debug", MODE: "old" },
-      dependsOn: ["db"],
+      dependsOn: ["a-db"],
       volumes: [
         { hostPath: "/p/data", path: "/data" },
         { hostPath: "/p/a", path: "/a" },

@@ -74,7 +74,7 @@ test("the web interface of a mining pool gets a domain, and so does a pool whose
     labels: { caddy: pool.example.org, caddy.reverse_proxy: "{{upstreams 7000}}" }
 `);
   expect(urls).toEqual({
-    "ckpool-ui": ["http://ckpool-ui.<base domain>"],
+    "ckpool-ui": ["http://project-ckpool-ui.<base domain>"],
     ckpool: ["https://pool.example.org"],
   });
 });

@@ -5,6 +5,7 @@ import { decideRestart, isBeyondBudget } from "../restart-budget.ts";
 import { endpointOf, withAddress } from "./container-addresses.ts";
 import { getReplicaIndex, getSpecHash, isHealthy, isUp } from "./observed-containers.ts";
 import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
+import type { Operation } from "./plan-types.ts";
 
 /** This file plans the operations that single containers need, independent of the rollout strategy. */
 
@@ -17,7 +18,7 @@ export function planCreations(
 ): void {
   if (creations.length === 0) return;
   const { desired } = draft;
-  draft.ensureNetwork();
+  draft.ensureNetworks();
   for (const volume of desired.volumes) {
     draft.add({
       type: "ensureVolume",
@@ -29,9 +30,28 @@ export function planCreations(
   for (const spec of creations) {
     draft.add(
       { type: "createContainer", spec: withAddress(draft, spec), cause },
+      ...connectFurtherNetworks(spec, null, cause),
       { type: "startContainer", name: spec.name, id: null, restart, cause },
     );
   }
+}
+
+/** Returns the operations that connect a container, or a new one (null), to the further networks that it lacks. */
+function connectFurtherNetworks(
+  { name, furtherNetworks = [] }: ContainerSpec,
+  container: ObservedContainer | null,
+  cause: string,
+): Operation[] {
+  return furtherNetworks
+    .filter(({ network }) => !container?.networks.includes(network))
+    .map(({ network, aliases }) => ({
+      type: "connectNetwork",
+      id: container?.id ?? null,
+      name,
+      network,
+      endpoint: { aliases },
+      cause,
+    }));
 }
 
 /**
@@ -98,7 +118,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
     });
   }
   if (!container.networks.includes(desired.network) && draft.tryCorrect("network", replica)) {
-    draft.ensureNetwork();
+    draft.ensureNetworks();
     draft.add({
       type: "connectNetwork",
       id: container.id,
@@ -108,8 +128,16 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
       cause: "it was disconnected by hand",
     });
   }
-  if (container.state === "created" && container.error === null) {
-    draft.ensureNetwork();
+  // A container that never ran may lack a further network because Berth ended between its creation and the connection.
+  const isNew = container.state === "created" && container.error === null;
+  const missing = connectFurtherNetworks(spec, container, "it was disconnected by hand");
+  if (!isNew && missing.length > 0 && draft.tryCorrect("network", replica)) {
+    draft.ensureNetworks();
+    draft.add(...missing);
+  }
+  if (isNew) {
+    draft.ensureNetworks();
+    draft.add(...connectFurtherNetworks(spec, container, "it was created but not connected"));
     draft.add({
       type: "startContainer",
       id: container.id,
@@ -119,7 +147,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
     });
   } else if (container.isPortTaken && !isUp(container)) {
     // A taken port is not a failure of the container, so the start is tried again with the reconciler's back-off.
-    draft.ensureNetwork();
+    draft.ensureNetworks();
     draft.add({
       type: "startContainer",
       id: container.id,
@@ -165,7 +193,7 @@ function planRestart(
   // A restart is counted when the container is about to start, not when it stops, because the start follows even if
   // Berth crashes in between.
   if (isRunning) draft.add(buildStop(container, desired.app.stopGraceMs, cause));
-  draft.ensureNetwork();
+  draft.ensureNetworks();
   const { id, name } = container;
   draft.add({ type: "startContainer", id, name, restart, cause });
 }

@@ -17,7 +17,7 @@ export class PlanDraft {
   requeueAtMs: number | null = null;
   driftLoop: string | null = null;
   #operations: Operation[] = [];
-  #hasNetwork = false;
+  #hasNetworks = false;
 
   constructor(desired: DesiredApp, observed: ObservedApp) {
     this.desired = desired;
@@ -30,14 +30,18 @@ export class PlanDraft {
   }
 
   /**
-   * Plans, once per plan, the operation that creates the network if it is missing: a prune of the engine removes a
-   * network on which no container runs.
+   * Plans, once per plan, the operations that create the App's networks if they are missing: a prune of the engine
+   * removes a network on which no container runs.
    */
-  ensureNetwork(): void {
-    if (this.#hasNetwork) return;
-    this.#hasNetwork = true;
-    const { network, networkLabels: labels } = this.desired;
+  ensureNetworks(): void {
+    if (this.#hasNetworks) return;
+    this.#hasNetworks = true;
+    const { network, networkLabels: labels, stackNetwork } = this.desired;
     this.add({ type: "ensureNetwork", network, labels, cause: "the app's network" });
+    if (!stackNetwork) return;
+    const { network: shared, labels: sharedLabels, pool } = stackNetwork;
+    const cause = "the network of the app's stack";
+    this.add({ type: "ensureNetwork", network: shared, labels: sharedLabels, pool, cause });
   }
 
   /**

@@ -77,7 +77,13 @@ export interface ContainerHealth {
 export type Operation = { readonly cause: string } & (
   | { readonly type: "pullImage"; readonly image: string }
   | { readonly type: "buildImage"; readonly image: string }
-  | { readonly type: "ensureNetwork"; readonly network: string; readonly labels: Labels }
+  | {
+      readonly type: "ensureNetwork";
+      readonly network: string;
+      readonly labels: Labels;
+      /** The IPv4 range from which the network gets a subnet. Without it, the engine chooses the subnet. */
+      readonly pool?: string;
+    }
   | { readonly type: "ensureVolume"; readonly volume: string; readonly labels: Labels }
   | { readonly type: "createContainer"; readonly spec: ContainerSpec }
   | {
@@ -98,7 +104,8 @@ export type Operation = { readonly cause: string } & (
   | {
       readonly type: "connectNetwork";
       readonly name: string;
-      readonly id: string;
+      /** null for a container that an earlier operation of the plan creates. */
+      readonly id: string | null;
       readonly network: string;
       readonly endpoint: NetworkEndpoint;
     }

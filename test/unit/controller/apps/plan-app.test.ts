@@ -135,14 +135,12 @@ function apply(
       case "renameContainer":
         patch(operation.id, { name: operation.name });
         break;
-      case "connectNetwork":
-        patch(operation.id, {
-          networks: [
-            ...(containers.find((item) => item.id === operation.id)?.networks ?? []),
-            operation.network,
-          ],
-        });
+      case "connectNetwork": {
+        const id = operation.id ?? `id-${operation.name}`;
+        const networks = containers.find((item) => item.id === id)?.networks ?? [];
+        patch(id, { networks: [...networks, operation.network] });
         break;
+      }
       default:
         break;
     }

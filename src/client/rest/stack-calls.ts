@@ -1,0 +1,48 @@
+import type { StackDetails, StackList, StackWriteView } from "../../resources/wire/stacks.ts";
+import type { WriteOptions } from "./app-calls.ts";
+import { encodeSegment, type QueryParameters, readJson, type Transport } from "./transport.ts";
+
+export interface StackWriteResult {
+  readonly report: StackWriteView;
+  /** True if `wait` was set, and the time limit expired before all apps were as requested. */
+  readonly timedOut: boolean;
+}
+
+export function stackCalls(transport: Transport) {
+  const write = async (
+    method: "POST" | "DELETE",
+    path: string,
+    options: WriteOptions,
+    query: QueryParameters = {},
+  ): Promise<StackWriteResult> => {
+    const response = await transport.send(method, path, {
+      query: {
+        ...query,
+        wait: options.wait === true ? true : undefined,
+        timeout: options.timeout,
+        dry_run: options.dryRun === true ? true : undefined,
+        force: options.force === true ? true : undefined,
+      },
+      signal: options.signal,
+    });
+    return {
+      report: await readJson<StackWriteView>(response),
+      timedOut: response.headers.get("x-berth-wait") === "timed-out",
+    };
+  };
+  const stackPath = (name: string, rest = "") => `/api/stacks/${encodeSegment(name)}${rest}`;
+
+  return {
+    list: (signal?: AbortSignal): Promise<StackList> =>
+      transport.json("GET", "/api/stacks", { signal }),
+    get: (name: string, signal?: AbortSignal): Promise<StackDetails> =>
+      transport.json("GET", stackPath(name), { signal }),
+    act: (name: string, verb: "start" | "stop" | "restart", options: WriteOptions = {}) =>
+      write("POST", stackPath(name, `/${verb}`), options),
+    /** Deletes the apps of the stack; with `deleteVolumes` also their named volumes and the stack's Secrets. */
+    delete: (name: string, options: WriteOptions & { deleteVolumes?: boolean } = {}) =>
+      write("DELETE", stackPath(name), options, {
+        delete_volumes: options.deleteVolumes === true ? true : undefined,
+      }),
+  };
+}
