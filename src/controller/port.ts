@@ -6,7 +6,7 @@ import type { FieldChange } from "../store/store.ts";
 import type { CompanionReport } from "./daemons/companion/port.ts";
 import type { EngineWriter } from "./lease/port.ts";
 import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts";
-import type { EngineInfo } from "./runtime/port.ts";
+import type { EngineInfo } from "./runtime/engine-host.ts";
 
 /**
  * The interface of the controllers for the API. Desired state is not written here but to the store, whose watch wakes

@@ -1,4 +1,5 @@
-import type { AppSpec, IngressOptions } from "./app-spec.ts";
+import type { IngressOptions } from "./app-ingress-spec.ts";
+import type { AppSpec } from "./app-spec.ts";
 import { findDomainProblem, type IssueList } from "./field-checks.ts";
 import { NO_DOMAIN } from "./field-schemas.ts";
 

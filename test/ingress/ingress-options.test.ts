@@ -2,7 +2,8 @@ import { existsSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { AppSpec, IngressOptions } from "../../src/resources/app-spec.ts";
+import type { IngressOptions } from "../../src/resources/app-ingress-spec.ts";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
 import { type Backend, startBackend } from "../support/backend.ts";
 import { CaddyHarness } from "../support/caddy-harness.ts";
 

@@ -5,12 +5,8 @@ import type { Logger } from "../../base/logger.ts";
 import * as labels from "../labels.ts";
 import type { WriterLease } from "../lease/port.ts";
 import type { EngineState } from "../port.ts";
-import type {
-  EngineHost,
-  EngineInfo,
-  ObservedContainer,
-  WorkloadRuntime,
-} from "../runtime/port.ts";
+import type { EngineHost, EngineInfo } from "../runtime/engine-host.ts";
+import type { ObservedContainer, WorkloadRuntime } from "../runtime/port.ts";
 
 /** The interval of listings of all containers. They find changes for which no event arrived. */
 export const RESYNC_MS = 60_000;

@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import type { Store } from "../../store/store.ts";
 import { networkName } from "../engine-names.ts";
 import { INSTANCE } from "../labels.ts";
-import type { EngineHost, WorkloadRuntime } from "../runtime/port.ts";
+import type { EngineHost } from "../runtime/engine-host.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 import type { Ingress } from "./port.ts";
 
 const REACHABILITY_SETTING = "ingress.reach";

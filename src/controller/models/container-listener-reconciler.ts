@@ -7,7 +7,8 @@ import { networkName } from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
 import { INSTANCE } from "../labels.ts";
 import type { Reason } from "../reason.ts";
-import type { EngineHost, WorkloadRuntime } from "../runtime/port.ts";
+import type { EngineHost } from "../runtime/engine-host.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 import type { AssistantControl, ContainerListenerSpec } from "./assistant/port.ts";
 import { type ContainerListenerStatus, MODELS_HOST, MODELS_PORT } from "./container-listener.ts";
 

@@ -21,21 +21,20 @@ import { Prober } from "./docker-probe.ts";
 import { SettingsReader } from "./docker-settings.ts";
 import { StackNetworkSetup } from "./docker-stack-networks.ts";
 import { startContainer } from "./docker-start.ts";
+import type { EngineInfo, EngineLocation } from "./engine-host.ts";
+import type { ObservedLease } from "./engine-lease-records.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
   BuiltImageInfo,
   ContainerRuntime,
   ContainerSpec,
-  EngineInfo,
-  EngineLocation,
   ImageInfo,
   Labels,
   LogLine,
   LogOptions,
   NetworkEndpoint,
   ObservedContainer,
-  ObservedLease,
   ObservedNetwork,
   ObservedVolume,
   ProbeResult,

@@ -4,6 +4,8 @@ import type {
   PublishSpec,
   Restrictions,
 } from "../container-settings.ts";
+import type { EngineHost } from "./engine-host.ts";
+import type { LeaseRuntime } from "./engine-lease-records.ts";
 
 /**
  * A container engine. A consumer depends on the part that it needs. Nothing here assumes that containers run on one
@@ -158,75 +160,7 @@ export interface ImageRuntime {
   removeImage(reference: string, signal: AbortSignal): Promise<boolean>;
 }
 
-/**
- * Stores the records of the engine lease (see `EngineLease`) on the engine. Each renewal or takeover of the lease
- * begins a term, which has a number and a record. The records outlive restarts of the engine, and its routine clean-up
- * (`docker system prune`) does not remove them.
- */
-export interface LeaseRuntime {
-  /**
-   * Creates the lease record of a term. The call is atomic: if several processes call it for the same term, the record
-   * keeps the labels of the first one, and all calls succeed; `listLeases` returns the labels. Throws `disk_full`.
-   */
-  createLease(instance: string, term: number, labels: Labels, signal: AbortSignal): Promise<void>;
-  /**
-   * Returns the records of the lease. A record that exists during the whole call is among them. The order is undefined.
-   */
-  listLeases(instance: string, signal: AbortSignal): Promise<readonly ObservedLease[]>;
-  /** Removes the record of a term of the engine lease; does nothing if the record is missing. */
-  removeLease(instance: string, term: number, signal: AbortSignal): Promise<void>;
-}
-
-/** The properties of the engine and of the machine that the engine runs on. */
-export interface EngineHost {
-  /**
-   * Tells if the engine runs on this machine; constant for a runtime. Features that need access to the engine's
-   * processes, folders or networks depend on this location.
-   */
-  readonly location: EngineLocation;
-  /** Returns the name, the version and the capacity of the engine. Throws `engine_unreachable`. */
-  info(signal: AbortSignal): Promise<EngineInfo>;
-  /**
-   * Checks over a new connection that the engine accepts calls: an engine that shuts down accepts no new connection
-   * before it ends its containers, but still answers on open ones. Throws `engine_unreachable`.
-   */
-  ping(signal: AbortSignal): Promise<void>;
-  /** Returns address ranges such as 172.18.0.0/16; an empty list if the network is missing. */
-  networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]>;
-  /**
-   * Returns the range of reserved addresses of a network, such as 172.18.128.0/17; undefined if the network is missing
-   * or has none. The engine assigns them only to containers that ask for them (`NetworkEndpoint.reservedAddress`).
-   */
-  reservedRange(network: string, signal: AbortSignal): Promise<string | undefined>;
-  /**
-   * Returns the IPv4 address of the engine's machine that `hostAliases` resolve to in containers of this network;
-   * undefined if the engine does not report it.
-   */
-  hostGateway(network: string, signal: AbortSignal): Promise<string | undefined>;
-  /** Returns the free bytes on the disk of the images; undefined if the engine runs elsewhere or does not report it. */
-  freeBytes(signal: AbortSignal): Promise<number | undefined>;
-}
-
-/**
- * The location of an engine, as far as its address shows it:
- * - `this-machine`: the engine shares this machine's kernel, folders and usually its networks;
- * - `loopback`: the engine is behind a TCP port of this machine, perhaps in a virtual machine such as Docker
- *   Desktop's;
- * - `remote`: the engine is on another machine.
- */
-export type EngineLocation = "this-machine" | "loopback" | "remote";
-
 export type Labels = Readonly<Record<string, string>>;
-
-export interface EngineInfo {
-  readonly name: "docker" | "podman" | "fake";
-  readonly version: string;
-  readonly apiVersion: string;
-  readonly os: string;
-  readonly arch: string;
-  readonly cpus: number;
-  readonly memoryBytes: number;
-}
 
 /** The attachment of a container to a network: its names and its address there. */
 export interface NetworkEndpoint {
@@ -333,11 +267,6 @@ export interface ObservedNetwork {
 
 export interface ObservedVolume {
   readonly name: string;
-  readonly labels: Labels;
-}
-
-export interface ObservedLease {
-  readonly term: number;
   readonly labels: Labels;
 }
 

@@ -13,18 +13,20 @@ test("examples/compose/compose.yaml is imported as its comment says", async () =
   expect(parsed.errors).toEqual([]);
   expect(parsed.documents.map(({ manifest }) => manifest)).toMatchObject([
     {
-      metadata: { name: "web" },
+      metadata: { name: "guestbook-web", stack: "guestbook" },
       spec: {
         image: "example/guestbook:1.4",
         port: 3000,
         domain: "guestbook.example.org",
-        env: { DATABASE_PASSWORD: { secret: "web-secrets", key: "DATABASE_PASSWORD" } },
+        env: { DATABASE_PASSWORD: { secret: "guestbook-web-secrets", key: "DATABASE_PASSWORD" } },
         volumes: [{ hostPath: join(root, "examples/compose/uploads"), path: "/srv/uploads" }],
-        dependsOn: ["db"],
+        dependsOn: ["guestbook-db"],
       },
     },
-    { metadata: { name: "db" }, spec: { volumes: [{ name: "data" }] } },
+    {
+      metadata: { name: "guestbook-db" },
+      spec: { volumes: [{ name: "data" }], shmSize: "128Mi" },
+    },
   ]);
-  expect(errors).toContain("lost: services.db.shm_size: /dev/shm has 64 MB");
-  expect(errors).toMatch(/1 lost/);
+  expect(errors).toMatch(/stack guestbook: 2 apps, 0 lost/);
 });

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type Manifest, specSchemas } from "../../../src/resources/kinds.ts";
 import { parseManifests } from "../../../src/resources/parse-manifests.ts";
+import { toStoredLabels } from "../../../src/resources/stack.ts";
 import { ControlPlaneHarness } from "../../support/control-plane-harness.ts";
 import { isOfKind, requireManifest } from "../../support/find-manifest.ts";
 import { listSchemaFields } from "../../support/list-schema-fields.ts";
@@ -67,7 +68,7 @@ function applyTo(harness: ControlPlaneHarness, { kind, metadata, spec }: Manifes
     mode: "replace",
     declares: true,
     spec,
-    ...(metadata.labels ? { labels: metadata.labels } : {}),
+    labels: toStoredLabels(metadata),
     ...(metadata.annotations ? { annotations: metadata.annotations } : {}),
   });
 }

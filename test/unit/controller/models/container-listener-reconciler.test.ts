@@ -6,7 +6,7 @@ import {
   ContainerListenerReconciler,
   type ContainerListenerReconcilerOptions,
 } from "../../../../src/controller/models/container-listener-reconciler.ts";
-import type { EngineLocation } from "../../../../src/controller/runtime/port.ts";
+import type { EngineLocation } from "../../../../src/controller/runtime/engine-host.ts";
 import { applyResource, openTestStore, type TestStore } from "../../../support/test-store.ts";
 
 /** The environment of the reconciler: a fake engine with one network, and a fake assistant. */
