@@ -4,9 +4,9 @@ import type { ModelSpec } from "../resources/model-spec.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { FieldChange } from "../store/store.ts";
 import type { CompanionReport } from "./daemons/companion/port.ts";
+import type { EngineInfo } from "./engine-host.ts";
 import type { EngineWriter } from "./lease/port.ts";
 import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts";
-import type { EngineInfo } from "./runtime/engine-host.ts";
 
 /**
  * The interface of the controllers for the API. Desired state is not written here but to the store, whose watch wakes

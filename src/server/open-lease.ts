@@ -5,7 +5,7 @@ import type { Logger } from "../base/logger.ts";
 import { createTimeLimit } from "../base/time-limit.ts";
 import type { Config } from "../config/config.ts";
 import { EngineLease } from "../controller/lease/engine-lease.ts";
-import type { LeaseRuntime } from "../controller/runtime/engine-lease-records.ts";
+import type { LeaseRuntime } from "../controller/runtime/port.ts";
 import type { Store } from "../store/store.ts";
 
 /** The time that the start of Berth waits for the engine to report which process holds the lease. */

@@ -1,9 +1,8 @@
 import { type Clock, delay } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
+import type { EngineInfo, EngineLocation } from "../../src/controller/engine-host.ts";
 import { leasePrefix } from "../../src/controller/engine-names.ts";
 import { APP, INSTANCE, STACK } from "../../src/controller/labels.ts";
-import type { EngineInfo, EngineLocation } from "../../src/controller/runtime/engine-host.ts";
-import type { ObservedLease } from "../../src/controller/runtime/engine-lease-records.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
@@ -16,6 +15,7 @@ import type {
   LogOptions,
   NetworkEndpoint,
   ObservedContainer,
+  ObservedLease,
   ObservedNetwork,
   ObservedVolume,
   ProbeResult,

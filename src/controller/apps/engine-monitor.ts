@@ -2,10 +2,10 @@ import { hashJson } from "../../base/canonical-json.ts";
 import { type Clock, delay } from "../../base/clock.ts";
 import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
+import type { EngineHost, EngineInfo } from "../engine-host.ts";
 import * as labels from "../labels.ts";
 import type { WriterLease } from "../lease/port.ts";
 import type { EngineState } from "../port.ts";
-import type { EngineHost, EngineInfo } from "../runtime/engine-host.ts";
 import type { ObservedContainer, WorkloadRuntime } from "../runtime/port.ts";
 
 /** The interval of listings of all containers. They find changes for which no event arrived. */

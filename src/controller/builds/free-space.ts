@@ -1,7 +1,7 @@
 import { statfs } from "node:fs/promises";
 import type { Clock } from "../../base/clock.ts";
 import { formatBytes } from "../../base/units.ts";
-import type { EngineHost } from "../runtime/engine-host.ts";
+import type { EngineHost } from "../engine-host.ts";
 
 /**
  * The free space that a build needs. A small base image with the dependencies of a typical app has some hundred

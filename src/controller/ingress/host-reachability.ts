@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import type { Store } from "../../store/store.ts";
+import type { EngineHost } from "../engine-host.ts";
 import { networkName } from "../engine-names.ts";
 import { INSTANCE } from "../labels.ts";
-import type { EngineHost } from "../runtime/engine-host.ts";
 import type { WorkloadRuntime } from "../runtime/port.ts";
 import type { Ingress } from "./port.ts";
 

@@ -3,8 +3,7 @@ import { type Clock, delay, timestamp } from "../../base/clock.ts";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { raceWithAbort } from "../../base/race-with-abort.ts";
-import type { LeaseRuntime } from "../runtime/engine-lease-records.ts";
-import type { Labels } from "../runtime/port.ts";
+import type { Labels, LeaseRuntime } from "../runtime/port.ts";
 import { buildLeaseLabels, findLastTerm, type LeaseTerm, parseLeaseTerm } from "./lease-term.ts";
 import type { EngineWriter, WriterLease } from "./port.ts";
 

@@ -1,6 +1,5 @@
 import { COMPONENT, INSTANCE, LEASE_PREFIX } from "../labels.ts";
-import type { ObservedLease } from "../runtime/engine-lease-records.ts";
-import type { Labels } from "../runtime/port.ts";
+import type { Labels, ObservedLease } from "../runtime/port.ts";
 import type { EngineWriter } from "./port.ts";
 
 /** One record of the engine lease: the process that has the lease in this term. */

@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import type { EngineLocation } from "./engine-host.ts";
+import type { EngineLocation } from "../engine-host.ts";
 
 /** The parsed address of an engine. */
 export type DockerAddress =

@@ -4,8 +4,7 @@ import type { DockerConnection } from "./docker-connection.ts";
 import { textsAt } from "./docker-json.ts";
 import { READ_LIMIT_MS, VOLUME_LIMIT_MS } from "./docker-limits.ts";
 import { removeVolume } from "./docker-networks.ts";
-import type { ObservedLease } from "./engine-lease-records.ts";
-import type { Labels } from "./port.ts";
+import type { Labels, ObservedLease } from "./port.ts";
 
 /*
  * The records of the lease are empty volumes. Of the objects of an engine, only volumes have a unique name and an

@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
+import type { EngineInfo, EngineLocation } from "../engine-host.ts";
 import { APP, INSTANCE, STACK } from "../labels.ts";
 import type { DockerTls } from "./docker-address.ts";
 import { buildImage } from "./docker-build.ts";
@@ -21,8 +22,6 @@ import { Prober } from "./docker-probe.ts";
 import { SettingsReader } from "./docker-settings.ts";
 import { StackNetworkSetup } from "./docker-stack-networks.ts";
 import { startContainer } from "./docker-start.ts";
-import type { EngineInfo, EngineLocation } from "./engine-host.ts";
-import type { ObservedLease } from "./engine-lease-records.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
@@ -35,6 +34,7 @@ import type {
   LogOptions,
   NetworkEndpoint,
   ObservedContainer,
+  ObservedLease,
   ObservedNetwork,
   ObservedVolume,
   ProbeResult,

@@ -1,6 +1,6 @@
 import { uptime } from "node:os";
 import type { Clock } from "../../base/clock.ts";
-import type { EngineHost } from "./engine-host.ts";
+import type { EngineHost } from "../engine-host.ts";
 
 /**
  * Returns a function that returns the boot time of the engine's machine, in epoch milliseconds. If the engine is on

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BerthError } from "../../../../src/base/errors.ts";
 import { silentLogger } from "../../../../src/base/logger.ts";
+import type { EngineLocation } from "../../../../src/controller/engine-host.ts";
 import type { ContainerListenerSpec } from "../../../../src/controller/models/assistant/port.ts";
 import {
   ContainerListenerReconciler,
   type ContainerListenerReconcilerOptions,
 } from "../../../../src/controller/models/container-listener-reconciler.ts";
-import type { EngineLocation } from "../../../../src/controller/runtime/engine-host.ts";
 import { applyResource, openTestStore, type TestStore } from "../../../support/test-store.ts";
 
 /** The environment of the reconciler: a fake engine with one network, and a fake assistant. */
