@@ -2,24 +2,29 @@ import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { WAIT_OPTIONS } from "./test/support/wait-limits.ts";
 
-/** For conditions that are sure to come; a busy machine takes seconds for what takes none alone. */
+/**
+ * Options for waits in tests. On a machine that runs other tests concurrently, even immediate
+ * events may take seconds.
+ */
 const expect = { poll: WAIT_OPTIONS };
 /** Before version 22.18, Node.js starts a worker thread from TypeScript only with these flags. */
 const execArgv = process.features.typescript
   ? []
   : ["--experimental-strip-types", "--disable-warning=ExperimentalWarning"];
 /**
- * Files share processes: a process for each file, which loads the modules again, would take a tenth of the suite. The
- * time limits end what hangs. Waits inside a test have limits of their own, and say what they waited for.
+ * The test files of a project share processes. A process of its own for each file would load all modules again, which
+ * takes a tenth of the suite's time. The time limits here only end tests that hang; waits inside tests have shorter
+ * limits, and their errors name the missing condition.
  */
-const fast = { expect, execArgv, isolate: false, testTimeout: 60_000 };
+const fast = { expect, execArgv, isolate: false, testTimeout: 60_000, hookTimeout: 60_000 };
 const slow = { expect, execArgv, isolate: false, testTimeout: 300_000, hookTimeout: 300_000 };
-/** For files with tests that measure or limit their own process. */
+/** Options for projects whose tests measure or limit their own process. */
 const isolated = { ...slow, isolate: true, pool: "forks" } as const;
 
 /**
- * Three more than there are cores, because most tests wait for an engine, a server or a timer, but not more than five,
- * which share one engine. The same for all projects: those with other numbers run one after the other.
+ * The number of workers: three more than cores, because most tests wait for an engine, a server or a timer, but at
+ * most five, because all workers share one engine. The number is the same for all projects, because vitest runs
+ * projects with different numbers one after the other.
  */
 const maxWorkers = Math.min(availableParallelism() + 3, 5);
 
@@ -72,7 +77,8 @@ export default defineConfig({
         },
       },
       { test: { name: "model", include: ["test/model/**/*.test.ts"], ...isolated } },
-      // Programs that Berth does not bring or need, only meets: `npm run test:peers`.
+      // Tests with programs that Berth neither contains nor needs, such as OpenSSH. Only `npm run
+      // test:peers` runs them.
       {
         test: {
           name: "peers",
@@ -81,7 +87,7 @@ export default defineConfig({
           ...isolated,
         },
       },
-      // The built program too, and the real llama.cpp, but no container engine.
+      // These tests use the built program and the real llama.cpp, but no container engine.
       {
         test: {
           name: "e2e-models",

@@ -7,9 +7,9 @@ const CONNECTIONS = 16;
 export interface Target {
   readonly address: string;
   readonly port: number;
-  /** The Host header. */
+  /** The Host header of the requests. */
   readonly name: string;
-  /** Default: /. */
+  /** The path of the requests; by default `/`. */
   readonly path?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }

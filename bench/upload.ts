@@ -20,8 +20,8 @@ const READY_LIMIT_MS = 300_000;
 const BOUNDARY = "berth-bench-upload";
 
 /**
- * Uploads an archive of 200 MB in POST /api/deploy to a new server. Measures the time until the answer, and the peak memory of
- * Berth until the answer and until the app is Ready.
+ * Uploads an archive of 200 MB in POST /api/deploy to a new server. Measures the time until the answer, and the peak
+ * memory of Berth until the answer and until the app is Ready.
  */
 export async function benchUpload(engine: BenchEngine): Promise<Figure[]> {
   await ensureTestImages(engine.host);

@@ -3,8 +3,9 @@
 #
 #   sudo scripts/fresh-machine.sh [RELEASE [COMMAND...]]      default: bookworm, and `npm run up` until hello answers
 #
-# The machine is a folder made by debootstrap, with processes, mounts and a network of its own; containers of its engine
-# run in there. Everything is removed at the end. Needs root, debootstrap, iproute2, iptables and git.
+# The machine is a folder that debootstrap fills, with its own namespaces for processes, mounts and network; containers
+# of its engine run inside these namespaces. Everything is removed at the end. Needs root, debootstrap, iproute2,
+# iptables and git.
 set -euo pipefail
 release=${1:-bookworm}
 shift || true
@@ -12,7 +13,7 @@ checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d /var/tmp/berth-fresh-XXXXXX)
 root=$work/root
 name=fresh$$
-# 10.250.0.0/16 by process id, so that several run at the same time.
+# The network is a part of 10.250.0.0/16 that depends on the process id, so that several runs can be concurrent.
 net=10.250.$(($$ % 250 + 1))
 
 clean_up() {
@@ -26,7 +27,7 @@ echo "making a Debian $release in $root"
 debootstrap --variant=minbase --include=ca-certificates,curl "$release" "$root" >"$work/debootstrap.log" ||
   { tail -5 "$work/debootstrap.log" && exit 1; }
 cp /etc/resolv.conf "$root/etc/resolv.conf"
-# Certificates that the administrator of this machine has added.
+# Copies the certificates of authorities that the administrator of this machine has added.
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
 git clone --quiet "$checkout" "$root/srv/berth"
 

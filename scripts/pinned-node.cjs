@@ -299,7 +299,9 @@ function reasonOf(result) {
     });
 }
 
-/** Flushes the content to the disk before the rename, or else a power failure could leave the name without the content. */
+/**
+ * Flushes the content to the disk before the rename, or else a power failure could leave the name without the content.
+ */
 function flush(file) {
   const descriptor = fs.openSync(file, "r");
   fs.fsyncSync(descriptor);

@@ -114,7 +114,10 @@ function installHint() {
   return "Install Docker (https://docs.docker.com/engine/install/), or Podman with its docker socket";
 }
 
-/** Returns the data directory of Berth, by the same rules as src/config/server-settings.ts; the log of the engine is in it. */
+/**
+ * Returns the data directory of Berth, by the same rules as src/config/server-settings.ts; the log of the engine is in
+ * it.
+ */
 function dataDir(args) {
   return path.resolve(
     flag(args, "--data-dir") ??

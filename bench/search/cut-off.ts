@@ -9,20 +9,26 @@ import { unrelatedQueries } from "./unrelated-queries.ts";
 
 /** The number of passages that a question's search returns, as in a turn of the overlay. */
 const HITS_MAX = 5;
-/** The mean number of passages that the cut-off may leave for a question that the corpus does not answer. */
+/**
+ * The highest mean number of passages that the relevance cut-off may keep for a question that the corpus
+ * does not answer.
+ */
 const UNRELATED_MAX = 1.5;
 const SMALL_PAGES = 25;
 const SMALL_QUESTIONS = 10;
 
-/** The passages that searches find: by question that the corpus answers, and by one that it does not. */
+/**
+ * The passages that the searches find, separately for questions that the corpus answers and for
+ * questions that it does not answer.
+ */
 interface Found {
   readonly answered: readonly { readonly hit: SearchHit; readonly isRelevant: boolean }[][];
   readonly unrelated: readonly (readonly SearchHit[])[];
 }
 
 /**
- * Measures the cut-off for the passages that a question gives the model: how many of the relevant passages it keeps, and
- * how many passages are left for questions that the manual does not answer.
+ * Measures the cut-off for the passages that a question gives the model: how many of the relevant passages it keeps,
+ * and how many passages are left for questions that the manual does not answer.
  */
 export function measureCutOff(
   dir: string,
@@ -75,7 +81,7 @@ function searchAll(corpus: Corpus, items: readonly KnownItem[]): Found {
   };
 }
 
-/** Returns small indexes, such as a folder of notes has: short pages, among them those that answer ten questions. */
+/** Returns small indexes like that of a folder of notes: short pages, among them those that answer ten questions. */
 function buildSmallIndexes(
   pages: readonly Page[],
   items: readonly KnownItem[],

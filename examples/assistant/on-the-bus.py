@@ -31,7 +31,7 @@ class Companion:
         self.bus = Gio.bus_get_sync(Gio.BusType.SESSION)
 
     def ask(self, service, member, signature="()", *args, path=None, interface=None):
-        """One method call. Answers with the values, and the file descriptors that came with them."""
+        """Calls a method. Returns the values of the reply, and the file descriptors in it."""
         name = f"dev.assistant.{service}"
         values, descriptors = self.bus.call_with_unix_fd_list_sync(
             name, path or f"/dev/assistant/{service}", interface or name, member,
@@ -51,7 +51,7 @@ class Companion:
         return json.loads(hits)
 
     def call(self, app, tool, args_json, provenance, decide):
-        """How the call ended, and its detail. `decide` is asked about what the person has to confirm."""
+        """Calls a tool. Returns the result and its detail. If the call needs a confirmation, `decide` asks the user."""
         options = {"actor": GLib.Variant("s", "the example assistant")}
         if provenance:
             options["provenance"] = GLib.Variant("as", provenance)
@@ -64,7 +64,7 @@ class Companion:
         return self.confirm(call_id, spec is not None and decide(spec))
 
     def waiting(self):
-        """The calls that wait for a person, oldest first; later ones come as ConfirmationRequested."""
+        """Returns the calls that wait for the user, oldest first. ConfirmationRequested announces later ones."""
         (specs,), _ = self.ask("Agent1", "ListParked")
         return json.loads(specs)
 
@@ -73,7 +73,7 @@ class Companion:
         return status, json.loads(detail)
 
     def say(self, prompt, max_tokens=64):
-        """The pieces of a model's answer, as they come. Raises where it was not brought to its end."""
+        """Yields the pieces of a model's answer as they arrive. Raises if the answer ends before it is complete."""
         (path, place), descriptors = self.ask("Inference1", "OpenSession", "(a{sv})", {})
         pipe = descriptors.get(place)
         interface = "dev.assistant.Inference1.Session"
@@ -101,14 +101,14 @@ class Companion:
 
 
 def at_the_terminal(spec):
-    """Shows all of a call, and asks. What apps and callers wrote is shown as JSON: no terminal obeys it."""
+    """Shows all of a call and asks the user. Shows text of apps and callers as JSON, without control characters."""
     shown = {name: spec[name] for name in ("app_id", "tool", "tiers", "chain", "caller", "undo")}
     print(json.dumps(shown), file=sys.stderr)
     for row in spec["diff"]:
         print(f"  {json.dumps(row['label'])}: {json.dumps(row['value'])}", file=sys.stderr)
     time.sleep(spec["hold_ms"] / 1000)
     if sys.stdin.isatty():
-        # Input from before the question is no answer to it.
+        # Discards input that was typed before the question appeared, because it is no answer to it.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     is_modal = spec["tiers"]["effective"] == "destructive"
     wanted = spec["tool"] if is_modal else "y"

@@ -118,7 +118,7 @@ func (s *store) remove(_ context.Context, _ *mcp.CallToolRequest, args removeArg
 	return nil, removed, s.save(slices.Delete(bookmarks, index, index+1))
 }
 
-// listen creates the app's socket. It refuses to take the socket of an instance that runs.
+// listen creates the app's socket. It fails if another instance of the app listens on the socket.
 func listen() (net.Listener, error) {
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
 	if runtimeDir == "" {
@@ -133,7 +133,7 @@ func listen() (net.Listener, error) {
 		connection.Close()
 		return nil, errors.New(appID + " is running already")
 	}
-	// A crash leaves the socket behind.
+	// A crash may have left the socket file.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

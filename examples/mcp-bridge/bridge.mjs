@@ -31,7 +31,7 @@ const socketsDir = join(runtimeDir, "assistant/apps");
 await mkdir(socketsDir, { recursive: true, mode: 0o700 });
 const path = join(socketsDir, `${appId}.sock`);
 if (await isListenedTo(path)) fail(`${appId} is running already`);
-await rm(path, { force: true }); // left behind by a crash
+await rm(path, { force: true }); // removes a socket file that a crash has left
 
 const children = new Set();
 const listener = createServer((socket) => {
@@ -58,7 +58,7 @@ listener.listen(path, async () => {
 
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, async () => {
-    listener.close(); // which removes the socket
+    listener.close(); // closing the listener removes its socket file
     await Promise.all([...children].map(end));
     process.exit(0);
   });

@@ -11,7 +11,7 @@ import { Client, SdkError, SdkErrorCode } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 
-// The assistant waits as long for an app to listen, and for the answer to the first request.
+// The time limits of the assistant for an app to listen, and to answer the first request.
 const LISTEN_MS = 10_000;
 const DISCOVER_MS = 3_000;
 

@@ -48,7 +48,7 @@ const socketsDir = join(runtimeDir, "assistant/apps");
 await mkdir(socketsDir, { recursive: true, mode: 0o700 });
 const path = join(socketsDir, `${manifest.app_id}.sock`);
 if (await isListenedTo(path)) fail(`${manifest.app_id} is running already`);
-await rm(path, { force: true }); // left behind by a crash
+await rm(path, { force: true }); // removes a socket file that a crash has left
 
 const sockets = new Set();
 const listener = createServer((socket) => {
@@ -67,7 +67,7 @@ await takeBusName();
 
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, () => {
-    listener.close(() => process.exit(0)); // which removes the socket
+    listener.close(() => process.exit(0)); // closing the listener removes its socket file
     for (const socket of sockets) socket.destroy();
   });
 }
@@ -81,9 +81,9 @@ async function takeBusName() {
   if (!address) return;
   const { default: dbus } = await import("dbus-next");
   const bus = dbus.sessionBus({ busAddress: address });
-  const end = () => process.exit(0); // the session has ended
+  const end = () => process.exit(0); // the bus exits when the user's session ends
   bus.on("error", end);
-  bus._connection.on("end", end); // dbus-next does not report this itself
+  bus._connection.on("end", end); // dbus-next emits no error when the bus closes the connection
   // The timer ends the app if the bus exits or does not answer.
   const late = setTimeout(() => fail("the session bus does not answer"), 25_000);
   await bus.requestName(manifest.app_id, dbus.NameFlag.DO_NOT_QUEUE);

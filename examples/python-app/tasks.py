@@ -24,7 +24,7 @@ from mcp.server.stdio import stdio_server
 from pydantic import BaseModel, Field, TypeAdapter
 
 APP_ID = "org.example.Tasks"
-# The assistant sends no line that is longer.
+# An upper limit in bytes: the assistant sends no longer line.
 LINE_BYTES_MAX = 8 * 1024 * 1024
 
 

@@ -27,7 +27,10 @@ const uiNode = `<node>
   </interface>
 </node>`;
 
-/** Describes the frontend's object, and the nodes that lead to it; undefined for any other path. */
+/**
+ * Returns the introspection XML of the frontend's object, or of a node on the path to it; undefined
+ * for any other path.
+ */
 function describeNode(path) {
   if (path === pathOf(UI)) return uiNode;
   const parent = path === "/" ? path : `${path}/`;
@@ -59,7 +62,7 @@ export class Companion {
     this.#bus = bus;
     await new Promise((resolve, reject) => bus.once("connect", resolve).once("error", reject));
     bus.on("error", () => this.onGone());
-    bus._connection.on("end", () => this.onGone()); // dbus-next does not report this itself
+    bus._connection.on("end", () => this.onGone()); // dbus-next emits no error when the bus closes the connection
     bus.on("message", (message) => this.#onMessage(message));
     // The client subscribes before the first query, so that no signal is missed.
     for (const rule of [

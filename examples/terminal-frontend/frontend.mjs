@@ -60,7 +60,8 @@ async function ask() {
 
 async function chat() {
   const history = [];
-  const elsewhere = []; // questions of other programs' queries, which the companion has frontends show too
+  // The companion also sends the questions of queries that other programs have started.
+  const elsewhere = [];
   companion.onQuestion = (queryId, spec) => {
     elsewhere.push([queryId, spec]);
     person.takeBack();

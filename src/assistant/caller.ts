@@ -43,8 +43,8 @@ export function mayUseNetwork(caller: Caller): boolean {
 }
 
 /**
- * Returns the key by which limits per caller count. All connections of a sandboxed app have one key, because the app
- * can open as many connections as it likes; outside a sandbox each connection has its own.
+ * Returns the key under which the limits per caller are counted. All connections of a sandboxed app have one key,
+ * because the app can open any number of connections; outside a sandbox each connection has its own key.
  */
 export function ownerKey(caller: Caller): string {
   const app = sandboxedApp(caller);

@@ -16,8 +16,8 @@ export interface Egress {
   /** Classes that the user allowed for this one request, in addition to the permanently allowed classes. */
   readonly allowedOnce: readonly DataClass[];
   /**
-   * True if only `allowedOnce` counts. A sandboxed app without the network must not get one through the consent that the
-   * user has given permanently.
+   * True if only `allowedOnce` counts, and the permanently allowed classes do not. A sandboxed app without network
+   * access must not reach the network through consent that the user has given permanently.
    */
   readonly isOnceOnly?: true | undefined;
 }

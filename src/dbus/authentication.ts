@@ -1,7 +1,7 @@
 import type { BusTransport } from "./bus-transport.ts";
 import { BusCallError } from "./port.ts";
 
-/** Longest line of the SASL handshake. Its lines are short; a peer that sends a longer one is not a bus. */
+/** Longest line of the SASL handshake. Its lines are short, so a peer that sends a longer line is not a message bus. */
 const LINE_BYTES_MAX = 16 * 1024;
 
 /**

@@ -65,8 +65,8 @@ export class FrameReader {
   }
 
   /**
-   * Adds received data and delivers each message that it completes. Throws BrokenStreamError if the data does not follow
-   * the D-Bus protocol.
+   * Adds received data and delivers each message that it completes. Throws BrokenStreamError if the data does not
+   * follow the D-Bus protocol.
    */
   push(chunk: Buffer): void {
     const skipped = Math.min(this.#bytesToSkip, chunk.length);

@@ -31,8 +31,8 @@ const EINTR = os.constants.errno.EINTR;
 /** The maximum number of bytes that are passed to one call of send or sendmsg. */
 const SENT_BYTES_MAX = 64 * 1024;
 /**
- * Size of the control buffer. The kernel uses at most 1,032 bytes of it for descriptors; the rest is reserve for
- * other control data.
+ * Size of the control buffer. The kernel uses at most 1,032 bytes of it for descriptors; the rest is space for other
+ * control data.
  */
 const CONTROL_BYTES = 64 * 1024;
 

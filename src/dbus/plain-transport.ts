@@ -19,7 +19,8 @@ class PlainTransport implements BusTransport {
 
   constructor(socket: Socket) {
     this.#socket = socket;
-    socket.on("error", () => {}); // "close" follows and is handled
+    // The event "close" follows and is handled. An "error" event without a listener would end the process.
+    socket.on("error", () => {});
   }
 
   get pendingBytes(): number {

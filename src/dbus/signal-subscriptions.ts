@@ -45,7 +45,8 @@ export class SignalSubscriptions {
         this.#owners.delete(rule.sender);
       }
       for (const text of rules.splice(0)) {
-        this.#callBus("RemoveMatch", "s", [text]).catch(() => {}); // the connection is closed, and its rules with it
+        // An error means that the connection is closed. The bus has then removed the connection's rules itself.
+        this.#callBus("RemoveMatch", "s", [text]).catch(() => {});
       }
     };
     this.#subscriptions.add(subscription);

@@ -51,20 +51,20 @@ const require = createRequire(import.meta.url);
 
 /** Returns the bytes of a message, and its descriptors in order. Throws if a value does not fit its type. */
 export const { marshall: writeMessage } =
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a file that the library's types leave out, at a fixed version
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- dbus-next's types do not declare this file
   require("dbus-next/lib/message.js") as {
     readonly marshall: (message: WireMessage) => [Buffer, number[]];
   };
 
 /** Parses a D-Bus signature. Throws if the text is not a signature. */
 export const { parseSignature } =
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as above
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- dbus-next's types do not declare this file
   require("dbus-next/lib/signature.js") as {
     readonly parseSignature: (signature: string) => TypeTree[];
   };
 
 export const ValueReader =
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as above
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- dbus-next's types do not declare this file
   require("dbus-next/lib/dbus-buffer.js") as ValueReaderClass;
 
 export function formatSignature(tree: TypeTree): string {

@@ -70,7 +70,7 @@ describe("the daemon", () => {
   });
 });
 
-describe("the engine", () => {
+describe("the inference engine", () => {
   test("ends a stream with an error when it is killed midway, and is restarted", async () => {
     await using daemon = await AssistantProcess.start(["--model", `m=${endless}`]);
     const stream = await daemon.openai.chat.completions.create({

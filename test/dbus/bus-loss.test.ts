@@ -22,7 +22,7 @@ function blockUntilExit(pid: number): void {
 }
 
 test.for([true, false])(
-  "a bus that exits before a message is sent has closed the connection without an error (descriptors: %s)",
+  "the connection ends without an error if the bus exits before a message is sent (descriptors: %s)",
   async (negotiateFds) => {
     await using bus = await TestSessionBus.start();
     const connection = await openConnection({

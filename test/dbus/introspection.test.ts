@@ -146,7 +146,7 @@ test("every method that passes a descriptor has the annotation that generators f
   );
 });
 
-test("gdbus sees the specified interfaces, and the child nodes on the path to each object", async () => {
+test("gdbus lists the specified interfaces, and the child nodes on the path to each object", async () => {
   await using harness = await serveAllInterfaces();
   const xml = await harness.bus.gdbusIntrospect("dev.assistant.Agent1", "/dev/assistant/Agent1");
   expect(xml).toContain('<method name="RequestCall">');

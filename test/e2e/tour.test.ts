@@ -161,7 +161,7 @@ test("diff and apply return the documented exit codes, and apply changes nothing
   expect(await berth.containers()).toEqual([]);
 });
 
-test("volumes outlive their app, unless the user asks for their deletion", async () => {
+test("volumes remain after the deletion of their app, unless the user asks for their deletion", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   const volumes = async () =>

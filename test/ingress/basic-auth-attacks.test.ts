@@ -200,7 +200,7 @@ describe("an App with basic authentication", () => {
     socket.destroy();
   });
 
-  it("shows its maintenance page to everybody, and nothing of the App", async () => {
+  it("shows its maintenance page without a password, and nothing else of the App", async () => {
     const before = secret.seen.length;
     await addApp("paused", secret, { basicAuth: { secret: "people" }, maintenance: true });
     expect(await exchange(get("/", "paused.localhost"))).toMatch(/^HTTP\/1\.1 503 /);

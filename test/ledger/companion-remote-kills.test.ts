@@ -112,7 +112,7 @@ async function runScenario(
       const told = person.logins.length;
       const [url] = await remote("BeginLogin", "s", "openrouter").catch(() => []);
       if (url === undefined) return;
-      await router.signIn(assertText(url)).catch(() => {}); // it may have died by then
+      await router.signIn(assertText(url)).catch(() => {}); // the companion may have been killed by then
       while (!isOver() && person.logins.length === told) await pause(2);
       if (person.logins.includes("openrouter true ok")) scenario.isSignedIn = true;
     }),

@@ -47,7 +47,8 @@ describe("SIGKILL of the ledger's writer", () => {
   it.each([
     ["an append", "append 2 100", ["pwrite64", "fsync", "fcntl"], isAny],
     ["a saved checkpoint", "checkpoint", ["openat", "write", "fsync", "rename"], isAny],
-    // What happens between two flushes is the same as in an append.
+    // An erasure makes the same system calls between two flushes as an append, so only its flushes
+    // are tested.
     ["an erasure", "erase", ["fsync", "ftruncate"], isFlush],
   ])(
     "at each system call of %s loses no acknowledged entry",

@@ -194,7 +194,7 @@ describe("an answer of the model", () => {
 });
 
 describe("a prompt", () => {
-  it("is encoded even if it has more tokens than one call may have arguments", async () => {
+  it("is encoded even if it has more tokens than a JavaScript function call may have arguments", async () => {
     // The vocabulary has no token for this character, so the model reads its four bytes singly.
     const content = "\u{10348}".repeat(50_000);
     const tokens = await runner().encode({
@@ -240,7 +240,7 @@ describe("a sequence of the KV cache", () => {
     await stream.close();
   });
 
-  it("can be taken away during an answer, which continues on another sequence", async () => {
+  it("can be taken away from an answer that is in progress, which continues on another sequence", async () => {
     const grammar = 'root ::= "[" ("\\"ab\\"" ","){6} "1]"';
     const prompt = await runner().encode({ kind: "text", text: "List" });
     const stream = await startStream(runner(), 0, "List", { grammar });

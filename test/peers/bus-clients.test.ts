@@ -89,7 +89,7 @@ const worked = (): ClientResult => ({ text: ANSWER, models: provider.models });
 const folder = () => mkdtemp(join(dir, "client-"));
 
 test(
-  "jeepney, with classes of its generator",
+  "a Python client with classes that jeepney has generated can use the companion",
   async () => {
     const python = join(await installPythonBusClients(), "python");
     const own = await folder();
@@ -108,7 +108,7 @@ test(
 );
 
 test(
-  "dbus-fast, with methods from introspection",
+  "a Python client of dbus-fast, which reads the methods by introspection, can use the companion",
   async () => {
     const python = join(await installPythonBusClients(), "python");
     expect(await useCompanion("dbus-fast", python, join(fixtures, "with_dbus_fast.py"))).toEqual(
@@ -119,7 +119,7 @@ test(
 );
 
 test(
-  "godbus",
+  "a Go client of godbus can use the companion",
   async () => {
     const go = await findCurrentGo();
     const own = await folder();
@@ -133,7 +133,7 @@ test(
 );
 
 test(
-  "GLib, with the code of gdbus-codegen",
+  "a C client with code that gdbus-codegen has generated can use the companion",
   async () => {
     const generator = which("gdbus-codegen");
     if (!generator)
@@ -152,7 +152,7 @@ test(
 );
 
 test(
-  "zbus, with the code of zbus-xmlgen",
+  "a Rust client with code that zbus-xmlgen has generated can use the companion",
   async () => {
     const cargo = which("cargo");
     if (!cargo) throw new Error("this test needs Rust 1.89 or newer: install it with rustup");

@@ -59,7 +59,8 @@ describe("an App whose redirects, domains and options change", () => {
       expect(await readConfig()).not.toBe(before);
       expect((await harness.get(`old-${round}.localhost`)).status).toBe(307);
       for (const socket of sockets) await socket.echo(`round ${round}`);
-      // From the first load of the configuration on, the App `chat` has a direct route; its WebSockets must stay open too.
+      // From the first load of the configuration on, the App `chat` has a direct route; its WebSockets must stay open
+      // too.
       sockets.push(await openWebSocket(harness.httpPort, host));
     }
     await harness.ingress.table.write("chat", { version: "v2", targets: [two.target] });

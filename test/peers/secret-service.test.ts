@@ -61,7 +61,7 @@ async function watched(bus: TestSessionBus) {
   child.stdout?.on("data", (chunk: Buffer) => chunks.push(chunk));
   const capture = {
     bytes: () => Buffer.concat(chunks),
-    /** All bytes so far. */
+    /** All bytes that were recorded so far. */
     until: async (mark: string) => {
       const name = `mark.${mark}`;
       const daemon = "org.freedesktop.DBus";

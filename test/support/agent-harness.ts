@@ -212,8 +212,8 @@ export class AgentHarness {
   }
 
   /**
-   * Makes the next call fail with this code, although it reaches the app. `late` is the app's answer after a timeout, and
-   * by default the app gives none.
+   * Makes the next call fail with this code, although it reaches the app. `late` is the app's answer after a timeout,
+   * and by default the app gives none.
    */
   failNextCall(code: ToolAppError["code"], late?: Promise<LateAnswer | undefined>): void {
     this.apps.fault = (step) => {

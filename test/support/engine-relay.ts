@@ -36,7 +36,9 @@ export interface RelayTrap {
  */
 const LEASE_RECORD = /berth-\w+_lease-\d+/;
 
-/** A relay between Berth and the engine on a Unix socket. It forwards everything, and can interfere with one request. */
+/**
+ * A relay between Berth and the engine on a Unix socket. It forwards everything, and can interfere with one request.
+ */
 export class EngineRelay implements AsyncDisposable {
   readonly #socketPath: string;
   readonly #engine: string;

@@ -60,7 +60,7 @@ export class FakeCompanion {
       if (entry.member === member) entry.listener({ sender: ":1.2", args });
   }
 
-  /** Closes every connection. */
+  /** Closes every connection to the fake bus. */
   disconnect(): void {
     for (const hangUp of this.#hangUps) hangUp();
   }

@@ -148,7 +148,8 @@ export class GitHttpServer implements AsyncDisposable {
       },
     });
     response.on("close", () => child.kill("SIGKILL"));
-    const body = pipeline(request, child.stdin).catch(() => {}); // The backend may answer before the end of the request.
+    // The backend may answer before the end of the request.
+    const body = pipeline(request, child.stdin).catch(() => {});
     await this.#answer(child.stdout, request, response);
     await body;
   }

@@ -12,7 +12,7 @@ interface Authorization {
  */
 export class OpenRouterSignInServer implements AsyncDisposable {
   readonly origin: string;
-  /** All issued keys. */
+  /** All keys that the server has issued. */
   readonly keys: string[] = [];
   /** The number of requests for a key. */
   exchanges = 0;

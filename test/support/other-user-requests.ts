@@ -7,7 +7,7 @@ export const otherUid = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() 
 export interface OtherUserRequest {
   readonly url: string;
   readonly method?: "GET" | "POST" | "OPTIONS";
-  /** A JSON document. */
+  /** The body of the request, a JSON document. */
   readonly body?: string;
 }
 

@@ -173,7 +173,7 @@ export class OverlayHarness implements AsyncDisposable {
   ]);
   hits: (signal: AbortSignal) => Promise<readonly SearchHit[]> = async () => [];
   readonly searches: string[] = [];
-  /** The scopes of each search. */
+  /** The scopes of each search that the overlay has requested. */
   readonly searchedScopes: (readonly string[] | undefined)[] = [];
   pass: AgentPass["run"] = async () => emptyPassOutcome;
   localModel: string | undefined = "tiny";

@@ -1,7 +1,7 @@
 import type { SchemaCase } from "./schema-cases.ts";
 
 export const valueCases: readonly SchemaCase[] = [
-  // type
+  // Test cases for the keyword type.
   {
     name: "true",
     schema: true,

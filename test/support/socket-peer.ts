@@ -16,7 +16,7 @@ export class SocketPeer implements Disposable {
     this.transport = transport;
   }
 
-  /** Starts reading. */
+  /** Starts reading data from the socket. */
   start(): this {
     this.transport.start({
       onFds: (fds) => this.fds.push(...fds),

@@ -5,9 +5,9 @@ import { loadSocketCalls } from "../../src/dbus/koffi-socket-calls.ts";
 /**
  * A separate process at the other end of a socket, which is its descriptor 3.
  *
- * The mode `half-message` is a bus that accepts every handshake line, answers the first message with the first bytes of a
- * message with three descriptors, and prints `written`. `receive` prints how many descriptors have arrived and how the
- * connection ended. `echo` sends all data back from a promise callback.
+ * The mode `half-message` is a bus that accepts every handshake line, answers the first message with the first bytes
+ * of a message with three descriptors, and prints `written`. `receive` prints how many descriptors have arrived and
+ * how the connection ended. `echo` sends all data back from a promise callback.
  */
 const [mode] = process.argv.slice(2);
 const transport = new FdTransport(await loadSocketCalls(), 3);

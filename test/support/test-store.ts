@@ -43,7 +43,7 @@ export function openTestStore(
   };
 }
 
-/** Writes a resource as a client of the API does. `more` overrides fields of the intent, such as `manager`. */
+/** Writes a resource as a client of the API does. `more` overrides options of the write, such as `manager`. */
 export function applyResource<K extends Kind>(
   store: Store,
   kind: K,

@@ -33,8 +33,8 @@ export class VaultHarness {
   }
 
   /**
-   * Opens the vault, and waits until the source of its key has answered. Disposes a vault that is open, as a daemon that
-   * restarts does.
+   * Opens the vault, and waits until the source of its key has answered. Disposes a vault that is open, as a daemon
+   * that restarts does.
    */
   async start(changes: Partial<EncryptedVaultOptions> = {}): Promise<EncryptedVault> {
     const vault = await this.open(changes);

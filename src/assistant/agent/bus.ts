@@ -94,7 +94,8 @@ function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): Serve
       },
       RegisterConfirmer: async ({ caller }) => {
         const registering = service.registerConfirmer(caller);
-        // The connection is watched from the beginning, so that it also releases its place if it ends meanwhile.
+        // The connection is watched before the registration is complete, so that a connection that closes meanwhile
+        // loses its registration.
         watch(caller.connection);
         await registering;
         return [];

@@ -1,8 +1,9 @@
 import type { Caller } from "../caller.ts";
 
 /**
- * The agent bus as its transports see it: it lists the tools of apps, decides about calls by tier and provenance,
- * asks for confirmation, and undoes calls. The ledger records each step before it has an effect.
+ * The service for tool calls, which the D-Bus interface and the overlay use: it lists the tools of apps, decides about
+ * calls by tier and provenance, asks for confirmation, and undoes calls. The ledger records each step before it has an
+ * effect.
  *
  * A failed or refused call is not an error but a disposition, `failed` or `denied`, with a code in the detail.
  * AssistantErrors are for requests that are not calls: `forbidden`, `not_found`, `busy`.
@@ -49,12 +50,12 @@ export interface AgentService {
   undo(caller: Caller): Promise<UndoReport>;
 
   /**
-   * Tries again to revert a call whose undo has an unknown outcome. Rejects with `not_found` for any other call, and with
-   * `forbidden` if a sandboxed app did not request the call itself.
+   * Tries again to revert a call whose undo has an unknown outcome. Rejects with `not_found` for any other call, and
+   * with `forbidden` if a sandboxed app did not request the call itself.
    */
   undoCall(callId: number, caller: Caller): Promise<UndoReport>;
 
-  /** Marks the call as not to be undone, for good, so that the next Undo reverts the call before it. */
+  /** Permanently marks the call as not to be undone, so that the next Undo reverts the call before it. */
   undoSkip(callId: number, caller: Caller): Promise<UndoReport>;
 
   /**

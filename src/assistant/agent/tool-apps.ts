@@ -16,8 +16,8 @@ export interface ToolApps {
   /**
    * Calls the tool; `getDefinition` must have been called before. A call is never sent twice: if the connection is lost
    * during the call, the error is `transport_closed`, and it is unknown whether the tool ran. Rejects with
-   * ToolAppError; an abort sends a cancellation and rejects with the signal's reason. After a `timeout` the app may still
-   * answer: `late` of the error is that answer.
+   * ToolAppError; an abort sends a cancellation and rejects with the signal's reason. After a `timeout` the app may
+   * still answer: `late` of the error is that answer.
    */
   call(app: AppAddress, name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult>;
 

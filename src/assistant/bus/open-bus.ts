@@ -214,7 +214,8 @@ class ServingBus implements OpenBus {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#shutDown(new DOMException("the companion is shutting down", "AbortError"));
     using limit = createTimeLimit(new AbortController().signal, SHUTDOWN_TIMEOUT_MS);
-    await raceWithAbort(this.#router.waitUntilIdle(), limit.signal).catch(() => {}); // Calls that are still running after the limit are ignored.
+    // Calls that are still running after the limit are ignored.
+    await raceWithAbort(this.#router.waitUntilIdle(), limit.signal).catch(() => {});
     await this.#connection?.[Symbol.asyncDispose]();
   }
 

@@ -44,8 +44,8 @@ export interface SearchHit {
   /** A larger score is better. Scores can be compared within one answer only. */
   readonly score: number;
   /**
-   * The share of the query's three rarest words that the words of the query in the passage and its title are worth, from
-   * 0 to 1. Unlike `score`, it can be compared between answers.
+   * A measure of how many of the query's words the passage and its title contain, from 0 to 1: the weight of these
+   * words relative to the weight of the query's three rarest words. Unlike `score`, it can be compared between answers.
    */
   readonly coverage: number;
   /** The URI of the file, such as `file:///home/…`. */
@@ -87,8 +87,8 @@ export interface ContextSourceState {
 }
 
 /**
- * A key-value store for each app. A sandboxed caller may only name its own app (`forbidden`). Keys have 1 to 256 bytes and
- * values at most 64 KiB (`invalid_request`); an app has at most 10,000 keys and 16 MiB (`limits_exceeded`).
+ * A key-value store for each app. A sandboxed caller may only name its own app (`forbidden`). Keys have 1 to 256 bytes
+ * and values at most 64 KiB (`invalid_request`); an app has at most 10,000 keys and 16 MiB (`limits_exceeded`).
  */
 export interface Memory {
   /** Returns the value of a key. Rejects with `not_found` if the app has no such key. */

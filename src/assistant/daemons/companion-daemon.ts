@@ -175,8 +175,8 @@ export async function runCompanion(
     metrics,
     version,
     listeners: listeners,
-    // Unlike 7777, the port reaches providers with the user's keys, so pages of this machine may use it only if they are
-    // listed.
+    // Unlike port 7777, this port reaches providers with the user's keys. So a web page, even one of this machine, may
+    // use the port only if its origin is in the list of allowed origins.
     access: {
       allowsOrigin: (origin) =>
         config.allowedOrigins.has(origin) || settings.current().allowedOrigins.has(origin),

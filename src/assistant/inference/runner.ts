@@ -164,7 +164,10 @@ export interface ToolDefinition {
   readonly parameters?: unknown;
 }
 
-/** How the next token is sampled. A member that is undefined has the default of the model or of the engine. */
+/**
+ * The parameters with which the next token is sampled. A member that is undefined has the default of the model or of
+ * the engine.
+ */
 export interface Sampling {
   /** The temperature; with 0, the most likely token is always chosen. */
   readonly temperature: number;
@@ -173,7 +176,7 @@ export interface Sampling {
   readonly topK: number;
   readonly minP: number;
   readonly seed: number;
-  /** 1: no penalty. */
+  /** The penalty for tokens that have occurred before, as a factor; with 1, there is no penalty. */
   readonly repeatPenalty: number;
   readonly presencePenalty: number;
   readonly frequencyPenalty: number;

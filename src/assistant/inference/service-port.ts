@@ -39,7 +39,7 @@ export interface InferenceService {
   /** Finds a model by id or alias. */
   model(name: string): Promise<ModelInfo | undefined>;
 
-  /** Never rejects. */
+  /** Resolves to the state of the service. Never rejects. */
   health(): Promise<InferenceHealth>;
 }
 
@@ -62,7 +62,7 @@ export interface GenerateRequest {
    * numbered prompt by prompt: with n = 2, the second choice of the third prompt is choice 5.
    */
   readonly prompts: readonly Prompt[];
-  /** Choices per prompt, 1 or more. */
+  /** The number of choices for each prompt, 1 or more. */
   readonly n: number;
   readonly sampling: SamplingParams;
   /** The limit of generated tokens; undefined means 1,024. With Infinity, only the context limits the answer. */
@@ -71,7 +71,7 @@ export interface GenerateRequest {
   readonly stop: readonly string[];
   readonly priority: RequestPriority;
   readonly guide: Guide;
-  /** Has an effect only if the chat prompt has tools. */
+  /** The tools that the answer may or must call. Has an effect only if the chat prompt has tools. */
   readonly toolChoice: ToolChoice;
   /** If true, one answer may contain several tool calls. */
   readonly parallelToolCalls: boolean;

@@ -7,7 +7,9 @@ import type { TextEraser } from "./port.ts";
 
 const PATH = "/dev/assistant/Ledger1";
 const INTERFACE_VERSION = 1;
-/** Matches a time with its offset, so that it has one meaning on every machine. */
+/**
+ * Matches an RFC 3339 time. The offset from UTC is required, so that the time means the same moment on every machine.
+ */
 const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/;
 
 export interface LedgerBusDependencies {

@@ -216,8 +216,8 @@ export class EntryScan {
   }
 
   #finish(): void {
-    // A wrong row about an entry up to the last bad one may be its consequence: the row belongs to an entry that is
-    // missing, or the bad entry recorded the erasure or the result.
+    // A wrong row about an entry up to the last bad entry is not reported, because the bad entry may be its cause: the
+    // row may belong to a missing entry, or the bad entry may have recorded the erasure or the result.
     const suspect = (seq: number, message: string) => {
       if (seq > this.#lastBad) this.secondaryProblems.push({ seq: Math.max(0, seq), message });
     };

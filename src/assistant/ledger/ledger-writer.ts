@@ -42,15 +42,15 @@ const WAL_BYTES_MAX = 8 * 1024 * 1024;
 const COMMIT_BYTES = 7 * 4_096;
 
 export interface OldTextsRequest {
-  /** The RFC 3339 time of the entries from which on texts are kept. */
+  /** An RFC 3339 time. Only texts of entries that are older than this time are erased. */
   readonly before: string;
-  /** The entry after which the search begins; -1 for all. */
+  /** The number of the entry after which the search begins; -1 to search all entries. */
   readonly after: number;
   /** The time of the entry that records the erasure. */
   readonly time: string;
 }
 
-/** The run of texts that was erased, with the receipt of the entry that records this; see `OldTexts`. */
+/** The run of texts that was erased, and the receipt of the entry that records the erasure; see `OldTexts`. */
 export interface ErasedRun extends OldTexts {
   readonly receipt: Receipt | undefined;
 }
@@ -142,7 +142,9 @@ export class LedgerWriter {
     return this.#statements.openDispatches.all();
   }
 
-  /** Writes the entries in one commit with one flush. When it returns, they are on the disk, under a signed checkpoint. */
+  /**
+   * Writes the entries in one commit with one flush. When it returns, they are on the disk, under a signed checkpoint.
+   */
   append(drafts: readonly DraftEntry[], erased?: TextRun): Receipt[] {
     const edge = this.#tail.edge.copy();
     const receipts: Receipt[] = [];
@@ -220,14 +222,17 @@ export class LedgerWriter {
     return { ...this.#texts.readKeys(), ledgerId: this.#signer.verifier.name };
   }
 
-  /** Stores the key pair of new texts. Returns false, and changes nothing, if a text needs the present one. */
+  /**
+   * Stores the key pair with which new texts are encrypted. Returns false and changes nothing if a stored text needs
+   * the present key pair.
+   */
   saveTextKeys(pair: TextKeyPair): boolean {
     return this.#db.transaction(() => this.#texts.saveKeyPair(pair)).immediate();
   }
 
   /**
-   * Encrypts some of the texts that are readable, in one commit, and overwrites their readable form. Returns their
-   * number, which is 0 if none is left.
+   * Encrypts some of the texts that are not encrypted yet, in one commit, and overwrites their readable form. Returns
+   * the number of these texts, which is 0 if none is left.
    */
   encryptSomeTexts(): number {
     const texts = this.#db.transaction(() => this.#texts.encryptSome()).immediate();
@@ -263,8 +268,8 @@ export class LedgerWriter {
   }
 
   /**
-   * Removes the bytes of erased texts from all files, and waits for readers. Throws LedgerFailure if a reader prevents it
-   * for longer than the busy timeout.
+   * Removes the bytes of erased texts from all files, and waits for readers. Throws LedgerFailure if a reader prevents
+   * it for longer than the busy timeout.
    */
   finishErasure(): void {
     if (!this.#mustTruncate || truncateWal(this.#db)) return;

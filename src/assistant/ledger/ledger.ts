@@ -61,8 +61,8 @@ const retryBackoff: BackoffOptions = { firstMs: 100, maxMs: 5_000 };
 
 /**
  * Opens the ledger of a state directory, or creates one. Rejects with AssistantError `ledger_unavailable` if another
- * process writes it. After any other failure it resolves with a ledger that refuses appends, has a state that is not ok,
- * and retries until it is open.
+ * process writes it. After any other failure it resolves with a ledger that refuses appends, has a state that is not
+ * ok, and retries until it is open.
  */
 export async function openLedger(options: LedgerOptions): Promise<OpenLedger> {
   const ledger = new ThreadedLedger(options);

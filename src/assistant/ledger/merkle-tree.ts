@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 
 /**
- * The Merkle tree of RFC 6962, section 2.1, with sha256. A leaf is hashed with a prefix byte 0 and a pair of nodes with a
- * prefix byte 1, so that a leaf cannot be mistaken for a node. Hashes have 32 bytes.
+ * The Merkle tree of RFC 6962, section 2.1, with sha256. A leaf is hashed with a prefix byte 0 and a pair of nodes with
+ * a prefix byte 1, so that a leaf cannot be mistaken for a node. Hashes have 32 bytes.
  *
  * Sizes and indexes may exceed 32 bits, so nothing here uses bitwise operators.
  */

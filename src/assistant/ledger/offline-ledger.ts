@@ -98,7 +98,10 @@ export class OfflineLedger implements Disposable {
     );
   }
 
-  /** Lets `verify` check the encrypted texts, and `tail` return them, or tells them why that is not possible. */
+  /**
+   * Sets the master key, with which `verify` checks the encrypted texts and `tail` returns them, or the reason why
+   * there is no master key, which both report.
+   */
   unlockTexts(master: OfflineMasterKey): void {
     this.#master = master;
   }
@@ -122,8 +125,8 @@ export class OfflineLedger implements Disposable {
   }
 
   /**
-   * Proves that an entry is in the ledger. Returns undefined if the ledger never had such an entry. An entry that the
-   * checkpoint covers and that is gone is an error with the kind `tampered`.
+   * Proves that an entry is in the ledger. Returns undefined if the ledger never had such an entry. Throws `tampered`
+   * if the checkpoint covers the entry, but the entry is missing.
    */
   proveInclusion(seq: number): InclusionProof | undefined {
     return this.#readInSnapshot(() => {
@@ -153,8 +156,8 @@ export class OfflineLedger implements Disposable {
   }
 
   /**
-   * Proves that the first `size` entries have not changed since the ledger had only these. Returns undefined if there
-   * are fewer entries.
+   * Proves that the first `size` entries have not changed since the time when the ledger had only `size` entries.
+   * Returns undefined if there are fewer entries.
    */
   proveConsistency(
     size: number,

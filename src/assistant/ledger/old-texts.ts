@@ -1,6 +1,9 @@
 import type { SqliteDatabase } from "../../base/sqlite.ts";
 
-/** Stored texts that follow each other, without a younger one in between: the range of one entry `ledger.erased`. */
+/**
+ * A run of consecutive stored texts that are all old enough to be erased. One entry `ledger.erased` records the erasure
+ * of one run.
+ */
 export interface TextRun {
   /** The number of the entry with the first text of the run. */
   readonly from: number;

@@ -1,6 +1,6 @@
 /**
- * The append-only log of actions. An action is appended first and performed afterwards. How entries are stored is an
- * internal matter of the ledger.
+ * The append-only log of actions. Callers record an action here before they perform it. The port does not determine how
+ * entries are stored.
  */
 export interface Ledger {
   /**
@@ -20,15 +20,15 @@ export interface TextEraser {
   /**
    * Erases all sealed texts of entries that are older than this time (Unix epoch). Each run of at most 1,024 texts is
    * erased in one commit with an entry `ledger.erased`, and other entries are written between the runs. Rejects with
-   * AssistantError `ledger_unavailable`; runs that were erased before stay erased, and a repetition erases the others. Rejects
-   * with the signal's reason between two runs.
+   * AssistantError `ledger_unavailable`; runs that were erased before stay erased, and a repetition erases the others.
+   * Rejects with the signal's reason between two runs.
    */
   eraseBefore(beforeMs: number, signal?: AbortSignal): Promise<ErasedTexts>;
 }
 
 export interface ErasedTexts {
   readonly texts: number;
-  /** The number of entries `ledger.erased` that record this. */
+  /** The number of entries `ledger.erased` that record the erasure. */
   readonly entries: number;
   /** The first and the last entry whose text was erased; null if none was. */
   readonly first: number | null;

@@ -10,7 +10,7 @@ export type OfflineMasterKey =
   | { readonly state: "empty" }
   | { readonly state: "unavailable"; readonly why: string };
 
-/** What a reader of a ledger needs for its encrypted texts, or the reason why it cannot read them. */
+/** The means by which a reader of a ledger decrypts its texts, or the reason why it cannot decrypt them. */
 export type TextAccess =
   | { readonly opener: TextOpener }
   | {

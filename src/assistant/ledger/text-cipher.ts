@@ -9,11 +9,12 @@ import {
 import { deriveKey, SECRET_BYTES, SealingKey } from "../../base/sealing-key.ts";
 
 /**
- * The keys of a ledger's texts, in three steps, so that writing needs no secret that could be locked away:
+ * The keys of a ledger's texts, in three steps, so that writing needs no key that could be locked:
  *
  * - The master key is in a key source. It encrypts the private key of the key pair.
  * - The public key encrypts text keys (X25519 with a key pair that is used once, HKDF, AES-256-GCM).
- * - Each opening of the ledger makes a text key, which encrypts salts and texts with AES-256-GCM, and forgets it.
+ * - Each opening of the ledger creates a text key, which encrypts salts and texts with AES-256-GCM. In the database, it
+ *   is stored only in encrypted form.
  */
 export interface TextKeyPair {
   /** The name of the key source with the master key. */

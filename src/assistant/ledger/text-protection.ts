@@ -10,11 +10,14 @@ import type { TextKeys } from "./text-store.ts";
 /** The part of an open ledger that stores the keys of its texts. Its methods reject as `append` does. */
 export interface TextKeyStore {
   readTextKeys(): Promise<TextKeys & { readonly ledgerId: string }>;
-  /** Stores the key pair of new texts. Resolves to false, and changes nothing, if a text needs the present one. */
+  /**
+   * Stores the key pair with which new texts are encrypted. Resolves to false and changes nothing if a stored text
+   * needs the present key pair.
+   */
   saveTextKeys(pair: TextKeyPair): Promise<boolean>;
   /**
-   * Encrypts the texts that are readable, in many commits, and resolves to their number. Rejects with the signal's reason
-   * between two commits.
+   * Encrypts all texts that are not encrypted yet, in many commits, and resolves to their number. Rejects with the
+   * signal's reason between two commits.
    */
   encryptTexts(signal: AbortSignal): Promise<number>;
 }
@@ -30,7 +33,10 @@ export interface TextProtectionOptions {
 /** The time between two attempts to get a key for a ledger that has none, and to use a ledger that is unavailable. */
 const RETRY_MS = 60_000;
 
-/** The texts that are encrypted cannot be decrypted any more. The loss is over when the key is back, or no such text is left. */
+/**
+ * Thrown if the encrypted texts cannot be decrypted any more, because their key is lost. The error ends when the user
+ * restores the key, or when no encrypted text is left.
+ */
 export class LostKeyError extends Error {
   constructor() {
     super(
@@ -41,9 +47,9 @@ export class LostKeyError extends Error {
 }
 
 /**
- * Encrypts the texts of a ledger in the background. New texts of a ledger with a key pair are encrypted in any case: that
- * needs the public key only. This class creates the key pair, encrypts the texts from before that, and warns if the
- * master key is lost. An interruption at any point is harmless: the next attempt continues.
+ * Encrypts the texts of a ledger in the background. New texts of a ledger with a key pair are always encrypted, because
+ * that needs the public key only. This class creates the key pair, encrypts the texts that are older than the key pair,
+ * and warns if the master key is lost. An interruption at any point is harmless: the next attempt continues.
  */
 export class TextProtection implements AsyncDisposable {
   readonly #options: TextProtectionOptions;
@@ -60,7 +66,8 @@ export class TextProtection implements AsyncDisposable {
 
   /**
    * Resolves when all texts are encrypted. Rejects if the ledger or the key is not available, and with LostKeyError if
-   * the key is lost: the texts that are still readable then stay so, because encrypting them would destroy them.
+   * the key is lost. After such a loss, texts that are not encrypted yet stay readable, because no one could decrypt
+   * them again.
    */
   async protect(): Promise<void> {
     const { ledger, sources, logger } = this.#options;
@@ -106,7 +113,7 @@ export class TextProtection implements AsyncDisposable {
   }
 }
 
-/** Returns true if the source of the master key has none, or another one. */
+/** Returns true if the source of the master key contains no key, or another key than the one that encrypted `pair`. */
 function isLost(pair: TextKeyPair, found: FoundMasterKey, ledgerId: string): boolean {
   if (found.state !== "key") return found.state === "empty";
   try {

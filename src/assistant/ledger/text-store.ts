@@ -13,8 +13,9 @@ export interface TextKeys {
 }
 
 /**
- * Writes the sealed texts of a ledger: encrypted, or readable until the ledger has a key pair. All methods must be
- * called within a transaction, and the store must not be used after a failed one.
+ * Writes the sealed texts of a ledger. Texts are encrypted as soon as the ledger has a key pair, and readable until
+ * then. All methods must be called within a transaction. After a transaction has failed, the store must not be used any
+ * more.
  */
 export class TextStore {
   readonly #db: SqliteDatabase;
@@ -44,7 +45,7 @@ export class TextStore {
     return { pair: this.#pair, hasEncrypted: hasRows(this.#db, "encrypted_text") };
   }
 
-  /** Sets or replaces the key pair. Returns false, and changes nothing, if a text needs the present one. */
+  /** Sets or replaces the key pair. Returns false and changes nothing if a stored text needs the present key pair. */
   saveKeyPair(pair: TextKeyPair): boolean {
     if (hasRows(this.#db, "encrypted_text")) return false;
     this.#db.exec("DELETE FROM text_key; DELETE FROM text_key_pair");
@@ -69,7 +70,10 @@ export class TextStore {
     this.#statements.eraseEncrypted.run(from, to);
   }
 
-  /** Encrypts some of the readable texts. Returns their number, which is 0 if all are encrypted. */
+  /**
+   * Encrypts some of the texts that are not encrypted yet. Returns the number of these texts, which is 0 if none is
+   * left.
+   */
   encryptSome(): number {
     const sealer = this.#makeSealer();
     if (!sealer) return 0;

@@ -115,7 +115,7 @@ function verifySnapshot({
   }
 
   const uncheckedReason = scan.unchecked > 0 && !texts.opener ? texts.why : "";
-  // The log is whole even then, but its texts are lost, so the user must learn it.
+  // Without the key, the log itself can be whole, but its texts are lost, so the verdict must report the loss.
   if (uncheckedReason !== "" && !texts.opener && texts.isLost)
     foreign.push(`${scan.unchecked} sealed texts cannot be decrypted: ${uncheckedReason}`);
   const found = [...problems.toSorted(bySeq), ...scan.secondaryProblems.toSorted(bySeq)];

@@ -18,7 +18,7 @@ export type WriterRequest =
   | ({ readonly type: "erase" } & OldTextsRequest)
   | { readonly type: "read_text_keys" }
   | { readonly type: "save_text_keys"; readonly pair: TextKeyPair }
-  /** Encrypts some of the texts that are readable; to be repeated until the answer is 0. */
+  /** Encrypts some of the texts that are not encrypted yet. The sender repeats the request until the answer is 0. */
   | { readonly type: "encrypt_texts" }
   | { readonly type: "save_checkpoint" }
   | { readonly type: "close" };

@@ -22,7 +22,8 @@ export function checkAskRequest(request: AskRequest): void {
       "history_json",
       "belongs to the chat lane: set lane to chat, or leave it out",
     );
-  // Without the search, the option would have no effect, and its caller would expect that the answer keeps to the scopes.
+  // Without the search, the option would have no effect, and its caller would expect that the answer keeps to the
+  // scopes.
   if (scopes !== undefined && !myStuff)
     throw invalidParameterError(
       "scopes",

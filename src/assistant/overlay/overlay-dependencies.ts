@@ -54,11 +54,11 @@ export interface OverlayLimits {
    * query, so that one client cannot use up all capacity. All connections of a sandboxed app are one client.
    */
   readonly reservedForNew: number;
-  /** The number of queries of one sandboxed app, so that it leaves some to other sandboxed apps. */
+  /** The maximum number of queries of one sandboxed app, so that other sandboxed apps can send queries too. */
   readonly perSandboxedApp: number;
   /**
-   * The part of the capacity that sandboxed apps, however many they are, leave to the user's own programs: `slots` of
-   * `running`, and `queries` of `running` and `waiting` together.
+   * The part of the capacity that is reserved for the user's own programs, whatever the number of sandboxed apps:
+   * `slots` of `running`, and `queries` of `running` and `waiting` together.
    */
   readonly reservedForPerson: { readonly slots: number; readonly queries: number };
   /** Milliseconds to wait for the user's answer to a question. */

@@ -191,8 +191,8 @@ export class Overlay implements OverlayService, AsyncDisposable {
   }
 
   /**
-   * Asks the user to allow a call or a transfer of data. Meanwhile the query's slot is free for another query. After a
-   * denial the slot stays free: a turn that continues resumes it.
+   * Asks the user to allow a call or a transfer of data. Meanwhile another query can use the slot of this query. After
+   * an approval the query has its slot again; after a denial, a turn that continues must call `resume` first.
    */
   async #askPerson(
     query: OverlayQuery,
@@ -272,7 +272,9 @@ export class Overlay implements OverlayService, AsyncDisposable {
     );
   }
 
-  /** Sends Started for a query that ends before its turn has sent it, because each query sends Started before Finished. */
+  /**
+   * Sends Started for a query that ends before its turn has sent it, because each query sends Started before Finished.
+   */
   #sendEmptyStarted({ id, request, connection }: OverlayQuery): void {
     const route = resolveTurnRoute(this.#dependencies.routes, request.modelHint).kind;
     const meta = buildTurnMeta(request, route, noSearch, undefined);

@@ -67,8 +67,8 @@ export interface HistoryTurn {
 }
 
 /**
- * Receives the events of queries: `started` exactly once, as the first event, also for a query that ends before its turn
- * begins; any number of `token`; `finished` exactly once, as the last event. `to` is the connection that asked.
+ * Receives the events of queries: `started` exactly once, as the first event, also for a query that ends before its
+ * turn begins; any number of `token`; `finished` exactly once, as the last event. `to` is the connection that asked.
  */
 export interface OverlayListener {
   started(queryId: number, meta: TurnMeta, to: string): void;

@@ -4,8 +4,8 @@ import type { OverlayLimits } from "./overlay-dependencies.ts";
 
 /**
  * Throws `limits_exceeded` if there is no capacity for another query of this caller. `queries` are the callers of the
- * queries that have not ended. Some capacity is reserved for callers without a query, and some for the user's own
- * programs: sandboxed apps together cannot use it, and no sandboxed app alone can use all that they have.
+ * queries that have not ended. Some capacity is reserved for callers without a query. Some is reserved for the user's
+ * own programs, so that sandboxed apps can use only the rest, and one sandboxed app only a part of it.
  */
 export function checkQueryCapacity(
   queries: readonly Caller[],

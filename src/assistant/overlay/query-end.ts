@@ -14,7 +14,7 @@ export interface QueryProgress {
   readonly finishReason: FinishedDetail["finish_reason"];
   readonly model: string | null;
   readonly calls: readonly TurnCall[];
-  /** Describes what the answer lacks; "" if it lacks nothing. */
+  /** A note about what the answer lacks, such as tool calls; "" if it lacks nothing. */
   readonly note: string;
 }
 

@@ -16,7 +16,9 @@ export class UserQuestion {
   #resolve: (by: Caller) => void = () => {};
   #reject: (reason: unknown) => void = () => {};
   #isOpen = true;
-  /** True while the user must still read the question: the companion accepts no approval before the end of that time. */
+  /**
+   * True while the user must still read the question: the companion accepts no approval before the end of that time.
+   */
   isHeld: boolean;
 
   constructor(number: number, options: { readonly isHeld?: boolean } = {}) {

@@ -5,8 +5,8 @@ export const COVERAGE_MIN = 0.28;
 
 /**
  * Returns the passages that are relevant for a question: those that contain enough of its words, and the one whose
- * meaning is closest to the question, which may use other words. The others would cost the model attention and, with a
- * remote model, leave the machine for nothing.
+ * meaning is closest to the question, which may use other words. Other passages would distract the model, and with a
+ * remote model they would be sent to a provider without need.
  */
 export function selectRelevantHits(
   hits: readonly SearchHit[],

@@ -51,7 +51,10 @@ function quoteBlock(
   return `<${name}${attributeList.join("")}>\n${neutralizeTags(text)}\n</${name}>`;
 }
 
-/** Keeps a quoted text from ending its quotation: replaces the `<` of tags such as `</passage>`, also of disguised ones. */
+/**
+ * Prevents a quoted text from ending its quotation: replaces the `<` of tags such as `</passage>`, even if the tag
+ * contains spaces or invisible characters.
+ */
 function neutralizeTags(text: string): string {
   return text.replaceAll(/<(?=[\s\p{Cf}]*\/?[\s\p{Cf}]*(?:passage|result)\b)/giu, "‹");
 }

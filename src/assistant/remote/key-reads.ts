@@ -9,7 +9,7 @@ export interface KeyRead extends Disposable {
 }
 
 /**
- * The keys that are being read. A read takes up to 10 seconds, in which other changes go on. The change that was
+ * The keys that are being read. A read takes up to 10 seconds, during which other changes continue. The change that was
  * requested last wins: a provider that was added again under the same id never gets a key that was meant for the first
  * one, and a key that was cleared does not come back.
  */

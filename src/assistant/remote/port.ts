@@ -26,8 +26,8 @@ export interface RemoteService {
   /**
    * Replaces the provider's credential with a key. A key in a descriptor is read only if the caller may set it; other
    * changes go on meanwhile. If the provider is removed, or its key is cleared or set, before the key is read, the read
-   * is aborted and the call rejects with `cancelled`. Also rejects with `not_found`, with `invalid_request` for text that
-   * cannot be a key, and with `storage_failed`.
+   * is aborted and the call rejects with `cancelled`. Also rejects with `not_found`, with `invalid_request` for text
+   * that cannot be a key, and with `storage_failed`.
    */
   setKey(
     id: string,
@@ -111,7 +111,7 @@ export interface Provider {
    */
   readonly addressClass: AddressClass;
   readonly builtin: boolean;
-  /** How the user gets a credential: by entering a key, or by signing in (entering a key is possible as well). */
+  /** The ways in which the user can set a credential: by entering a key only, or by signing in or entering a key. */
   readonly auth: "key" | "sign_in";
 }
 
@@ -166,7 +166,7 @@ export interface PendingLogin {
   readonly expires_at: string;
 }
 
-/** How the stored credentials are protected. */
+/** The protection of the stored credentials. */
 export interface Protection {
   /** The place where Berth keeps the master key, which encrypts the credentials. */
   readonly source: KeySourceName;

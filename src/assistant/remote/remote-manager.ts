@@ -78,7 +78,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     const id = validateProviderId(request.id);
     const displayName = validateDisplayName(request.displayName === "" ? id : request.displayName);
     const checking = addresses.check(request.baseUrl, this.#closing.signal);
-    // The result is not awaited if the id is taken.
+    // If the id is taken, no code awaits this promise. This handler then prevents an unhandled rejection.
     checking.catch(() => {});
     await this.#changes.runExclusive(async () => {
       this.#assertIdFree(id);

@@ -147,6 +147,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.#unwatch();
     this.#cancelDebounce?.();
     await this.#tasks[Symbol.asyncDispose]();
+    await this.table[Symbol.asyncDispose]();
   }
 
   #onChange(change: StoreChange): void {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError, getErrorCode } from "../../base/errors.ts";
 import { KeyedMutex } from "../../base/mutex.ts";
+import { TaskGroup } from "../../base/task-group.ts";
 import { NAME_LENGTH_MAX, namePattern } from "../../resources/field-schemas.ts";
 import { DirectMarkers } from "./direct-markers.ts";
 import { type DirectRouteSet, getDirectFolder } from "./direct-routes.ts";
@@ -72,7 +73,7 @@ interface StoredEntries {
  * Each change is atomic: a file appears or disappears, or a folder or link is renamed. The table outlives
  * Berth and Caddy. A folder without an entry is a known host without targets.
  */
-export class FolderRouteTable implements AppRouteTable {
+export class FolderRouteTable implements AppRouteTable, AsyncDisposable {
   readonly folder: string;
   readonly #clock: Clock;
   readonly #mutex = new KeyedMutex();
@@ -82,6 +83,10 @@ export class FolderRouteTable implements AppRouteTable {
    * are missing.
    */
   readonly #superseded = new Map<string, number>();
+  /** The timers that remove superseded entries, by App; each value cancels one. */
+  readonly #removals = new Map<string, () => void>();
+  // If a superseded entry cannot be removed by its timer, the next write of its App removes it.
+  readonly #tasks = new TaskGroup(() => {});
 
   constructor(options: { readonly folder: string; readonly clock: Clock }) {
     this.folder = options.folder;
@@ -99,6 +104,13 @@ export class FolderRouteTable implements AppRouteTable {
       // removed.
       await this.#markers.clear();
     });
+  }
+
+  /** Ends the removal of superseded entries, so that the next table on this folder can prepare it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const cancel of this.#removals.values()) cancel();
+    this.#removals.clear();
+    await this.#tasks[Symbol.asyncDispose]();
   }
 
   async read(app: string): Promise<AppRoute | null> {
@@ -241,7 +253,7 @@ export class FolderRouteTable implements AppRouteTable {
       await this.#makeCurrent(folder, { name: names[0] ?? "", targets: targets.length }, all);
     }
     await this.#removeSuperseded(folder);
-    this.#clock.setTimer(SUPERSEDED_KEPT_MS, () => void this.#removeSupersededLater(app, folder));
+    this.#removeSupersededLater(app, folder);
   }
 
   /**
@@ -320,9 +332,15 @@ export class FolderRouteTable implements AppRouteTable {
     }
   }
 
-  async #removeSupersededLater(app: string, folder: string): Promise<void> {
-    // If a superseded entry cannot be removed now, the next write removes it.
-    await this.#mutex.runExclusive(app, () => this.#removeSuperseded(folder)).catch(() => {});
+  #removeSupersededLater(app: string, folder: string): void {
+    this.#removals.get(app)?.();
+    const cancel = this.#clock.setTimer(SUPERSEDED_KEPT_MS, () => {
+      this.#removals.delete(app);
+      this.#tasks.run("removal of superseded routes", () =>
+        this.#mutex.runExclusive(app, () => this.#removeSuperseded(folder)),
+      );
+    });
+    this.#removals.set(app, cancel);
   }
 
   #appFolder(app: string): string {

@@ -44,7 +44,7 @@ it.each([
   [["passage_words_data"]],
   [["setting"]],
   [["sqlite_master", "source", "document", "chunk", "passage", "passage_words_idx", "vector"]],
-])("rebuilds an index that is damaged in %j", async (tables) => {
+])("the context service rebuilds an index that is damaged in %j", async (tables) => {
   const [folder, dir] = [notes(), temporaryFolder("context")];
   const sources = [{ name: "notes", path: folder }];
   const first = await openContext({ dir, sources });

@@ -33,7 +33,7 @@ describe("a search", () => {
     });
     expect(hits[0]?.uri).toMatch(/^file:\/\/\/.*\/harbour\.md$/);
     expect(hits[0]?.score).toBeGreaterThan(hits[1]?.score ?? 0);
-    // Of the words that have a subject, the first passage has `ferry`, `leave` and `pier`, the second one only `pier`.
+    // Without stop words, the query has three words: the first passage contains all of them, the second only `pier`.
     expect(hits.map(({ coverage }) => coverage)).toEqual([1, expect.closeTo(0.3, 1)]);
   });
 

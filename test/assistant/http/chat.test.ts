@@ -14,7 +14,7 @@ afterEach(() => harness[Symbol.asyncDispose]());
 
 const messages = [{ role: "user" as const, content: "hi" }];
 
-describe("a chat as one document", () => {
+describe("a chat response that is not streamed", () => {
   test("has the documented members", async () => {
     const response = await harness.post("/v1/chat/completions", { messages });
     expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");

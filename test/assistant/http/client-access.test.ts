@@ -7,8 +7,8 @@ const uid = process.getuid?.() ?? 0;
 const ask = { messages: [{ role: "user", content: "hi" }] };
 const path = "/v1/chat/completions";
 
-describe("the users of a port with an owner", () => {
-  test("other users than the owner and root are refused unless the owner serves them", async () => {
+describe("a port that belongs to one user", () => {
+  test("refuses users other than its owner and root, unless the owner allows them", async () => {
     const lines: LogEntry[] = [];
     await using closed = await startInferenceHttp({
       access: { allowsOrigin: () => false, owner: { uid: 4321, servesOtherUsers: () => false } },
@@ -36,7 +36,7 @@ describe("the users of a port with an owner", () => {
     ]);
   });
 
-  test("the owner's programs are served, and web pages and other hosts are still refused", async () => {
+  test("serves the owner's programs, but refuses web pages, and requests whose Host header names another machine", async () => {
     await using harness = await startInferenceHttp({
       access: { allowsOrigin: () => false, owner: { uid, servesOtherUsers: () => false } },
     });

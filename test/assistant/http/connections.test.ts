@@ -219,13 +219,13 @@ describe("an HTTP connection", () => {
   });
 });
 
-describe("the bodies of all requests together", () => {
+describe("the limit for the bodies of all requests together", () => {
   const [part, whole] = [40_000, 50_000];
   const bounds = { bodyBytesMax: 60_000 } as const;
   const unfinished = rawPost(path, "x".repeat(whole)).subarray(0, part - whole);
   const large = JSON.stringify({ messages: [{ role: "user", content: "x".repeat(part) }] });
 
-  test("are limited: a request beyond the limit gets 429, and is accepted when another has ended", async () => {
+  test("refuses a request that exceeds it with 429, and accepts the request after another one has ended", async () => {
     await using strict = await startInferenceHttp({
       limits: { ...bounds, allBodiesBytesMax: 100_000 },
     });
@@ -243,7 +243,7 @@ describe("the bodies of all requests together", () => {
     clients[1]?.socket.destroy();
   });
 
-  test("count until they are answered, and a refused request leaves its connection open", async () => {
+  test("counts a body until its request is answered, and a refused request leaves its connection open", async () => {
     await using strict = await startInferenceHttp({
       limits: { ...bounds, allBodiesBytesMax: 60_000 },
     });
@@ -262,7 +262,7 @@ describe("the bodies of all requests together", () => {
     await second.until((text) => text.includes('"done"'));
   });
 
-  test("are not taken by clients that announce bodies and send nothing", async () => {
+  test("does not count bodies that clients announce but never send", async () => {
     await using strict = await startInferenceHttp({
       limits: { ...bounds, allBodiesBytesMax: 60_000 },
     });
@@ -274,7 +274,7 @@ describe("the bodies of all requests together", () => {
   });
 });
 
-test("a body that makes no progress ends its connection with 408, before the limit of the whole request", async () => {
+test("a request whose body makes no progress ends with 408, before the time limit of the whole request", async () => {
   await using strict = await startInferenceHttp({
     limits: { bodyRate: { windowMs: 200, bytesMin: 1_000 } },
   });

@@ -102,7 +102,7 @@ describe("access to a container listener", () => {
     },
   );
 
-  test("is not possible before it is opened or after it is closed", async () => {
+  test("is not possible before the listener is opened, or after it is closed", async () => {
     await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
     await listeners.replace([listener]);
     await listeners.replace([]);

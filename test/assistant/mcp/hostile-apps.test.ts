@@ -248,7 +248,7 @@ describe("an app that answers late", () => {
     await clock.advance(10 * 60_000 - 60_000);
     await expect.poll(() => cancelled().length).toBe(2);
     expect(await second.late).toBeUndefined();
-    // An answer after that is dropped.
+    // The companion drops an answer that arrives after it has given the call up.
     answerCall(1, { result: { content: [], structuredContent: { late: true } } });
     app.script = () => undefined;
     expect((await harness.call(APP, "echo", { late: false })).structured).toEqual({ late: false });

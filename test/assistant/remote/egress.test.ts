@@ -170,7 +170,8 @@ test("200 streams that end in different ways leave no connection, descriptor or 
   const dice = new Dice(seed);
   const text = ["one ", "two ", "three "];
   const before = openDescriptors();
-  // The message tells the provider how to behave, so that each of the concurrent streams has its own behaviour.
+  // Each request's message tells the test provider how to behave, so that concurrent streams can behave
+  // differently.
   await using plain = await TestProvider.start({
     script: ({ text: body }) => {
       const [, way, after] = /(\w+) after (\d)/.exec(body) ?? [];

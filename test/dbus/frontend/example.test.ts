@@ -45,7 +45,8 @@ describe("the command ask of the example frontend", () => {
       stdout: "In [31mMay.\n",
       stderr: "  from House[2J\n",
     });
-    expect(parts.passTurns).toMatchObject([{ prompt: "When was it?" }]); // only in the lane `agent`
+    // Only the lane `agent` offers tools to the model.
+    expect(parts.passTurns).toMatchObject([{ prompt: "When was it?" }]);
     expect(parts.searches).toEqual(["When was it?"]);
     expect(parts.inference.requests).toMatchObject([{ model: "small" }]);
   });
@@ -63,7 +64,7 @@ describe("the command ask of the example frontend", () => {
     expect((await run("ask")).code).toBe(2);
   });
 
-  it("asks the user before data is sent to a provider, and before calls", async () => {
+  it("asks the user before data is sent to a provider, and before a tool is called", async () => {
     parts.hits = async () => [searchHit()];
     using consent = screen("ask", "--my-stuff", "--model", REMOTE_MODEL, "Well?");
     expect(await consent.until(/Send it, this once\? \[y\/N\] /)).toContain('"prompt","files"');

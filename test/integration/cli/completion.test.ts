@@ -52,7 +52,7 @@ describe("the completer of the command line", () => {
     expect(complete(program, ["--data-dir"], "").paths).toBe("folders");
   });
 
-  it("determines where the names for each argument come from", () => {
+  it("chooses, for each argument, the kind of names that complete it", () => {
     expect(source(["logs"])).toEqual({ type: "names", kind: "App" });
     expect(source(["get", "secrets"])).toEqual({ type: "names", kind: "Secret" });
     expect(source(["get", "-o", "yaml", "secrets"])).toEqual({ type: "names", kind: "Secret" });

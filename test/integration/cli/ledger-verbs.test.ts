@@ -125,7 +125,7 @@ describe("berth ledger", () => {
     expect(await run(dir, "prove", "3")).toMatchObject({ code: 1, output: "" });
   });
 
-  it("exits with 5 for an entry that it never had, and with 1 for one that was deleted", async () => {
+  it("exits with 5 for an entry that the ledger never had, and with 1 for one that was deleted", async () => {
     const dir = await ledgerOf(6);
     expect(await run(dir, "prove", "7")).toMatchObject({
       code: 5,
@@ -152,7 +152,7 @@ describe("berth ledger", () => {
     expect((await run(dir, "prove", "0")).code).toBe(5);
   });
 
-  it("uses the singular for one entry", async () => {
+  it("prints the singular for a ledger of one entry", async () => {
     const dir = createStateDirectory();
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     expect((await run(dir, "verify")).output).toMatch(
@@ -232,7 +232,7 @@ describe("berth ledger", () => {
     expect((await run(dir, "prove", "3")).code).toBe(0);
   });
 
-  it("erase refuses while an assistant that is no companion has the ledger open", async () => {
+  it("erase fails while an assistant other than the companion has the ledger open", async () => {
     const dir = createStateDirectory();
     await using ledger = await openTestLedger(dir);
     await appendEntries(ledger, 2);

@@ -29,7 +29,10 @@ function put(store: Store, data: Record<string, unknown>, more: Partial<ApplyInt
   });
 }
 
-/** Returns the files below the directory that contain the text. It runs in another process, because reading a database here would drop SQLite's locks. */
+/**
+ * Returns the files below the directory that contain the text. It runs in another process, because reading a database
+ * here would drop SQLite's locks.
+ */
 function filesHolding(directory: string, text: string): string[] {
   try {
     return execFileSync("grep", ["-rlaF", "--", text, directory], { encoding: "utf8" })

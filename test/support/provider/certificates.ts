@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { generate } from "selfsigned";
 
-/** PEM. */
+/** A private key and its certificate, both in PEM. */
 export interface KeyPair {
   readonly key: string;
   readonly cert: string;

@@ -42,7 +42,7 @@ export type ScriptedResponse =
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
-  /** JSON. */
+  /** The arguments of the call, as JSON text. */
   readonly arguments: string;
 }
 

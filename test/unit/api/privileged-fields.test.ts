@@ -249,7 +249,7 @@ describe("a request that writes several apps", () => {
   });
 });
 
-describe("a model of a token of scope write", () => {
+describe("a Model that a token of scope write declares", () => {
   it.each([
     "http://127.0.0.1:7778/v1/models",
     "http://localhost:5432/m.gguf",

@@ -26,14 +26,14 @@ describe("limits per caller", () => {
   });
 });
 
-describe("the network", () => {
+describe("the use of the network", () => {
   test.each<[string, CallerApp | undefined, boolean]>([
     ["a program outside a sandbox", undefined, true],
     ["a program in the unit of an app", { id: "org.a.B", kind: "unit" }, true],
     ["a flatpak with the network", { id: "org.a.B", kind: "flatpak", hasNetwork: true }, true],
     ["a flatpak without it", { id: "org.a.B", kind: "flatpak", hasNetwork: false }, false],
     ["a sandbox of which it is unknown", { id: "b", kind: "snap" }, false],
-  ])("of %s", (_, app, expected) => {
+  ])("by %s is recognised as allowed or not", (_, app, expected) => {
     expect(mayUseNetwork(callerOf(":1.4", app))).toBe(expected);
   });
 });

@@ -20,6 +20,6 @@ it.each([
     "/home/me/.local/share/berth/assistant",
   ],
   ["root", { environment: { XDG_DATA_HOME: "/data" }, userId: 0 }, "/var/lib/berth/assistant"],
-])("resolves the assistant's data directory from %s", (_, input, expected) => {
+])("the assistant's data directory is derived from %s", (_, input, expected) => {
   expect(resolveAssistantDataDir({ ...base, ...input })).toBe(expected);
 });

@@ -12,6 +12,9 @@ it.each<[string, string, number, string, boolean]>([
   ["has several members", "ann", 1003, users, false],
   ["is the primary group of another user, too", "ann", 1000, `${users}eve:x:7:1000:::\n`, false],
   ["is unknown", "ann", 5000, users, false],
-])("a group that %s is private, or not: %s %i", (_, name, gid, passwd, isPrivate) => {
-  expect(isPrivateGroup(name, gid, groups, passwd)).toBe(isPrivate);
-});
+])(
+  "isPrivateGroup() recognises whether a group that %s is private: %s %i",
+  (_, name, gid, passwd, isPrivate) => {
+    expect(isPrivateGroup(name, gid, groups, passwd)).toBe(isPrivate);
+  },
+);

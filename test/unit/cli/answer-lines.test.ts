@@ -76,7 +76,7 @@ describe("a line of an answer at a terminal", () => {
     expect(lines.push("a")).toBe("a");
   });
 
-  it("begins after a question, too", () => {
+  it("has a mark also if it is the first line of the next answer", () => {
     const lines = new AnswerLines(() => 80);
     expect(lines.push("It rains.") + lines.end()).toBe("It rains.");
     expect(lines.push(">>> x")).toBe("| >>> x");

@@ -544,7 +544,7 @@ describe("berth undo", () => {
     expect((await run(["undo", "--skip", "99"])).code).toBe(1);
   });
 
-  it("passes over a call whose undo has an unknown outcome, names it, and tries it again by its number", async () => {
+  it("skips a call whose undo has an unknown outcome, names it, and tries its undo again when its number is given", async () => {
     for (const title of ["Milk", "Eggs"])
       await run(["call", NOTES, "create", `title=${title}`, "--yes"]);
     agent.failNextCall("transport_closed");

@@ -55,7 +55,7 @@ describe("display width", () => {
 });
 
 describe("tables of the command line", () => {
-  it("may have more rows than one call may have arguments", () => {
+  it("may have more rows than a JavaScript function call may have arguments", () => {
     const many = Array.from({ length: 200_000 }, () => "x");
     // Each row, and the header, is one letter and a line break.
     const table = formatTable(many, [{ header: "N", value: (row) => row }]);

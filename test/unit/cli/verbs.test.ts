@@ -338,7 +338,7 @@ describe("berth apply, diff and validate", () => {
     ["create web --image bb:1", () => makeReady("web")],
     ["delete web --wait", () => api.store.removeFinalizer("App", "web", APP_FINALIZER)],
   ] as const)(
-    "%s says in a pipe that the engine goes away during the wait, and that it answers again",
+    "%s reports in a pipe, too, that the engine has become unreachable during the wait, and that it answers again",
     async (verb, finish) => {
       if (verb.startsWith("delete")) putApp(api.store, "web");
       const connected = api.control.engineState;

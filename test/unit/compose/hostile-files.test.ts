@@ -47,7 +47,7 @@ test("a mounted file with one long line does not take quadratic time", () => {
   expect(lost(`${line} web`)).toHaveLength(1);
 });
 
-test("a hint to copy does not contain the text of a profile that a shell would run", () => {
+test("a suggested command does not contain the text of a profile that a shell would execute", () => {
   const text = 'services: { a: { image: "a:1", profiles: ["x; rm -rf /"] }, b: { image: "b:1" } }';
   const { findings } = importTexts({ "compose.yaml": text });
   expect(findings.find(({ service }) => service === "a")).not.toHaveProperty("hint");
@@ -125,14 +125,14 @@ test.each([["1.2.3s"], ["99999999999999999999999h"], ["."], ["9e9s"]])(
   },
 );
 
-test.each(["!!js/function", "!!python/object", "!!binary"])("the tag %s is refused", (tag) => {
+test.each(["!!js/function", "!!python/object", "!!binary"])("the YAML tag %s is refused", (tag) => {
   expect(failuresOf(`services: { a: { image: ${tag} "x" } }`)[0]).toContain(
     "is not one of Compose",
   );
 });
 
 test.each(["__proto__", "constructor", "prototype"])(
-  "%s is refused as a service, and reported as a variable and as a build argument",
+  "the name %s is refused for a service, and reported for a variable and for a build argument",
   (name) => {
     expect(failuresOf(`services: { ${name}: { image: "a:1" } }`)[0]).toContain(
       `the key "${name}" is not allowed`,
@@ -143,7 +143,7 @@ test.each(["__proto__", "constructor", "prototype"])(
   },
 );
 
-test("names of services that Compose refuses are refused", () => {
+test("invalid service names are refused, as by Compose", () => {
   for (const name of ["../../etc/x", "a b", "a\\nb", "a;b"]) {
     expect(failuresOf(`services: { "${name}": { image: "a:1" } }`)[0]).toContain(
       "the name of a service contains only letters, digits, dots, underscores and hyphens",
@@ -161,7 +161,7 @@ test("a line break in a value cannot forge a line of the report", () => {
   expect(report).not.toMatch(/[\u2028\u0085]/);
 });
 
-test("a command to copy does not contain the text of a volume's name that a shell would run", () => {
+test("a suggested command does not contain the text of a volume name that a shell would execute", () => {
   const text = `services: { a: { image: "a:1", volumes: ["v:/d"] } }\nvolumes: { v: { name: "x; rm -rf /" } }`;
   const hints = importTexts({ "compose.yaml": text }).findings.map(({ hint }) => hint ?? "");
   expect(hints.join("\n")).toContain("docker run --rm -v VOLUME:/from:ro");

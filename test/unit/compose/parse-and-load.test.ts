@@ -82,7 +82,7 @@ test.each([
   ["", []],
   ["'open", undefined],
   ["end\\", undefined],
-])("splits the command line %s into words", (text, words) => {
+])("the command line %s is split into words", (text, words) => {
   expect(splitShellWords(text)).toEqual(words);
 });
 

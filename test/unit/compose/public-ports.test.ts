@@ -67,7 +67,7 @@ test("an exposed port that the service gives to gRPC is not its HTTP port", () =
   expect(specs["app"]).not.toHaveProperty("port");
 });
 
-test("the web page of a mining pool, and a label on the pool, still get a domain", () => {
+test("the web interface of a mining pool gets a domain, and so does a pool whose label names one", () => {
   const { urls } = importServices(`  ckpool-ui: { image: "a:1", ports: ["8080:80"] }
   ckpool:
     image: ckpool:1

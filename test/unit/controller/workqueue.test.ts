@@ -25,7 +25,7 @@ describe("WorkQueue", () => {
     expect(await takeNow(queue, clock)).toBeUndefined();
   });
 
-  test("takeHints() prevents another run of a key if all additions during its current run were hints", async () => {
+  test("takeHints() prevents another run of a key if all additions during its current run were marked as hints", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.add("a", "event", true);
@@ -44,7 +44,7 @@ describe("WorkQueue", () => {
     ["before", [false, true]],
     ["after", [true, false]],
   ] as const)(
-    "takeHints() does not prevent another run of a key if an addition that was no hint came %s the hint",
+    "takeHints() does not prevent another run of a key if an addition that was not a hint came %s the hint",
     async (_, order) => {
       const clock = new VirtualClock();
       const queue = new WorkQueue(clock);

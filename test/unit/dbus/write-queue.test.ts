@@ -46,7 +46,7 @@ test("bytes and descriptors are sent exactly once and in order, however few byte
   fc.assert(inOrder);
 });
 
-test("entries that clear() removes are reported as done and not sent", () => {
+test("entries that clear() removes are reported as done, but are not sent", () => {
   const queue = new WriteQueue();
   const done: string[] = [];
   queue.add(Buffer.from("abc"), [1], () => done.push("first"));

@@ -58,14 +58,14 @@ export interface AgentOptions {
 }
 
 /**
- * When the daemon stops, calls that still run after this time are interrupted. The rest of the 4.5 seconds that the daemon
- * may take to exit is for the entries and the answers of these calls.
+ * When the daemon stops, calls that still run after this time are interrupted. The daemon may take 4.5 seconds to exit;
+ * the rest of that time is for the ledger entries and the answers of these calls.
  */
 const DRAIN_TIMEOUT_MS = 2_000;
 
 /**
- * The agent bus. A call that may have an effect passes through the following actions in this order. Each action is on
- * the disk before the next action begins:
+ * Runs the tool calls of all callers. A call that may have an effect passes through the following actions in this
+ * order. Each action is on the disk before the next action begins:
  *
  * 1. The ledger records the entry `requested`.
  * 2. Only for a call that must be confirmed: the journal stores the state `parked`, the ledger records the entry
@@ -90,8 +90,8 @@ const DRAIN_TIMEOUT_MS = 2_000;
  * If the ledger rejects an entry, the actions after that entry do not happen. Entries about events that have already
  * happened, or about cancelled calls, wait in the journal's outbox until the ledger accepts them.
  *
- * A call that exceeds its time limit ends as `failed` with an unknown outcome. If the app answers within some minutes, the
- * ledger records the entry `late`, and the journal stores the answer in place of the result.
+ * A call that exceeds its time limit ends as `failed` with an unknown outcome. If the app answers within some minutes,
+ * the ledger records the entry `late`, and the journal stores the answer in place of the result.
  */
 export class Agent implements AgentService, AsyncDisposable {
   readonly #options: AgentOptions;
@@ -311,8 +311,8 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   /**
-   * Begins the time after which running calls are interrupted. The daemon calls this as soon as it stops, before it closes
-   * its other parts, so that callers get their answers before the process exits.
+   * Begins the time after which running calls are interrupted. The daemon calls this as soon as it stops, before it
+   * closes its other parts, so that callers get their answers before the process exits.
    */
   beginShutdown(): void {
     this.#stopDrainTimer ??= this.#options.clock.setTimer(DRAIN_TIMEOUT_MS, () =>

@@ -5,8 +5,9 @@ import type { CallStatus, Tier } from "../port.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
 /**
- * The ledger entries of the agent. The entries of one call are found by their field `call`. They have one of the following orders. The last entry is
- * the end of the call, and a `result` without a `dispatch` means that nothing was sent to the app.
+ * The ledger entries of the agent. The entries of one call are found by their field `call`. They have one of the
+ * following orders. The last entry is the end of the call, and a `result` without a `dispatch` means that nothing was
+ * sent to the app.
  *
  *   requested result                               refused
  *   requested dispatch result                      run at once

@@ -3,7 +3,8 @@ import type { CallJournal } from "./call-journal.ts";
 
 /**
  * Number of ids reserved at a time. Each reservation is one flush to disk. A daemon that is killed wastes at most one
- * block of ids; a smaller block would end earlier while the journal cannot be written.
+ * block of ids. While the journal cannot be written, the reserved ids are the only ones left, so the block must not be
+ * too small.
  */
 const BLOCK_SIZE = 1_024;
 

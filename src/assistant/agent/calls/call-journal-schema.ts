@@ -79,7 +79,7 @@ export const callJournalMigrations: readonly Migration[] = [
     PRIMARY KEY (app_id, tool)
   ) STRICT, WITHOUT ROWID;
   `,
-  // The undo state `unknown`. SQLite cannot change a CHECK, so the table is created again.
+  // This migration adds the undo state `unknown`. SQLite cannot change a CHECK, so the table is created again.
   `
   CREATE TABLE calls_with_unknown_undo (
     call_id INTEGER PRIMARY KEY,

@@ -57,7 +57,10 @@ export interface CallJournalStatements {
     [],
     CallReferenceRow & { readonly state: "parked" | "dispatching" }
   >;
-  /** Parameter: the number of calls that can still be undone afterwards. */
+  /**
+   * Marks the undo of the oldest calls as skipped. SQL parameter: the number of calls that can still be undone
+   * afterwards.
+   */
   readonly expireOldUndos: Database.Statement<[number]>;
   readonly prune: Database.Statement<[{ readonly before: number; readonly kept: number }]>;
 

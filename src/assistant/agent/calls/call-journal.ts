@@ -139,8 +139,8 @@ export class CallJournal implements Disposable {
   }
 
   /**
-   * Replaces the result of a failed call by the app's late answer. Returns false and writes nothing if the journal has no
-   * failed result of the call.
+   * Replaces the result of a failed call by the app's late answer. Returns false and writes nothing if the journal has
+   * no failed result of the call.
    */
   recordLateResult(
     callId: number,

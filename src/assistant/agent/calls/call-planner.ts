@@ -16,7 +16,7 @@ import {
 import type { TierHistory } from "./tier-history.ts";
 import type { ValidatorCache } from "./validator-cache.ts";
 
-/** The parts of a refused call that the ledger and the answer need. */
+/** A refused call: the reason of the refusal, and the request as the ledger and the answer describe it. */
 export interface RefusedCall {
   readonly refusal: CallRefusal;
   readonly requested: RequestedCall;

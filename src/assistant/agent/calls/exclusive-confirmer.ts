@@ -4,13 +4,15 @@ import type { Ledger } from "../../ledger/port.ts";
 import { confirmerEntry } from "./call-entries.ts";
 
 /**
- * The connection that has registered as the only one that may confirm calls. A registration takes its place when it
- * arrives, and has an effect once the ledger has recorded it.
+ * The connection that has registered as the only one that may confirm calls. While the ledger records a registration,
+ * other connections cannot register, but may still confirm calls. After that, only the registered connection may.
  */
 export class ExclusiveConfirmer {
   readonly #ledger: Ledger;
   #holder: { readonly connection: string; readonly recorded: Promise<unknown> } | undefined;
-  /** The holder's connection after the ledger has recorded it; undefined if any connection may confirm. */
+  /**
+   * The registered connection after the ledger has recorded the registration; undefined if any connection may confirm.
+   */
   #effective: string | undefined;
 
   constructor(ledger: Ledger) {
@@ -23,8 +25,9 @@ export class ExclusiveConfirmer {
   }
 
   /**
-   * Rejects with `busy` if another connection holds the place, and with the ledger's error if it cannot record the
-   * registration. Has no effect if the connection has registered before.
+   * Registers the connection of a caller. Rejects with `busy` if another connection has registered or is registering,
+   * and with the ledger's error if it cannot record the registration. Has no effect if the connection has registered
+   * before.
    */
   async register(caller: Caller): Promise<void> {
     const { connection } = caller;
@@ -41,7 +44,7 @@ export class ExclusiveConfirmer {
       if (this.#holder === holder) this.#holder = undefined;
       throw error;
     }
-    // The connection may have ended, and released the place, while the ledger recorded the entry.
+    // `release` may have ended the registration while the ledger recorded the entry, because the connection has closed.
     if (this.#holder === holder) this.#effective = connection;
   }
 

@@ -10,9 +10,9 @@ import { type CallRefusal, deniedRefusal, failedRefusal } from "./planned-call.t
 
 /**
  * Compares the definition that a running app reports for a tool with the app's manifest. The user has agreed to the
- * manifest; a tool whose definition differs can be called only after the user has approved that definition. The
- * following parts count: which arguments are valid, and the title and the description if both the manifest and the app
- * have them. Users and models never see the other texts of the app.
+ * manifest; a tool whose definition differs can be called only after the user has approved that definition. Definitions
+ * differ if their schemas allow different arguments, or if both the manifest and the app have a title or a description
+ * and the two differ. Users and models never see the other texts of the app.
  */
 export class LiveDefinitions {
   readonly #apps: ToolApps;

@@ -152,8 +152,8 @@ export class PendingConfirmations {
   }
 
   /**
-   * Carries out an answer to a confirmation. Returns undefined if no call with this id waits for a confirmation. Rejects
-   * with `busy`, and does nothing, if the call is approved before its hold time has passed.
+   * Carries out an answer to a confirmation. Returns undefined if no call with this id waits for a confirmation.
+   * Rejects with `busy`, and does nothing, if the call is approved before its hold time has passed.
    */
   async answer(callId: number, approve: boolean, by: Caller): Promise<CallResult | undefined> {
     const parked = this.#parked.get(callId);

@@ -62,7 +62,8 @@ export class TierHistory implements Disposable {
   /** Accepts the tier of this declaration. */
   approve(appId: string, { name, tier }: ToolDeclaration): void {
     this.#record([{ appId, tool: name, tier }]);
-    // The manifest may have changed while the ledger recorded the approval. A higher tier that it declares still counts.
+    // The manifest may have changed while the ledger recorded the approval. If it now declares a higher tier, that tier
+    // is recorded too.
     this.#recordedVersion = undefined;
     this.#recordDeclared();
     this.#dependencies.logger.info({ app: appId, tool: name, tier }, "a tool's tier was approved");

@@ -54,7 +54,7 @@ interface UndoDependencies {
  */
 export class UndoExecutor {
   readonly #dependencies: UndoDependencies;
-  /** The undo or skip that runs; it never rejects. */
+  /** The undo or skip in progress, if there is one; the promise never rejects. */
   #running: Promise<unknown> | undefined;
   /**
    * Calls whose undo ended as undone or unknown, but could not be recorded in the journal; this process does not undo
@@ -205,8 +205,8 @@ export class UndoExecutor {
   }
 
   /**
-   * Settles an undo with an unknown outcome by the late answer of the app. An answer that the compensation failed counts
-   * only if no other attempt may have taken effect.
+   * Settles an undo with an unknown outcome by the late answer of the app. An answer that reports a failure of the
+   * compensation is ignored if another attempt may have taken effect.
    */
   async #recordLate(
     call: UndoableCall,
@@ -286,8 +286,8 @@ function toFields(outcome: CallOutcome, dispatch: Receipt): ResultFields {
 }
 
 /**
- * Returns the state of the undo after an attempt. A failed attempt leaves the outcome of an earlier attempt unknown: the
- * app may have failed because the earlier one took effect.
+ * Returns the state of the undo after an attempt. A failed attempt leaves the outcome of an earlier attempt unknown:
+ * the app may have failed because the earlier one took effect.
  */
 function chooseEndState({ undoState }: UndoableCall, outcome: CallOutcome): UndoEndState {
   if (outcome.status === "executed") return "undone";

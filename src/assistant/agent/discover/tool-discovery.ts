@@ -66,8 +66,8 @@ export class ToolDiscovery implements AsyncDisposable {
   }
 
   /**
-   * Returns at most 20 tools that match the query and are not disabled, best first. If the embedder fails or is slow, the
-   * ranking is lexical. Rejects only when `signal` aborts.
+   * Returns at most 20 tools that match the query and are not disabled, best first. If the embedder fails or is slow,
+   * the ranking is lexical. Rejects only when `signal` aborts.
    */
   async discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]> {
     signal.throwIfAborted();

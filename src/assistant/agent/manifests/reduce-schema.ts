@@ -34,9 +34,9 @@ const emptyKeywords: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns the schema without what does not change which arguments are valid, so that schemas that differ only in such
- * parts become equal. MCP libraries add titles and descriptions to the schemas of a program, which the author of a
- * manifest does not know. Throws RangeError if the schema is nested too deeply.
+ * Returns the schema without the parts that do not affect which arguments are valid, so that schemas that differ only
+ * in such parts become equal. MCP libraries add titles and descriptions to the schemas of a program, which the author
+ * of a manifest does not know. Throws RangeError if the schema is nested too deeply.
  */
 export function reduceSchema(schema: JsonObject): unknown {
   return reduceSubschema(schema, getDialect(schema) ?? "2020-12");

@@ -75,8 +75,9 @@ export class AppConnection {
   }
 
   /**
-   * Sends the call exactly once. Rejects with ToolAppError or the signal's reason. A call that exceeds its time limit is
-   * not cancelled, because the app may have done a part of it: the error has the app's late answer.
+   * Sends the call exactly once. Rejects with ToolAppError or the signal's reason. A call that exceeds its time limit
+   * is not cancelled, because the app may have done a part of it: `late` of the error resolves to the app's late
+   * answer.
    */
   async call(name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult> {
     const { appId, client, limits } = this.#options;

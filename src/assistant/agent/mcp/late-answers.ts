@@ -24,8 +24,9 @@ export class LateAnswers {
   }
 
   /**
-   * Resolves like `answer`; to the error if it is a `tool_error`, with which the app itself answers; to undefined if
-   * the app does not answer. `cancel` must make `answer` reject. Never rejects.
+   * Resolves to the result of `answer`, or to its error if that is a `tool_error`, which is an answer of the app
+   * itself. Resolves to undefined if the app does not answer in time. `cancel` must make `answer` reject. Never
+   * rejects.
    */
   async wait<T>(answer: Promise<T>, cancel: () => void): Promise<T | ToolAppError | undefined> {
     const { clock, limits, onEnded } = this.#options;

@@ -51,7 +51,9 @@ export class SocketFolder {
     await (await this.#open())?.close();
   }
 
-  /** Returns the file name of the app's socket. Throws ToolAppError `app_unavailable` if the id cannot be a file name. */
+  /**
+   * Returns the file name of the app's socket. Throws ToolAppError `app_unavailable` if the id cannot be a file name.
+   */
   getSocketName(appId: string): string {
     const name = `${appId}.sock`;
     if (appIdPattern.test(appId) && Buffer.byteLength(name) <= SOCKET_NAME_BYTES_MAX) return name;

@@ -48,7 +48,8 @@ export class SocketTransport implements Transport {
     this.#splitter = new FrameSplitter(options.limits.frameBytesMax);
     const { unsolicitedPerSecond: perSecond, unsolicitedBurst: burst } = options.limits;
     this.#unsolicited = new TokenBucket({ perSecond, burst }, options.clock);
-    this.#options.socket.on("error", () => {}); // "close" follows and is handled below
+    // The event "close" follows and is handled. An "error" event without a listener would end the process.
+    this.#options.socket.on("error", () => {});
     this.#options.socket.once("close", () => this.#finishClose());
   }
 

@@ -18,9 +18,9 @@ interface ConnectionCredentials {
 }
 
 /**
- * Identifies the process behind a connection. Throws BusReplyError `AccessDenied` for a process of another user, and
- * for one that cannot be identified or ended before it was, because it may be a sandboxed app. Throws BusCallError if
- * the bus does not answer.
+ * Identifies the process behind a connection. Throws BusReplyError `AccessDenied` for a process of another user. Also
+ * throws it for a process that cannot be identified, or that ended before it was identified, because such a process may
+ * belong to a sandboxed app. Throws BusCallError if the bus does not answer.
  */
 export async function identifyCaller(
   connection: string,

@@ -41,8 +41,8 @@ export class ProcessFiles {
   }
 
   /**
-   * Returns the text of the file `cgroup`; "" if there is none. Rejects with HiddenFactError if the file cannot be read,
-   * and with any other system error.
+   * Returns the text of the file `cgroup`; "" if there is none. Rejects with HiddenFactError if the file cannot be
+   * read, and with any other system error.
    */
   async cgroup(pid: number): Promise<string> {
     return await readTextIfPresent(`${this.#root}/${pid}/cgroup`);
@@ -111,8 +111,8 @@ async function readTextIfPresent(path: string): Promise<string> {
 }
 
 /**
- * Returns the ids of the mounts at `/` in the text of a file `mountinfo`, whose lines begin with the id, the parent's id,
- * the device, the folder in the file system, and the mount point. Lists no mount if the root is not a mount point.
+ * Returns the ids of the mounts at `/` in the text of a file `mountinfo`, whose lines begin with the id, the parent's
+ * id, the device, the folder in the file system, and the mount point. Lists no mount if the root is not a mount point.
  */
 function parseRootMounts(text: string): string {
   const lines = text.split("\n").map((line) => line.split(" "));

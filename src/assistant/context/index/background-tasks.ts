@@ -7,8 +7,8 @@ interface Task {
 }
 
 /**
- * Runs long tasks in a thread that must also answer requests. A task is a generator that runs for some milliseconds at a
- * time. Tasks run in order; those of the `idle` queue run only while the `work` queue is empty.
+ * Runs long tasks in a thread that must also answer requests. A task is a generator that runs for some milliseconds at
+ * a time. Tasks run in order; those of the `idle` queue run only while the `work` queue is empty.
  */
 export class BackgroundTasks {
   readonly #queues: Record<"work" | "idle", Task[]> = { work: [], idle: [] };

@@ -41,7 +41,7 @@ export class IndexRuntime {
       requestEmbeddings: (texts) => post({ type: "wanted", texts }),
       onChange: () => this.#postState(),
       onError: (error) => {
-        this.#log("warn", "the vectors of the index could not be made", {
+        this.#log("warn", "the vectors of the index could not be computed", {
           err: getErrorMessage(error),
         });
         exitIfDamaged(error);

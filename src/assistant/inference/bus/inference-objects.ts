@@ -42,7 +42,9 @@ const SESSIONS_PER_OWNER_MAX = 64;
  * kernel allows a user 1,024 pipes of full size.
  */
 const SESSIONS_MAX = 1_024;
-/** The largest number of sessions of all sandboxed apps together. The others are reserved for the user's own programs. */
+/**
+ * The largest number of sessions of all sandboxed apps together. The others are reserved for the user's own programs.
+ */
 const SANDBOXED_SESSIONS_MAX = 768;
 
 /** A session and the bus connection that owns it. */

@@ -44,7 +44,7 @@ interface MessageRun {
  *
  * - open: Generate -> generating; Close -> closed
  * - generating: the message ends, Cancel is called or the reader closes its end -> open; Close -> closed
- * - closed: the pipe is closed for good
+ * - closed: the pipe is closed, and the session cannot be used any more
  *
  * The session pulls the model's next event only after the pipe has accepted the last one, so a slow reader delays only
  * its own message.

@@ -75,7 +75,7 @@ function parseMessage(value: unknown, at: string, unknown: Set<string>): ChatMes
   if (given.role === "tool" && typeof given.tool_call_id !== "string") {
     throw invalidParamError(
       `${at}.tool_call_id`,
-      "is required: the id of the call that this message is the result of",
+      "is required: the id of the tool call whose result this message contains",
     );
   }
   const mayBeEmpty = given.role === "assistant";

@@ -54,8 +54,8 @@ export interface ChatRequest extends UnknownParameters {
  */
 export function parseChatRequest(body: unknown): ChatRequest {
   const raw = parseObject(body);
-  const stray = findUnknownParameters(raw, chatParameters, "chat");
-  const unknown = new Set(stray.unknown);
+  const ignored = findUnknownParameters(raw, chatParameters, "chat");
+  const unknown = new Set(ignored.unknown);
   const given = chatBody(raw, "");
   if (given.modalities?.some((modality) => modality !== "text")) {
     throw unsupportedParamError("modalities", "models answer with text only");
@@ -85,7 +85,7 @@ export function parseChatRequest(body: unknown): ChatRequest {
     logprobs,
     schemaParam: getSchemaParam(given),
     unknown: [...unknown],
-    passthrough: stray.passthrough,
+    passthrough: ignored.passthrough,
   };
 }
 

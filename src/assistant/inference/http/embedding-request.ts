@@ -36,7 +36,7 @@ export interface EmbeddingRequest extends UnknownParameters {
  */
 export function parseEmbeddingRequest(body: unknown): EmbeddingRequest {
   const raw = parseObject(body);
-  const stray = findUnknownParameters(raw, embeddingParameters, "embeddings");
+  const ignored = findUnknownParameters(raw, embeddingParameters, "embeddings");
   const given = embeddingBody(raw, "");
   return {
     embed: {
@@ -49,7 +49,7 @@ export function parseEmbeddingRequest(body: unknown): EmbeddingRequest {
     encoding: given.encoding_format ?? "float",
     dimensions: given.dimensions,
     includeCounts: given.svc_counts ?? false,
-    ...stray,
+    ...ignored,
   };
 }
 

@@ -22,9 +22,9 @@ const exposedHeaders = "x-request-id, x-berth-ignored, x-should-retry, retry-aft
 const ownSites: ReadonlySet<unknown> = new Set([undefined, "none", "same-origin"]);
 
 /**
- * Checks the Host, Origin and Sec-Fetch-Site headers and throws AssistantError `forbidden` if they are not allowed. Sets
- * the CORS headers for web pages that are allowed. `listenerHost` describes the container listener of the connection;
- * undefined for the endpoint's own address.
+ * Checks the Host, Origin and Sec-Fetch-Site headers and throws AssistantError `forbidden` if they are not allowed.
+ * Sets the CORS headers for web pages that are allowed. `listenerHost` describes the container listener of the
+ * connection; undefined for the endpoint's own address.
  */
 export function checkHostAndOrigin(
   request: FastifyRequest,

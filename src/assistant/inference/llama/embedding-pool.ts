@@ -30,7 +30,9 @@ export class EmbeddingPool implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Returns unit vectors. Rejects with TextTooLongError before any computation. An abort takes effect between texts. */
+  /**
+   * Returns unit vectors. Rejects with TextTooLongError before any computation. An abort takes effect between texts.
+   */
   async embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
     signal.throwIfAborted();
     const first = await this.#shortContext(0);

@@ -3,7 +3,7 @@ import { createTimeLimit } from "../../../base/time-limit.ts";
 import { chooseEviction, type MemoryNeed, type Occupant } from "./eviction-order.ts";
 import type { Resident } from "./resident.ts";
 
-/** How long a load waits for models in use to become idle, in milliseconds. */
+/** The longest time that a load waits for models in use to become idle, in milliseconds. */
 const EVICTION_WAIT_MS = 60_000;
 
 interface MemoryBudgetOptions {

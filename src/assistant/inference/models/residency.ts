@@ -52,7 +52,7 @@ export interface ResidencyOptions {
   readonly facts: ModelFactsCache;
   /** The limit for all loaded models together. */
   readonly memoryBytesMax: number;
-  /** How long an idle model stays loaded if its last request set no time; Infinity means forever. */
+  /** The time that an idle model stays loaded if its last request set no time; Infinity means forever. */
   readonly keepAliveMs: number;
   readonly clock: Clock;
   readonly logger: Logger;

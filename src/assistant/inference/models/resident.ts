@@ -15,7 +15,7 @@ const KEEP_ALIVE_MS_MAX = 2 ** 31 - 1;
 interface ResidentOptions {
   readonly known: KnownModel;
   readonly clock: Clock;
-  /** How long the idle model is kept in memory if no lease sets another time. */
+  /** The time that the idle model is kept in memory if no lease sets another time. */
   readonly keepAliveMs: number;
   readonly onIdle: () => void;
   /** Called when the model has been idle for its keep-alive time. */

@@ -49,7 +49,7 @@ export class AnswerParser {
     for (const part of this.#calls?.end(isCut) ?? []) deltas.push(...toDeltas(part));
     const calls = this.#calls?.calls ?? [];
     const last = deltas.findLastIndex(({ type }) => type === "text");
-    // If the end of a cut answer has no text, the logprobs are those of a marker that was dropped.
+    // If an answer was cut off and no text is left to emit, the held logprobs belong to a marker that was dropped.
     const hasText = last !== -1 || !isCut;
     if (this.#heldLogprobs.length > 0 && calls.length === 0 && hasText) {
       const text = deltas[last]?.type === "text" ? deltas[last].text : "";

@@ -44,8 +44,8 @@ export interface PromptPlan {
 export interface AnswerStreamParser {
   push(text: string, logprobs: readonly TokenLogprob[] | undefined): readonly AnswerDelta[];
   /**
-   * Returns what is still held back. If the token limit cut the answer off (`isCut`), the beginning of a marker or of a
-   * tool call is dropped; else it is text, because the model has chosen to end there.
+   * Returns the text that is still held back. If the token limit cut the answer off (`isCut`), the beginning of a
+   * marker or of a tool call is dropped; otherwise it is text, because the model has chosen to end there.
    */
   end(isCut: boolean): AnswerEnd;
 }

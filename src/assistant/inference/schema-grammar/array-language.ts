@@ -35,8 +35,8 @@ export function compileArray(
   const comma = sequence(literal(","), blank);
   const close = sequence(blank, literal("]"));
   const prefix = getPrefixLength(alternative.facets);
-  // The loop runs from the last index to the first. Each iteration builds the grammar of what may follow the first
-  // `index` items, of which there is at least one.
+  // The loop runs from the last index to the first. Each iteration builds the grammar of the text that may follow the
+  // first `index` items; `index` is at least 1.
   let after: Expression | undefined = compileItemsAfterPrefix(
     language,
     alternative,

@@ -100,7 +100,8 @@ function compileRules(schema: unknown, scalars: ScalarGrammar) {
 }
 
 /**
- * Turns a stack overflow into a refusal; only schemas whose texts or names were made to overflow the stack cause one.
+ * Turns a stack overflow into a refusal. Only a schema that was made for this purpose, with extreme texts or names,
+ * causes one.
  */
 function refuseStackOverflow<Result>(work: () => Result): Result {
   try {

@@ -152,7 +152,9 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     return this.#http.getJson(call, never);
   }
 
-  /** Never rejects. */
+  /**
+   * Requests the health of the system instance. Never rejects: an error means that the system instance is unreachable.
+   */
   async #checkHealth(): Promise<UpstreamState> {
     try {
       const report = await this.#fetchJson("/health", HEALTH_SILENT_MS_MAX);

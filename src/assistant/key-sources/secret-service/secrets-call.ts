@@ -22,8 +22,8 @@ export function createSecretsCall(bus: SessionBus, signal: AbortSignal): Secrets
 }
 
 /**
- * Resolves to true if the Secret Service answers. It is started if necessary: desktops do not put a keyring that was
- * unlocked at login on the bus until its first call. Rejects like SessionBus.call.
+ * Resolves to true if the Secret Service answers. The call starts the service if necessary: a desktop unlocks the
+ * keyring at login, but often starts its service on the bus only at the first call. Rejects like SessionBus.call.
  */
 export async function isSecretServiceAvailable(
   bus: SessionBus,

@@ -36,8 +36,9 @@ export interface PassTurn {
    */
   readonly onCall?: ((call: TurnCall) => void) | undefined;
   /**
-   * Called when a tool call has ended. Resolves when the pass may continue, which takes a while after a declined
-   * question if other queries run. A declined call ends before, so that it does not stay parked meanwhile.
+   * Called when a tool call has ended. Resolves when the pass may continue. After a question that the user declined,
+   * the turn has released its slot and may have to wait for it while other queries run; the declined call has ended by
+   * then and is no longer parked.
    */
   readonly resume?: (() => Promise<void>) | undefined;
 }

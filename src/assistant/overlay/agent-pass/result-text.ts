@@ -20,7 +20,8 @@ function formatFailure({ code, message, errors, outcome }: CallDetail): string {
   if (code === "declined") return "not done: declined by the user";
   const faults = (errors ?? []).map(({ path, message: fault }) => `${path || "/"}: ${fault}`);
   const reason = faults.length > 1 ? faults.join("; ") : message;
-  // The model must not take a call for undone that may have taken effect, and call the tool again.
+  // If the call may have had an effect, the text must not say that it was not done, because the model would repeat the
+  // call.
   return `${outcome === "unknown" ? "outcome unknown" : "not done"} (${code}): ${reason}`;
 }
 

@@ -16,7 +16,10 @@ export interface ToolCallResult extends CallResult {
   readonly callId: number;
 }
 
-/** The number of questions about one call whose approval may come too early. */
+/**
+ * The maximum number of questions about one call. The user is asked again if the agent rejects an approval because it
+ * came too early.
+ */
 const EARLY_ASKS_MAX = 3;
 
 type CallTurn = Pick<PassTurn, "caller" | "ask" | "onCall" | "resume">;
@@ -55,10 +58,11 @@ export class ToolCallRunner {
   }
 
   /**
-   * Runs one call to its end. If the user declines, in this frontend or in another one, that is the call's result. Rejects
-   * with DeniedError if the user did not answer in time, or if the tool changed meanwhile; with `ledger_unavailable`; with
-   * `forbidden` if the approving caller may not confirm; with the error of `turn.ask`, which asks the user; with the
-   * signal's reason. After a rejection the call is no longer parked: it does not wait for the user.
+   * Runs one call to its end. If the user declines, in this frontend or in another one, that is the call's result.
+   * Rejects with DeniedError if the user did not answer in time, or if the tool changed meanwhile; with
+   * `ledger_unavailable`; with `forbidden` if the approving caller may not confirm; with the error of `turn.ask`, which
+   * asks the user; with the signal's reason. After a rejection the call is no longer parked: it does not wait for the
+   * user.
    */
   async call(request: CallRequest, turn: CallTurn, signal: AbortSignal): Promise<ToolCallResult> {
     const { appId, tool } = request;
@@ -105,8 +109,8 @@ export class ToolCallRunner {
   }
 
   /**
-   * Asks the user, and sends the answer to the agent. If the agent did not accept the approval yet, because the user
-   * must read the call first, asks again, but not without end.
+   * Asks the user, and sends the answer to the agent. If the agent rejects an approval because it came before the hold
+   * time had passed, asks again, at most EARLY_ASKS_MAX times in total.
    */
   async #askAndAnswer(
     callId: number,

@@ -10,7 +10,7 @@ export interface ToolCandidate {
   readonly tier: Tier;
   readonly description: string;
   readonly inputSchema: JsonObject;
-  /** Digest of the declaration. What is known about a tool's schema stays valid while its digest is unchanged. */
+  /** Digest of the declaration. Cached results about the tool's schema are valid while the digest is unchanged. */
   readonly digest: string;
 }
 

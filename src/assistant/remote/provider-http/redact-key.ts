@@ -11,7 +11,10 @@ const MARK = "[key]";
 const SHOWN_CHARACTERS = 4;
 /** The largest number of characters that are compared next to a filler. Longer parts are removed anyway. */
 const COMPARED_CHARACTERS = 32;
-/** The text with which providers replace the middle of a key: one of these, or a repeated sign other than that of a URL. */
+/**
+ * Matches the text with which providers replace the middle of a key: a sign such as `*`, a repeated sign other than `/`
+ * (which occurs twice in URLs), three or more `x`, or a word in brackets.
+ */
 const filler = /(?:[*#•●∙·…]|([^\p{L}\p{N}\s/])\1+|x{3,}|\[\w*\]|<\w*>)+/giu;
 
 /**

@@ -73,7 +73,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
       const vault = new EncryptedVault(file, options);
       vault.#master.probe().catch((err: unknown) => {
         if (!vault.#ending.signal.aborted)
-          logger.warn({ err }, "the key of the credentials cannot be looked for; will retry");
+          logger.warn({ err }, "the search for the key of the credentials failed; will retry");
       });
       // Removes the data that a daemon left behind if it exited between a change and the rewriting of the file.
       await vault.#eraseRemains().catch(() => undefined);

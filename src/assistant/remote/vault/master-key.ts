@@ -152,7 +152,7 @@ export class MasterKey {
     if (isChanged)
       this.#options.logger.warn(
         { source, reason: message },
-        "credentials of remote providers are locked; will retry when one is needed",
+        "credentials of remote providers are locked; the next use of a credential tries to unlock them",
       );
   }
 

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { systemClock } from "../../../base/clock.ts";
 import { companionBusNames } from "../../../base/companion-names.ts";
-import { terminateProcess } from "../../../base/running-process.ts";
+import { isProcessRunning, terminateProcess } from "../../../base/running-process.ts";
 import type { CliIo } from "../../io.ts";
 import { callSessionBus } from "./call-session-bus.ts";
 
@@ -24,15 +24,26 @@ export async function stopCompanion(io: CliIo, argv: readonly string[]): Promise
       clock: systemClock,
       graceMs: GRACE_MS,
       killMs: KILL_MS,
-      isRunning: () => hasCommandLine(pid, argv),
+      isRunning: () => isStillRunning(pid, argv),
     },
     new AbortController().signal,
   );
   return true;
 }
 
-/** Returns true if a process runs with these arguments; a process that has ended has none. */
-async function hasCommandLine(pid: number, argv: readonly string[]): Promise<boolean> {
-  const text = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
-  return text === argv.map((word) => `${word}\0`).join("");
+/**
+ * Returns true until the process has ended. While a process exits, it has no command line any more, but may still hold its
+ * files and connections. A process with another command line has reused the id.
+ */
+async function isStillRunning(pid: number, argv: readonly string[]): Promise<boolean> {
+  const text = await readCommandLine(pid);
+  return (text === "" || text === formatCommandLine(argv)) && isProcessRunning(pid);
 }
+
+async function hasCommandLine(pid: number, argv: readonly string[]): Promise<boolean> {
+  return (await readCommandLine(pid)) === formatCommandLine(argv);
+}
+
+const readCommandLine = (pid: number) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+
+const formatCommandLine = (argv: readonly string[]) => argv.map((word) => `${word}\0`).join("");

@@ -48,8 +48,8 @@ async function createProtected(count: number): Promise<string> {
   return dir;
 }
 
-describe("a sealed text", () => {
-  it("is in no file of the ledger, nor is its salt, and can be read and checked with the key", async () => {
+describe("an encrypted text of the ledger", () => {
+  it("is in no file as plain text, nor is its salt, and can be read and checked with the key", async () => {
     const dir = await createProtected(6);
     expect(findFilesWith(dir, CANARY)).toEqual([]);
     expect(readTexts(dir)).toEqual(promptTexts(0, 1, 3, 4));
@@ -65,7 +65,7 @@ describe("a sealed text", () => {
     expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", sealed: 0, erased: 5 });
   });
 
-  it("is written although the key is locked away, because only reading it needs the key", async () => {
+  it("is written even while the key is locked, because only reading needs the key", async () => {
     const dir = await createProtected(2);
     renameSync(join(dir, "ledger-text-key"), join(dir, "away"));
     {

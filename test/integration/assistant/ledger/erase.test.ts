@@ -44,7 +44,7 @@ function proveAll(dir: string): void {
   }
 }
 
-it("erases the texts that are older than a time, also if the clock was set back meanwhile, and every proof stays valid", async () => {
+it("an erasure removes the texts that are older than a time, even if the clock was set back, and every proof stays valid", async () => {
   const dir = createStateDirectory();
   const clock = new SettableClock();
   await using ledger = await openTestLedger(dir, clock);
@@ -78,7 +78,7 @@ it("erases the texts that are older than a time, also if the clock was set back 
   expect(ledger.state.size).toBe(size);
 });
 
-it("is reported by the verification as tampering if a text is stored again, or if a text is missing after the erased ones", async () => {
+it("the verification reports a text that is stored again, or that is missing after the erased ones, as tampering", async () => {
   const dir = createStateDirectory();
   {
     await using ledger = await openTestLedger(dir);
@@ -101,7 +101,7 @@ it("is reported by the verification as tampering if a text is stored again, or i
   ]);
 });
 
-it("lets entries be appended between its commits, each of which leaves a ledger that is whole and can be erased further", async () => {
+it("during an erasure, entries can be appended between its commits, each of which leaves an intact ledger", async () => {
   const dir = createStateDirectory();
   {
     await using ledger = await openTestLedger(dir);
@@ -139,7 +139,7 @@ it("lets entries be appended between its commits, each of which leaves a ledger 
   }
 });
 
-it("works without the daemon, waits for nothing while the daemon runs, and refuses a ledger without its checkpoint file", async () => {
+it("eraseOffline() erases texts without the daemon, does nothing while the daemon runs, and throws without a ledger", async () => {
   const dir = createStateDirectory();
   {
     await using ledger = await openTestLedger(dir);
@@ -155,7 +155,7 @@ it("works without the daemon, waits for nothing while the daemon runs, and refus
   expect((await appendEntries(ledger, 1)).map(({ seq }) => seq)).toEqual([6]);
 });
 
-it("fails without the daemon if a reader keeps the erased bytes in the files, and the next start removes them", async () => {
+it("an erasure without the daemon fails if a reader keeps the erased bytes in the files, and the next start removes them", async () => {
   const dir = createStateDirectory();
   {
     await using ledger = await openTestLedger(dir);

@@ -260,7 +260,7 @@ describe("the verification of a ledger fails", () => {
     ]);
   });
 
-  it("if more entries are bad than a call can have arguments", () => {
+  it("if there are more bad entries than a JavaScript function call can have arguments", () => {
     const count = 130_000;
     const verdict = verifyAfter((db) =>
       db.exec(`WITH RECURSIVE row (seq) AS (SELECT ${size} UNION ALL SELECT seq + 1 FROM row LIMIT ${count})

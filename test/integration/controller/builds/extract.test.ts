@@ -129,7 +129,7 @@ describe("an uploaded archive", () => {
   });
 });
 
-describe("an archive is refused, with the entry in the error and no file left,", () => {
+describe("an archive is refused with an error that names the entry, and leaves no file,", () => {
   test.each<[what: string, entries: readonly RawEntry[], message: string]>([
     [
       "an absolute path",

@@ -29,7 +29,7 @@ function serve() {
   return { asked, erase };
 }
 
-it("erases the texts before a time, and reports what was erased as JSON", async () => {
+it("EraseTexts erases the texts before a time, and reports what was erased as JSON", async () => {
   const { asked, erase } = serve();
   const [json] = (await erase("2026-11-20T12:00:00+02:00")) ?? [];
   expect(JSON.parse(toText(json))).toEqual({ v: 1, texts: 2, entries: 1, first: 4, last: 7 });
@@ -37,7 +37,7 @@ it("erases the texts before a time, and reports what was erased as JSON", async 
 });
 
 it.each(["", "2026-11-20", "2026-11-20T12:00:00", "yesterday", "2026-11-21T10:00:01Z"])(
-  "refuses %j, which is no time with an offset, or is in the future",
+  "EraseTexts refuses %j, which has no offset, is no time, or is in the future",
   async (before) => {
     const { asked, erase } = serve();
     await expect(erase(before)).rejects.toMatchObject({ code: "invalid_request", param: "before" });
@@ -45,7 +45,7 @@ it.each(["", "2026-11-20", "2026-11-20T12:00:00", "yesterday", "2026-11-21T10:00
   },
 );
 
-it("refuses a sandboxed app, but not a program whose unit has a name", async () => {
+it("EraseTexts refuses a sandboxed app, but not a program whose systemd unit has a name", async () => {
   const { asked, erase } = serve();
   for (const kind of ["flatpak", "snap"] as const)
     await expect(

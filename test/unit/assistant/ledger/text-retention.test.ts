@@ -26,13 +26,13 @@ function start(keepMs: () => number | undefined) {
   return { clock, asked, logged, state, retention };
 }
 
-it("keeps all texts by default", async () => {
+it("the ledger keeps all texts by default", async () => {
   const { clock, asked } = start(() => undefined);
   await clock.advance(3 * DAY_MS);
   expect(asked).toEqual([]);
 });
 
-it("erases the texts of more than the set age once a day, and reads the setting again each time", async () => {
+it("the ledger erases texts that exceed the set age once a day, and reads the setting again each time", async () => {
   let keepMs: number | undefined = 90 * DAY_MS;
   const { clock, asked } = start(() => keepMs);
   await clock.advance(4 * MINUTE_MS);
@@ -48,7 +48,7 @@ it("erases the texts of more than the set age once a day, and reads the setting 
   expect(asked).toHaveLength(2);
 });
 
-it("logs a failure, and tries again a day later", async () => {
+it("a failed erasure is logged, and is tried again a day later", async () => {
   const { clock, asked, logged, state } = start(() => DAY_MS);
   state.isDown = true;
   await clock.advance(5 * MINUTE_MS);
@@ -58,14 +58,14 @@ it("logs a failure, and tries again a day later", async () => {
   expect(asked).toHaveLength(2);
 });
 
-it("erases nothing after it was closed", async () => {
+it("the ledger erases nothing after the retention was closed", async () => {
   const { clock, asked, retention } = start(() => DAY_MS);
   await retention[Symbol.asyncDispose]();
   await clock.advance(3 * DAY_MS);
   expect(asked).toEqual([]);
 });
 
-it("interrupts a long erasure when it closes, without a message", async () => {
+it("closing the retention interrupts a long erasure, without a log message", async () => {
   const { clock, asked, logged, state, retention } = start(() => DAY_MS);
   state.isSlow = true;
   await clock.advance(5 * MINUTE_MS);

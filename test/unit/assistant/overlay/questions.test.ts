@@ -107,7 +107,7 @@ describe("an answer to a question", () => {
     expect(harness.eventSequence(first)).toBe("started needed(call) so");
   });
 
-  test("of no to a tool call declines the call at once, and the turn continues without it as soon as a slot is free", async () => {
+  test("that declines a tool call takes effect at once, and the turn continues without the call as soon as a slot is free", async () => {
     const harness = createOverlayHarness({ limits: oneSlot });
     const agentHarness = await harness.useTools([["create", { title: "Milk" }], noToolAnswer]);
     const first = await harness.ask({ lane: "agent" });

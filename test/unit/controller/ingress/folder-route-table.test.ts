@@ -69,6 +69,14 @@ describe("entries of the route table", () => {
     expect(await table.read("web")).toMatchObject({ version: "v2" });
   });
 
+  it("are no longer removed after the end of the table, because the next table may use its folder", async () => {
+    await write("v1", "a:1");
+    await write("v2", "b:1");
+    await table[Symbol.asyncDispose]();
+    await clock.advance(60_000);
+    expect(entries("web")).toHaveLength(2);
+  });
+
   it("of an earlier Berth process are removed by the next write", async () => {
     await write("v1", "a:1");
     await write("v2", "b:1");

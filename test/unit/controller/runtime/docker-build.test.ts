@@ -262,7 +262,8 @@ describe("a build step that exits with a code", () => {
     [["create", "start", "die", "destroy"], "build_failed"],
     [["create", "start", "oom", "kill", "die", "destroy"], "build_failed"],
     [["create", "start", "kill", "die", "destroy"], "engine_error"],
-    // An engine that was restarted during the build has no events of the container, so the failure is attributed to the engine.
+    // An engine that was restarted during the build has no events of the container, so the failure is attributed to
+    // the engine.
     [[], "engine_error"],
   ])("after the events %j of its container is reported as %s", async (actions, code) => {
     const message = "The command '/bin/sh -c make' returned a non-zero code: 137";

@@ -65,8 +65,9 @@ export class LexicalSearch {
   }
 
   /**
-   * Returns the weight of each word of a query by its term. Words that few passages contain weigh more, because they say
-   * more about the query's subject; words without a subject, such as `the`, are left out if the query has others.
+   * Returns the weight of each word of a query by its term. Words that few passages contain weigh more, because they
+   * say more about the query's subject. Words that say nothing about a subject, such as `the`, are left out if the
+   * query has others.
    */
   weighWords(query: string): ReadonlyMap<string, number> {
     const terms = parseQueryWords(query).map(({ term }) => term);

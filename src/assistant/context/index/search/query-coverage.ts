@@ -1,8 +1,8 @@
 import { normalizeWord, splitWords, tokenize } from "../../../../base/tokenize.ts";
 
 /**
- * The number of words with which a passage is compared: the heaviest ones of the query. A query has many words, of which
- * even a relevant passage contains few. Three words were better than four or six in bench/search/cut-off.ts.
+ * The number of words with which a passage is compared: the heaviest ones of the query. A query has many words, of
+ * which even a relevant passage contains few. Three words were better than four or six in bench/search/cut-off.ts.
  */
 const WORDS_MAX = 3;
 

@@ -125,7 +125,7 @@ export class Searcher {
   }
 }
 
-/** Rounds for readable JSON. */
+/** Rounds a coverage to three decimals, so that the JSON is readable. */
 function roundCoverage(coverage: number): number {
   return Math.round(coverage * 1_000) / 1_000;
 }

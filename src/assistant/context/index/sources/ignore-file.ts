@@ -14,9 +14,9 @@ interface IgnoreRule {
 const LINES_MAX = 2_000;
 
 /**
- * The rules of one ignore file, as git defines them: a pattern without a slash matches in all folders below, a pattern with
- * a slash is relative to the file's folder, and a trailing slash restricts it to folders. `folder` is the file's folder,
- * relative to the source. Invalid lines are ignored, as in git.
+ * The rules of one ignore file, as git defines them: a pattern without a slash matches in all folders below, a pattern
+ * with a slash is relative to the file's folder, and a trailing slash restricts it to folders. `folder` is the file's
+ * folder, relative to the source. Invalid lines are ignored, as in git.
  */
 export class IgnoreFile {
   readonly #rules: readonly IgnoreRule[];

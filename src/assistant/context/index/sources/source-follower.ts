@@ -39,8 +39,8 @@ export interface SourceFollowerDependencies {
 }
 
 /**
- * Keeps the documents of one source in sync with its folder. Missed events do no harm: each run compares the folder with the
- * index, and full scans happen at the start and periodically.
+ * Keeps the documents of one source in sync with its folder. Missed events do no harm: each run compares the folder
+ * with the index, and full scans happen at the start and periodically.
  *
  * States: indexing -> ready; degraded while the folder is missing or the system has no watches left.
  */

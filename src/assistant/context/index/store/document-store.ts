@@ -41,8 +41,8 @@ interface ChunkRow {
 }
 
 /**
- * Reads and writes documents. Methods that write must be called in `inTransaction`, so that the index is consistent after a
- * crash.
+ * Reads and writes documents. Methods that write must be called in `inTransaction`, so that the index is consistent
+ * after a crash.
  */
 export class DocumentStore {
   readonly #db: SqliteDatabase;

@@ -1,8 +1,8 @@
 import { type DocumentText, HEADING_SEPARATOR, type Section } from "./document-text.ts";
 
 /**
- * Splits Markdown into sections, one for each heading. The text keeps its markup, except for headings, front matter and link
- * targets. `fallbackTitle` is the title of a text without headings.
+ * Splits Markdown into sections, one for each heading. The text keeps its markup, except for headings, front matter and
+ * link targets. `fallbackTitle` is the title of a text without headings.
  */
 export function readMarkdown(text: string, fallbackTitle: string): DocumentText {
   const lines = splitFrontMatter(text).lines;

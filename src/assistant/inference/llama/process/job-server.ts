@@ -25,7 +25,7 @@ const COALESCE_MS = 4;
 
 interface RunningJob {
   readonly abort: AbortController;
-  /** How many events may still be sent before the caller must read some. */
+  /** The number of events that may still be sent before the caller must read some. */
   credit: number;
   onCredit: () => void;
 }

@@ -1,7 +1,7 @@
 import { tryParseJson } from "../../../../base/json.ts";
 /** The result of scanning one more piece of a tool call. */
 export interface CallProgress {
-  /** How many characters of the scanned text belong to the call. */
+  /** The number of characters of the scanned text that belong to the call. */
   readonly consumed: number;
   /** The tool's name; set once, when the arguments begin, or at the end of a call without arguments. */
   readonly name?: string;

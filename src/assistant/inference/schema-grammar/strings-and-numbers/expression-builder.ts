@@ -174,8 +174,9 @@ export class ExpressionBuilder {
   }
 
   /**
-   * Returns an expression that can be repeated at little cost: a reference to a new rule unless the item is small,
-   * because llama.cpp copies repeated items, and multiplies nested counts in one rule.
+   * Returns an expression that can be repeated at little cost: the item itself if it is small, otherwise a reference to
+   * a new rule with the item. llama.cpp copies an item for each repetition, and multiplies the counts of nested
+   * repetitions in one rule.
    */
   private toRepeatable(item: InternedExpression): InternedExpression {
     const { kind } = item.expression;

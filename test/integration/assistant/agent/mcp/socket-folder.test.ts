@@ -33,7 +33,7 @@ async function createFolder(name: string, answer: string): Promise<string> {
   return folder;
 }
 
-it("connects to a socket in the folder that was checked, even if another folder takes its place meanwhile", async () => {
+it("the MCP adapter connects to a socket in the folder that it has checked, even if another folder takes its place meanwhile", async () => {
   const path = await createFolder("apps", "own app");
   const other = await createFolder("other", "foreign app");
   const folder = new SocketFolder(path, {
@@ -48,14 +48,14 @@ it("connects to a socket in the folder that was checked, even if another folder 
   expect(await text(socket)).toBe("own app");
 });
 
-it("reports a folder and a socket that do not exist", async () => {
+it("the MCP adapter reports a folder and a socket that do not exist", async () => {
   const missing = { isThere: false, socket: undefined };
   expect(await new SocketFolder(join(root, "none")).connect(APP, signal)).toEqual(missing);
   const path = await createFolder("apps", "");
   expect(await new SocketFolder(path).connect("org.example.B", signal)).toEqual(missing);
 });
 
-it("refuses the folder of another user", async () => {
+it("the MCP adapter refuses the socket folder of another user", async () => {
   const path = await createFolder("apps", "");
   const userId = (process.getuid?.() ?? 0) + 1;
   await expect(new SocketFolder(path, { userId }).connect(APP, signal)).rejects.toMatchObject({

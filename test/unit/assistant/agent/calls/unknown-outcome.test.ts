@@ -197,7 +197,7 @@ describe("a late answer to a call", () => {
 });
 
 describe("an undo with an unknown outcome", () => {
-  it("is passed over, is counted separately, and can be tried again by its id", async () => {
+  it("is skipped by later undos, is counted separately, and can be tried again by its id", async () => {
     const harness = await AgentHarness.open();
     const [first, second] = [await create(harness), await create(harness)];
     harness.failNextCall("timeout");

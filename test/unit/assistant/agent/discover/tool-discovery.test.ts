@@ -58,7 +58,7 @@ describe("discover", () => {
     expect(records.length).toBeLessThanOrEqual(20);
   });
 
-  it("leaves out disabled tools, whose places other matches take", async () => {
+  it("leaves out disabled tools, and returns the next best matches instead", async () => {
     const disabled = new Set<string>();
     const found = discovery(undefined, {
       isDisabled: (appId, tool) => disabled.has(`${appId}/${tool}`),

@@ -97,7 +97,7 @@ describe("docs/inference-api.md", () => {
 
   test("lists every error after which the next model of an alias is tried", async () => {
     const text = await section("### Aliases");
-    const list = /one of these errors: ([^.]+)\./.exec(text)?.[1] ?? "";
+    const list = /one of these errors:\s([^.]+)\./.exec(text.replaceAll("\n", " "))?.[1] ?? "";
     const goesOn = assistantErrorCodes.filter((code) =>
       getFallbackCode(new AssistantError(code, "")),
     );

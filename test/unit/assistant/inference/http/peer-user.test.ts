@@ -29,17 +29,20 @@ async function open(options: { readonly host: string; readonly localAddress?: st
   return { client, peer };
 }
 
-it.each(["127.0.0.1", "127.0.0.2"])("finds the user of a program on %s", async (localAddress) => {
-  const { peer } = await open({ host: "127.0.0.1", localAddress });
-  expect(await findPeerUser(peer)).toBe(process.getuid?.());
-});
+it.each(["127.0.0.1", "127.0.0.2"])(
+  "findPeerUser() finds the user of a program on %s",
+  async (localAddress) => {
+    const { peer } = await open({ host: "127.0.0.1", localAddress });
+    expect(await findPeerUser(peer)).toBe(process.getuid?.());
+  },
+);
 
-it("finds the user of a program that connects through an IPv6 socket", async () => {
+it("findPeerUser() finds the user of a program that connects through an IPv6 socket", async () => {
   const { peer } = await open({ host: "::ffff:127.0.0.1" });
   expect(await findPeerUser(peer)).toBe(process.getuid?.());
 });
 
-it("finds no user if the program has closed its socket, which the kernel then lists as root's", async () => {
+it("findPeerUser() finds no user if the program has closed its socket, which the kernel then lists as root's", async () => {
   const { client, peer } = await open({ host: "127.0.0.1" });
   client.destroy();
   await once(client, "close");

@@ -247,7 +247,7 @@ describe("logprobs in an answer", () => {
     expect(answer.logprobs.map(({ text }) => text)).toEqual(["It", " rains", "."]);
   });
 
-  test("are emitted even if one piece has more of them than one call may have arguments", () => {
+  test("are emitted even if one piece of text has more of them than a JavaScript function call may have arguments", () => {
     const logprobs = Array.from({ length: 200_000 }, () => ({
       text: "",
       bytes: [],

@@ -18,7 +18,7 @@ function toRegExp(source: string): RegExp | undefined {
     try {
       return new RegExp(source, flags);
     } catch {
-      // Try the next flags.
+      // The pattern is invalid with these flags, so the next ones are tried.
     }
   }
   return undefined;
