@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Dirent } from "node:fs";
-import { mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError, getErrorCode } from "../../base/errors.ts";
@@ -10,6 +9,7 @@ import { NAME_LENGTH_MAX, namePattern } from "../../resources/field-schemas.ts";
 import { DirectMarkers } from "./direct-markers.ts";
 import { type DirectRouteSet, getDirectFolder } from "./direct-routes.ts";
 import type { AppRoute, AppRouteTable } from "./port.ts";
+import { listEntries, readLinkTarget, removeFile, withDiskErrors } from "./route-table-disk.ts";
 import {
   decodeTableEntry,
   encodeTableEntry,
@@ -364,51 +364,6 @@ async function readEntryPath(folder: string, first: string): Promise<string[]> {
     isFolder = next.isDirectory();
   }
   return names;
-}
-
-async function listEntries(folder: string): Promise<Dirent[]> {
-  try {
-    return await readdir(folder, { withFileTypes: true });
-  } catch (error) {
-    if (getErrorCode(error) === "ENOENT") return [];
-    throw error;
-  }
-}
-
-async function removeFile(path: string): Promise<void> {
-  try {
-    await unlink(path);
-  } catch (error) {
-    if (getErrorCode(error) !== "ENOENT") throw error;
-  }
-}
-
-async function readLinkTarget(path: string): Promise<string | undefined> {
-  try {
-    return await readlink(path);
-  } catch (error) {
-    if (getErrorCode(error) === "ENOENT" || getErrorCode(error) === "EINVAL") return undefined;
-    throw error;
-  }
-}
-
-/** Converts errors of the disk to errors without paths. */
-async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    const code = getErrorCode(error);
-    if (code === "ENOSPC" || code === "EDQUOT")
-      throw new BerthError("disk_full", "there is no space left for the route table", {
-        hint: "free space on the disk of the data directory",
-        cause: error,
-      });
-    if (code === undefined || error instanceof BerthError) throw error;
-    throw new BerthError("internal", `the route table cannot be changed (${code})`, {
-      hint: "check that the data directory exists and is writable",
-      cause: error,
-    });
-  }
 }
 
 function isSameList(a: readonly string[], b: readonly string[]): boolean {
