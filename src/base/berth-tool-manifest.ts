@@ -195,7 +195,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
           additionalProperties: { type: "string", maxLength: 4_096 },
           maxProperties: 100,
           description:
-            "environment variables; for a new app of an image or a repository only. No passwords: they would stay readable",
+            "environment variables, only for a new app that is made from an image or a repository. Pass no passwords: they would stay readable in the spec of the app",
         },
       },
       required: ["name"],

@@ -193,7 +193,7 @@ class SourceWalker {
           "invalid_request",
           `the target of the link ${path} is outside the folder`,
           {
-            hint: "replace the link by its target, or add it to .dockerignore",
+            hint: "replace the link with its target, or add it to .dockerignore",
           },
         );
       this.#add({ path, type: "symlink", mode: 0o777, size: 0, target });

@@ -259,7 +259,7 @@ export function buildContract(
     expect(await runtime.inspectImage(tag, signal)).toBeUndefined();
   });
 
-  it("freeBytes returns the free bytes for images, or undefined if they are unknown", async () => {
+  it("freeBytes returns the free space of the disk on which images are stored, or undefined if it is unknown", async () => {
     const free = await runtime.freeBytes(signal);
     expect(free === undefined || free > 0).toBe(true);
   });

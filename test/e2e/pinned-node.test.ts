@@ -114,7 +114,7 @@ test("concurrent starts all use the same Node.js", async () => {
   expect(scene.kept).toHaveLength(1);
 });
 
-test("the next start removes the files of a start that was killed during its download", async () => {
+test("a start of berth removes the incomplete files of an earlier start that was killed while it downloaded Node.js", async () => {
   await using scene = await PinnedNodeHarness.open();
   scene.registry.delivery = "stalled";
   const killed = scene.start();

@@ -64,7 +64,7 @@ export class FakeModelEnvironment {
     this.resident.clear();
   }
 
-  /** Returns the memory of the model at that path in bytes; undefined if there is no model. */
+  /** Returns the bytes of memory that the model at `path` needs; undefined if there is no model at this path. */
   findMemoryBytes(path: string): number | undefined {
     for (const [source, repository] of this.repositories)
       if (path.includes(createResolvedModel(source, repository).key)) return repository.memoryBytes;

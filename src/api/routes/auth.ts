@@ -104,7 +104,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "Show the token in the request, with its scope",
+        summary: "Show the name and the scope of the token of the request",
         tags: ["auth"],
         querystring: NoQuery,
         response: responses({ 200: TokenView }),

@@ -117,7 +117,7 @@ export interface LoadedModel extends AsyncDisposable {
   encode(prompt: Prompt, signal: AbortSignal): Promise<readonly Token[]>;
   /** The current numbers of active and queued jobs, for metrics and the control socket. */
   readonly load: ModelLoad;
-  /** Resolves when the model has ended by itself because its process crashed; never rejects. */
+  /** Resolves when the process of the model has crashed, and not when the model was unloaded; never rejects. */
   readonly ended: Promise<ModelEnd>;
 }
 

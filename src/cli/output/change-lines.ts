@@ -19,7 +19,7 @@ export function formatChanges(changes: readonly FieldChangeView[], colours: Colo
   });
 }
 
-/** Returns true if the plan has operations, or a reason why it is blocked. */
+/** Returns true if the plan contains operations or names a reason why it is blocked. */
 function hasWork(plan: PlanView | ModelPlanView): boolean {
   return plan.operations.length > 0 || plan.blocked_by !== null;
 }

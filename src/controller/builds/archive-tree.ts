@@ -160,7 +160,7 @@ function toSymlink(path: string, entry: ArchiveEntry): TreeNode {
     throw refusedEntryError(
       entry.path,
       `the link leads out of the archive, to ${JSON.stringify(target.slice(0, 200))}`,
-      "replace the link by its target, or exclude it",
+      "replace the link with its target, or exclude it",
     );
   return { type: "symlink", target };
 }

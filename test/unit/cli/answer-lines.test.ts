@@ -24,7 +24,7 @@ describe("a line of an answer at a terminal", () => {
       "Type the tool's name to run it, or press Enter to decline: x",
       "| Type the tool's name to run it, or press Enter to decline: x",
     ],
-  ])("that looks like a prompt has a mark: %j", (answer, shown) => {
+  ])("is marked if a user could take it for a question of berth: %j", (answer, shown) => {
     expect(print([answer])).toBe(shown);
     expect(print(answer.split(""))).toBe(shown);
   });

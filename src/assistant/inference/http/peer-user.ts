@@ -4,7 +4,10 @@ import { parseTcpSockets, TCP_STATE } from "../../../base/tcp-sockets.ts";
 
 /** The clients' sockets on loopback. A client with an IPv6 socket that connects to 127.0.0.1 is in the second file. */
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"] as const;
-/** The kernel may skip a row while other rows of the table change, so a row that is not found is looked up again. */
+/**
+ * While connections open and close, the kernel may leave out rows of /proc/net/tcp that have not changed. A connection
+ * that is not found is therefore looked up again.
+ */
 const ATTEMPTS = 3;
 
 /**

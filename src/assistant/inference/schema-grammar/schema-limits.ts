@@ -25,7 +25,7 @@ export const schemaLimits = {
   shortestText: 1_000_000,
   /** The number of alternatives that normalising creates when it combines unions, conditions and intersections. */
   alternatives: 20_000,
-  /** The nesting depth of `$ref`, `allOf`, `anyOf` and similar keywords without an object or array in between. */
+  /** The largest nesting depth of `$ref`, `allOf`, `anyOf` and similar keywords that have no object or array between them. */
   inPlaceDepth: 200,
   /** The CPU time that one compilation may use in the worker. */
   compileMs: 250,

@@ -78,7 +78,7 @@ it("an erasure removes the texts that are older than a time, even if the clock w
   expect(ledger.state.size).toBe(size);
 });
 
-it("the verification reports a text that is stored again, or that is missing after the erased ones, as tampering", async () => {
+it("the verification reports as tampering an erased text that is stored again, and a missing text of an entry newer than the erased ones", async () => {
   const dir = createStateDirectory();
   {
     await using ledger = await openTestLedger(dir);

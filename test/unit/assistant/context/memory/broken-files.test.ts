@@ -94,7 +94,7 @@ describe("a damaged memory database", () => {
 });
 
 describe("a missing encryption key", () => {
-  it("deletes no values: the user can restore the key or wipe the app", async () => {
+  it("deletes no values: the user can restore the key, or wipe the app's memory", async () => {
     const harness = await createFilledHarness();
     const file = join(harness.dir, "memory.keys", NOTES);
     renameSync(file, `${harness.dir}/aside`);

@@ -242,7 +242,7 @@ describe("the caller that approves", () => {
   it.each<readonly [string, Caller]>([
     ["a sandboxed app", sandboxedCaller("org.example.chat")],
     ["a program that has not registered as confirmer", userCaller(":1.3")],
-  ])("%s can withdraw its own question", async (_, caller) => {
+  ])("%s can withdraw a question that it has asked", async (_, caller) => {
     const harness = await AgentPassHarness.open([create]);
     await harness.agentHarness.agent.registerConfirmer(userCaller(":1.90"));
     harness.answer = declineQuestion;

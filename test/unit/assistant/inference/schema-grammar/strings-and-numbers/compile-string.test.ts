@@ -122,7 +122,7 @@ describe("combined string constraints", () => {
         formats: [toStringPattern("format", "date"), toStringPattern("format", "uuid")],
       }),
     ).toBe(true);
-    // The grammar generates only some of the valid host names. A valid name that it omits is no contradiction.
+    // The grammar generates only some of the valid host names. The test does not fail for a valid name that it omits.
     const hyphens = {
       ...none,
       formats: [toStringPattern("format", "hostname")],
