@@ -1,0 +1,24 @@
+import type { Value } from "./values.ts";
+
+/** The variables of a block. A block reads the variables of the blocks around it, and sets only its own. */
+export class Scope {
+  readonly #parent: Scope | undefined;
+  readonly #variables = new Map<string, Value>();
+
+  constructor(parent?: Scope) {
+    this.#parent = parent;
+  }
+
+  get(name: string): Value {
+    let scope: Scope | undefined = this;
+    while (scope !== undefined) {
+      if (scope.#variables.has(name)) return scope.#variables.get(name);
+      scope = scope.#parent;
+    }
+    return undefined;
+  }
+
+  set(name: string, value: Value): void {
+    this.#variables.set(name, value);
+  }
+}
