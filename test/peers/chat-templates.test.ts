@@ -33,7 +33,8 @@ async function renderWithJinja2(cases: readonly TemplateCase[]): Promise<readonl
   const python = join(await installJinja2(), "python3");
   const child = run(python, [jinja2Program], { maxBuffer: 1 << 28 });
   child.child.stdin?.end(JSON.stringify(cases));
-  return JSON.parse((await child).stdout) as readonly Rendering[];
+  const renderings: readonly Rendering[] = JSON.parse((await child).stdout);
+  return renderings;
 }
 
 test("every template of llama.cpp renders what Jinja2 renders, and none that Jinja2 renders fails", async () => {

@@ -18,13 +18,15 @@ const folder = join(import.meta.dirname, "../../fixtures/chat-templates");
 export const jinja2Program = join(import.meta.dirname, "render_with_jinja2.py");
 
 /** The five conversations with which each template is rendered. */
-const conversations = readJson("conversations.json") as Readonly<Record<string, Variables>>;
+const conversations: Readonly<Record<string, Variables>> = JSON.parse(
+  readFixture("conversations.json"),
+);
 
 /** The renderings of Jinja2; `render_with_jinja2.py --record` writes them. */
-const recorded = readJson("renderings.json") as {
+const recorded: {
   readonly templates: Readonly<Record<string, Readonly<Record<string, Rendering>>>>;
   readonly expressions: Readonly<Record<string, Rendering>>;
-};
+} = JSON.parse(readFixture("renderings.json"));
 
 /** Returns a case for each conversation. */
 export function listConversationCases(path: string): readonly TemplateCase[] {
@@ -49,7 +51,9 @@ export function listRecordedCases(): readonly (TemplateCase & { readonly expecte
       expected: Object.values(renderings)[index] ?? { error: "it was not recorded" },
     })),
   );
-  const { variables } = readJson("expressions.json") as { readonly variables: Variables };
+  const { variables }: { readonly variables: Variables } = JSON.parse(
+    readFixture("expressions.json"),
+  );
   const ofExpressions = Object.entries(recorded.expressions).map(([template, expected]) => ({
     name: template,
     template,
@@ -70,6 +74,6 @@ export function renderCase({ template, variables }: TemplateCase): Rendering {
   }
 }
 
-function readJson(name: string): unknown {
-  return JSON.parse(readFileSync(join(folder, name), "utf8"));
+function readFixture(name: string): string {
+  return readFileSync(join(folder, name), "utf8");
 }

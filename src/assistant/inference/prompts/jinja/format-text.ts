@@ -28,7 +28,9 @@ export function formatBraces(
   return template.replaceAll(/\{\{|\}\}|\{([^{}]*)\}|[{}]/g, (match, field: string | undefined) => {
     if (match === "{{" || match === "}}") return match.charAt(0);
     if (field === undefined) throw new Error(`a brace is not closed in the format "${template}"`);
-    const parts = /^(?<path>[^!:]*)(?:!(?<conversion>[rs]))?(?::(?<format>.*))?$/s.exec(field)?.groups;
+    const parts = /^(?<path>[^!:]*)(?:!(?<conversion>[rs]))?(?::(?<format>.*))?$/s.exec(
+      field,
+    )?.groups;
     if (!parts) throw new Error(`the field {${field}} of a format is not supported`);
     const [, first = "", rest = ""] = /^([^.[]*)(.*)$/s.exec(parts["path"] ?? "") ?? [];
     const key = first === "" ? next++ : /^\d+$/.test(first) ? Number(first) : first;

@@ -1,5 +1,6 @@
 import { dictionaryMethods, listMethods } from "./collection-methods.ts";
 import { formatBraces } from "./format-text.ts";
+import { toText } from "./print-value.ts";
 import { textMethods } from "./text-methods.ts";
 import {
   type Arguments,
@@ -35,7 +36,7 @@ export function getSlice(object: Value, start: Value, stop: Value, step: Value):
   if (!Array.isArray(items)) return undefined;
   const indices = listSliceIndices(items.length, toIndex(start), toIndex(stop), toIndex(step) ?? 1);
   const selected = indices.map((index) => items[index]);
-  if (typeof value === "string") return selected.join("");
+  if (typeof value === "string") return selected.map((item) => toText(item)).join("");
   return value instanceof Tuple ? Tuple.create(...selected) : selected;
 }
 

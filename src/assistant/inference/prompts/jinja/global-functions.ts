@@ -24,7 +24,8 @@ export const globals: ReadonlyMap<string, Value> = new Map<string, Value>([
 
 function listRange(args: Arguments): Value {
   const first = args.getInteger(0, "start", 0);
-  const [from, to] = args.positional.length < 2 ? [0, first] : [first, args.getInteger(1, "stop", 0)];
+  const [from, to] =
+    args.positional.length < 2 ? [0, first] : [first, args.getInteger(1, "stop", 0)];
   const step = args.getInteger(2, "step", 1);
   const count = Math.max(0, Math.ceil((to - from) / step));
   if (!(count <= RANGE_MAX)) throw new Error(`range() has more than ${RANGE_MAX} numbers`);

@@ -30,7 +30,7 @@ import {
   withoutSafety,
 } from "./values.ts";
 
-/** Where a block writes its text. The text that was written before a loop is interrupted remains. */
+/** The text of a block. Text that was written before a loop is interrupted remains. */
 interface Output {
   text: string;
 }
@@ -51,11 +51,7 @@ function write(node: Statement | Expression, scope: Scope, output: Output): void
     case "Comment":
       return;
     case "If":
-      writeBlock(
-        isTruthy(evaluate(node.test, scope)) ? node.body : node.alternate,
-        scope,
-        output,
-      );
+      writeBlock(isTruthy(evaluate(node.test, scope)) ? node.body : node.alternate, scope, output);
       return;
     case "For":
       writeLoop(node, scope, output);

@@ -10,12 +10,7 @@ export class Scope {
   }
 
   get(name: string): Value {
-    let scope: Scope | undefined = this;
-    while (scope !== undefined) {
-      if (scope.#variables.has(name)) return scope.#variables.get(name);
-      scope = scope.#parent;
-    }
-    return undefined;
+    return this.#variables.has(name) ? this.#variables.get(name) : this.#parent?.get(name);
   }
 
   set(name: string, value: Value): void {

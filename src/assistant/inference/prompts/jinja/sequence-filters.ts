@@ -31,11 +31,23 @@ export const sequenceFilters: ReadonlyMap<string, SequenceFilter> = new Map<stri
     ["map", (value, args, apply) => map(iterateIfTrue(value), args, apply)],
     ["max", (value, args) => sort(iterate(value), toOrder(args), true)[0]],
     ["min", (value, args) => sort(iterate(value), toOrder(args))[0]],
-    ["reject", (value, args) => select(iterateIfTrue(value), args, { has: false, attribute: false })],
-    ["rejectattr", (value, args) => select(iterateIfTrue(value), args, { has: false, attribute: true })],
+    [
+      "reject",
+      (value, args) => select(iterateIfTrue(value), args, { has: false, attribute: false }),
+    ],
+    [
+      "rejectattr",
+      (value, args) => select(iterateIfTrue(value), args, { has: false, attribute: true }),
+    ],
     ["reverse", (value) => reverse(value)],
-    ["select", (value, args) => select(iterateIfTrue(value), args, { has: true, attribute: false })],
-    ["selectattr", (value, args) => select(iterateIfTrue(value), args, { has: true, attribute: true })],
+    [
+      "select",
+      (value, args) => select(iterateIfTrue(value), args, { has: true, attribute: false }),
+    ],
+    [
+      "selectattr",
+      (value, args) => select(iterateIfTrue(value), args, { has: true, attribute: true }),
+    ],
     ["sort", (value, args) => sortValues(value, args)],
     ["sum", (value, args) => sum(iterate(value), args)],
     ["unique", (value, args) => removeDuplicates(iterate(value), toOrder(args))],

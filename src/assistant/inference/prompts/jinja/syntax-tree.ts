@@ -77,7 +77,10 @@ export type Expression =
       readonly falseExpr: Expression;
     }
   | SliceExpression
-  | { readonly type: "SpreadExpression" | "KeywordSpreadExpression"; readonly argument: Expression };
+  | {
+      readonly type: "SpreadExpression" | "KeywordSpreadExpression";
+      readonly argument: Expression;
+    };
 
 export interface Identifier {
   readonly type: "Identifier";
@@ -123,8 +126,7 @@ export function parseTemplate(source: string): Block {
   const program = parse(
     callTestsAsFilters(tokenize(source, { lstrip_blocks: true, trim_blocks: true })),
   );
-  // The parser's result consists of exactly these nodes; the library's types describe only their base class.
-  return program.body as unknown as Block;
+  return program.body;
 }
 
 type Tokens = ReturnType<typeof tokenize>;
@@ -151,8 +153,7 @@ function callTestsAsFilters(tokens: Tokens): Tokens {
     }
     const first = at + (isNegated ? 3 : 2);
     const end = findArgumentEnd(tokens, first);
-    const isEnclosed =
-      tokens[first]?.type === "OpenParen" && skipBrackets(tokens, first) === end;
+    const isEnclosed = tokens[first]?.type === "OpenParen" && skipBrackets(tokens, first) === end;
     const argument = callTestsAsFilters(tokens.slice(first, end));
     result.push(
       { type: "Pipe", value: "|" },

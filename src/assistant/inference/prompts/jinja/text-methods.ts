@@ -6,6 +6,7 @@ type TextMethod = (text: string, args: Arguments) => Value;
 
 /** The characters that Python counts as white space. */
 const SPACE = "\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+// oxlint-disable-next-line no-control-regex -- Python breaks lines at these characters too
 const lineBreak = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;
 
 /** The methods of Python's strings that templates use. */

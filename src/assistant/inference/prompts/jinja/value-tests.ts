@@ -1,13 +1,5 @@
 import { toText } from "./print-value.ts";
-import {
-  compare,
-  contains,
-  equals,
-  Float,
-  nameType,
-  toNumber,
-  type Value,
-} from "./values.ts";
+import { compare, contains, equals, Float, nameType, toNumber, type Value } from "./values.ts";
 
 type ValueTest = (value: Value, argument: Value) => boolean;
 
@@ -56,10 +48,7 @@ function withNames(names: readonly string[], test: ValueTest): readonly [string,
 
 function isIterable(value: Value): boolean {
   return (
-    value === undefined ||
-    typeof value === "string" ||
-    Array.isArray(value) ||
-    value instanceof Map
+    value === undefined || typeof value === "string" || Array.isArray(value) || value instanceof Map
   );
 }
 

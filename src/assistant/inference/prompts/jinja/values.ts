@@ -87,7 +87,7 @@ export class Arguments {
   }
 }
 
-/** Converts JSON values and functions to values of the template language. */
+/** Converts JSON values to values of the template language. */
 export function toValue(value: unknown): Value {
   if (typeof value === "number") return Number.isInteger(value) ? value : new Float(value);
   if (Array.isArray(value)) return value.map((item: unknown) => toValue(item));
@@ -95,7 +95,9 @@ export function toValue(value: unknown): Value {
   if (typeof value === "object" && value !== null) {
     return new Map(Object.entries(value).map(([key, item]) => [key, toValue(item)]));
   }
-  return value as undefined | null | boolean | string | Callable;
+  if (value === null || typeof value === "boolean" || typeof value === "string") return value;
+  if (value === undefined) return undefined;
+  throw new TypeError(`a template has no values of type ${typeof value}`);
 }
 
 /** Returns the text of a `SafeText`, and other values unchanged. */
@@ -145,7 +147,9 @@ export function compare(left: Value, right: Value): number {
   if (one !== undefined && other !== undefined) return one - other;
   if (typeof left === "string" && typeof right === "string") return compareTexts(left, right);
   if (Array.isArray(left) && Array.isArray(right)) {
-    const at = left.findIndex((item, index) => index >= right.length || !equals(item, right[index]));
+    const at = left.findIndex(
+      (item, index) => index >= right.length || !equals(item, right[index]),
+    );
     if (at === -1) return left.length - right.length;
     return at >= right.length ? 1 : compare(left[at], right[at]);
   }

@@ -5,6 +5,9 @@ import {
   renderCase,
 } from "../../../../support/chat-templates/template-cases.ts";
 
+const render = (template: string, variables = {}) =>
+  CompiledTemplate.compile(template).render(variables, 0);
+
 describe("the template language renders what Jinja2 has rendered", () => {
   test.each(listRecordedCases().map((one) => [one.name, one] as const))("%s", (_, one) => {
     const rendering = renderCase(one);
@@ -14,9 +17,6 @@ describe("the template language renders what Jinja2 has rendered", () => {
 });
 
 describe("a template of a model file", () => {
-  const render = (template: string, variables = {}) =>
-    CompiledTemplate.compile(template).render(variables, 0);
-
   test("can change its lists, which Jinja2's sandbox refuses but some publishers need", () => {
     const template =
       "{% set ids = [1, 2] %}{% set _ = ids.append(3) %}{% set first = ids.pop(0) %}{{ first }} {{ ids }}";
