@@ -10,7 +10,7 @@ export interface DefaultModelCandidate {
   readonly lastUsed: number;
 }
 
-/** What a request uses a model for: an answer to messages, the continuation of a text, or vectors. */
+/** The use of a model in a request: an answer to messages, the continuation of a text, or vectors. */
 export type ModelUse = "chat" | "generate" | "embed";
 
 /**

@@ -188,7 +188,14 @@ export class LocalInferenceService implements InferenceService {
   }
 
   async health(): Promise<InferenceHealth> {
-    return { engine: this.#options.engine.name, ledgerOk: this.#options.ledgerOk() };
+    const states = await this.#options.residency.states();
+    return {
+      engine: this.#options.engine.name,
+      ledgerOk: this.#options.ledgerOk(),
+      failedModels: states.flatMap(({ id, state, error, known }) =>
+        known.isPinned && state === "failed" && error ? [{ id, message: error.message }] : [],
+      ),
+    };
   }
 
   #acquireSlot(known: KnownModel): () => void {

@@ -53,7 +53,11 @@ describe("writing the ledger before inference", () => {
       ),
     ).rejects.toMatchObject({ code: "ledger_unavailable" });
     expect(harness.engine.models).toEqual([]);
-    expect(await harness.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
+    expect(await harness.service.health()).toEqual({
+      engine: "scripted",
+      ledgerOk: false,
+      failedModels: [],
+    });
   });
 
   test("does not happen for a refused request, and happens for each embedding", async () => {
@@ -266,7 +270,7 @@ describe("a tool call that the token limit cuts off", () => {
     variables: {},
   } as const;
   const called = (text: string, isStreamed: boolean, maxTokens: number) => ({
-    options: { ...says(...text), schemas: onlyGood(text), contextTokens: 2_000 },
+    options: { ...says(...Array.from(text)), schemas: onlyGood(text), contextTokens: 2_000 },
     request: { ...plainRequest, prompts: [prompt], isStreamed, maxTokens },
   });
   const one = '<tool_call>\n{"name": "weather", "arguments": {"city": "Graz"}}\n</tool_call>';
