@@ -288,6 +288,23 @@ describe("a load of a model", () => {
     expect(model.contextTokens).toBe(2048);
   });
 
+  it("renders chats with the template of the request, also for a file without one", async () => {
+    const path = await getModelFile("tiny", { template: null });
+    const chatTemplate = "{% for m in messages %}[{{ m.content }}]{% endfor %}";
+    const model = await engine().load({ ...createLoadRequest(path), chatTemplate }, never);
+    loaded.add(model);
+    const chat = {
+      kind: "chat",
+      messages: [{ role: "user", content: "Hi" }],
+      tools: [],
+      variables: {},
+    } as const;
+    expect(model.facts).toMatchObject({ kind: "chat", chatTemplate });
+    expect(await model.encode(chat, never)).toEqual(
+      await model.encode({ kind: "text", text: "[Hi]" }, never),
+    );
+  });
+
   it("that is aborted leaves no process behind", async () => {
     const path = await getModelFile("tiny");
     const aborting = new AbortController();

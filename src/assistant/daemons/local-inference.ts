@@ -20,6 +20,7 @@ import { LocalInferenceService } from "../inference/service/inference-service.ts
 import { ModelCapacity } from "../inference/service/model-capacity.ts";
 import { StubEngine } from "../inference/stub/stub-engine.ts";
 import type { OpenLedger } from "../ledger/ledger.ts";
+import type { Ledger } from "../ledger/port.ts";
 
 /**
  * An inference engine that runs in this daemon, with the registry, caches and service that the HTTP and bus interfaces
@@ -39,7 +40,11 @@ export interface LocalInference {
  */
 export async function openLocalInference(
   config: AssistantConfig,
-  dependencies: { readonly ledger: OpenLedger; readonly clock: Clock; readonly logger: Logger },
+  dependencies: {
+    readonly ledger: Ledger & { readonly state: Pick<OpenLedger["state"], "ok"> };
+    readonly clock: Clock;
+    readonly logger: Logger;
+  },
   cleanup: Cleanup,
 ): Promise<LocalInference> {
   const { ledger, clock, logger } = dependencies;

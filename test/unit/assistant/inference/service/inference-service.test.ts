@@ -321,6 +321,20 @@ describe("a model without a chat template", () => {
   });
 });
 
+test("the health names the models that should stay in memory but could not be loaded", async () => {
+  await using harness = await createServiceHarness({
+    ...says("a"),
+    models: ["m", "other-model"],
+    refuse: ({ id }) =>
+      id === "p" ? new AssistantError("model_unusable", "the file of p is damaged") : undefined,
+  });
+  await harness.known.register({ id: "p", path: "", isPinned: true });
+  await harness.residency.loadPinned();
+  expect(await harness.service.health()).toMatchObject({
+    failedModels: [{ id: "p", message: "the file of p is damaged" }],
+  });
+});
+
 describe("the list of models of the inference service", () => {
   test("shows the states of the models, and the default model first", async () => {
     await using harness = await createServiceHarness({ ...says("a"), models: ["a", "m"] });
