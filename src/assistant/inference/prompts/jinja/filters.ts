@@ -12,6 +12,7 @@ import {
   Float,
   getLength,
   isTruthy,
+  LazyList,
   nameType,
   SafeText,
   Tuple,
@@ -86,8 +87,8 @@ function toFormatValues({ positional, named }: Arguments): Value {
 }
 
 function getItems(value: Value): Value {
-  if (value === undefined) return [];
-  if (value instanceof Map) return listItems(value);
+  if (value === undefined) return LazyList.create([]);
+  if (value instanceof Map) return LazyList.create(listItems(value));
   throw new TypeError(`${nameType(value)} has no items`);
 }
 
@@ -130,6 +131,8 @@ function round(value: Value, args: Arguments): Value {
   const method = args.getText(1, "method", "common");
   if (method === "ceil") return new Float(Math.ceil(scaled) / scale);
   if (method === "floor") return new Float(Math.floor(scaled) / scale);
+  // Python rounds an integer to an integer.
+  if (!(value instanceof Float) && scale >= 1) return number;
   const below = Math.floor(scaled);
   const isTie = scaled - below === 0.5;
   const rounded = isTie ? below + (below % 2 === 0 ? 0 : 1) : Math.round(scaled);

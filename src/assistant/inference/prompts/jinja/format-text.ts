@@ -68,8 +68,9 @@ export function formatPercent(template: string, values: Value): string {
       });
     },
   );
-  if (next < list.length && !(values instanceof Map))
-    throw new TypeError("the format has too many values");
+  // Python counts only the values of a tuple, and a single text or number.
+  const isCounted = values instanceof Tuple || !(Array.isArray(values) || values instanceof Map);
+  if (next < list.length && isCounted) throw new TypeError("the format has too many values");
   return text;
 }
 

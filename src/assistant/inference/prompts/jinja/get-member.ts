@@ -6,6 +6,7 @@ import {
   type Arguments,
   Attributes,
   type Callable,
+  LazyList,
   nameType,
   Tuple,
   type Value,
@@ -60,7 +61,7 @@ function findMethod(value: Value, name: string): Value {
 function findItem(value: Value, key: Value): Value {
   if (value instanceof Map) return value.get(key);
   if (typeof key !== "number" && typeof key !== "boolean") return undefined;
-  if (Array.isArray(value)) return value.at(Number(key));
+  if (Array.isArray(value)) return value instanceof LazyList ? undefined : value.at(Number(key));
   return typeof value === "string" ? Array.from(value).at(Number(key)) : undefined;
 }
 

@@ -90,7 +90,7 @@ function add(left: Value, right: Value): Value {
   if (typeof left === "string" && typeof right === "string") return left + right;
   if (Array.isArray(left) && Array.isArray(right)) {
     if (left instanceof Tuple !== right instanceof Tuple) throw unsupported("+", left, right);
-    return left.concat(right);
+    return left instanceof Tuple ? Tuple.create(...left, ...right) : left.concat(right);
   }
   const [one, other] = [toNumber(left), toNumber(right)];
   if (one === undefined || other === undefined) throw unsupported("+", left, right);
@@ -105,13 +105,16 @@ function multiply(left: Value, right: Value): Value {
   return calculate("*", one, other, left instanceof Float || right instanceof Float);
 }
 
-function repeat(value: string | Value[], times: Value): Value {
-  if (typeof times !== "number") throw unsupported("*", value, times);
+function repeat(value: string | Value[], factor: Value): Value {
+  if (typeof factor !== "number" && typeof factor !== "boolean")
+    throw unsupported("*", value, factor);
+  const times = Number(factor);
   if (value.length * times > REPEATED_MAX)
     throw new RangeError(`"*" makes more than ${REPEATED_MAX} characters or items`);
   const count = Math.max(0, times);
   if (typeof value === "string") return value.repeat(count);
-  return value.slice(0, 0).concat(...Array.from({ length: count }, () => value));
+  const items = Array.from({ length: count }, () => value).flat();
+  return value instanceof Tuple ? Tuple.create(...items) : items;
 }
 
 function calculate(operator: string, left: number, right: number, isFloat: boolean): Value {

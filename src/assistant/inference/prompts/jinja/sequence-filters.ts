@@ -9,6 +9,7 @@ import {
   equals,
   isTruthy,
   iterate,
+  LazyList,
   type List,
   nameType,
   Tuple,
@@ -125,11 +126,14 @@ function join(value: Value, args: Arguments): string {
 function map(values: readonly Value[], args: Arguments, apply: ApplyFilter): List {
   const [filter, ...rest] = args.positional;
   if (typeof filter === "string") {
-    return values.map((value) => apply(filter, value, new Arguments(rest, args.named)));
+    const inner = new Arguments(rest, args.named);
+    return LazyList.create(values.map((value) => apply(filter, value, inner)));
   }
   const attribute = args.named.get("attribute");
   if (attribute === undefined) throw new TypeError("map() needs a filter or an attribute");
-  return values.map((value) => getPath(value, attribute) ?? args.named.get("default"));
+  return LazyList.create(
+    values.map((value) => getPath(value, attribute) ?? args.named.get("default")),
+  );
 }
 
 function select(
@@ -139,12 +143,14 @@ function select(
 ): List {
   const [path, name, argument] = attribute ? args.positional : [undefined, ...args.positional];
   const test = name === undefined ? isTruthy : findTest(toText(name));
-  return values.filter((value) => test(getPath(value, path), argument) === has);
+  return LazyList.create(values.filter((value) => test(getPath(value, path), argument) === has));
 }
 
 function reverse(value: Value): Value {
   const reversed = iterate(value).toReversed();
-  return typeof value === "string" ? reversed.map((item) => toText(item)).join("") : reversed;
+  return typeof value === "string"
+    ? reversed.map((item) => toText(item)).join("")
+    : LazyList.create(reversed);
 }
 
 function sum(values: readonly Value[], args: Arguments): Value {
@@ -162,7 +168,7 @@ function removeDuplicates(values: readonly Value[], order: Order): List {
     const key = getKey(value, order);
     if (!kept.some((other) => equals(other.key, key))) kept.push({ key, value });
   }
-  return kept.map(({ value }) => value);
+  return LazyList.create(kept.map(({ value }) => value));
 }
 
 function groupBy(values: readonly Value[], args: Arguments): List {
@@ -190,5 +196,5 @@ function batch(values: readonly Value[], args: Arguments): List {
     if (fill !== undefined && fill !== null) while (row.length < size) row.push(fill);
     rows.push(row);
   }
-  return rows;
+  return LazyList.create(rows);
 }

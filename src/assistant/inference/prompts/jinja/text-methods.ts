@@ -27,8 +27,8 @@ export const textMethods: ReadonlyMap<string, TextMethod> = new Map<string, Text
   ["split", (text, args) => split(text, args, false)],
   ["rsplit", (text, args) => split(text, args, true)],
   ["splitlines", (text) => splitLines(text)],
-  ["partition", (text, args) => partition(text, args, (separator) => text.indexOf(separator))],
-  ["rpartition", (text, args) => partition(text, args, (separator) => text.lastIndexOf(separator))],
+  ["partition", (text, args) => partition(text, args) ?? Tuple.create(text, "", "")],
+  ["rpartition", (text, args) => partition(text, args, true) ?? Tuple.create("", "", text)],
   ["join", (text, args) => joinTexts(text, args.get(0, "iterable"))],
   ["replace", (text, args) => replace(text, args)],
   ["find", (text, args) => countCharacters(text, text.indexOf(args.getText(0, "sub", "")))],
@@ -131,17 +131,18 @@ function splitAtSpace(text: string, max: number, isFromEnd: boolean): string[] {
   if (words.length <= max + 1) return words.map(([word]) => word);
   if (isFromEnd) {
     const last = words[words.length - max - 1];
-    const first = strip(text.slice(0, (last?.index ?? 0) + (last?.[0].length ?? 0)), null);
+    const first = text.slice(0, (last?.index ?? 0) + (last?.[0].length ?? 0));
     return [first, ...words.slice(words.length - max).map(([word]) => word)];
   }
   const rest = strip(text.slice(words[max]?.index ?? 0), null, "start");
   return [...words.slice(0, max).map(([word]) => word), rest];
 }
 
-function partition(text: string, args: Arguments, find: (separator: string) => number): Tuple {
+/** Splits a text at the first or the last separator; undefined if the text does not contain it. */
+function partition(text: string, args: Arguments, isFromEnd = false): Tuple | undefined {
   const separator = args.getText(0, "sep", "");
-  const at = find(separator);
-  if (at === -1) return Tuple.create(text, "", "");
+  const at = isFromEnd ? text.lastIndexOf(separator) : text.indexOf(separator);
+  if (at === -1) return undefined;
   return Tuple.create(text.slice(0, at), separator, text.slice(at + separator.length));
 }
 

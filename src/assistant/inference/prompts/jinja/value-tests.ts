@@ -1,5 +1,14 @@
 import { toText } from "./print-value.ts";
-import { compare, contains, equals, Float, nameType, toNumber, type Value } from "./values.ts";
+import {
+  compare,
+  contains,
+  equals,
+  Float,
+  LazyList,
+  nameType,
+  toNumber,
+  type Value,
+} from "./values.ts";
 
 type ValueTest = (value: Value, argument: Value) => boolean;
 
@@ -18,7 +27,7 @@ export const valueTests: ReadonlyMap<string, ValueTest> = new Map<string, ValueT
   ["string", (value) => typeof value === "string"],
   ["mapping", (value) => value instanceof Map],
   ["iterable", (value) => isIterable(value)],
-  ["sequence", (value) => isIterable(value)],
+  ["sequence", (value) => isIterable(value) && !(value instanceof LazyList)],
   ["callable", (value) => typeof value === "function"],
   ["lower", (value) => isOneCase(toText(value).toLowerCase(), value)],
   ["upper", (value) => isOneCase(toText(value).toUpperCase(), value)],

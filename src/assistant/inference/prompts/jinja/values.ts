@@ -38,10 +38,28 @@ export class SafeText {
 
 /** A tuple is a list that compares and prints differently. */
 export class Tuple extends Array<Value> {
+  /** The methods of arrays return lists. */
+  static override get [Symbol.species]() {
+    return Array;
+  }
+
   static create(...items: readonly Value[]): Tuple {
     const tuple = new Tuple();
     tuple.push(...items);
     return tuple;
+  }
+}
+
+/** The result of a filter that Jinja evaluates lazily: a list that is always true, and has no items to select by index. */
+export class LazyList extends Array<Value> {
+  static override get [Symbol.species]() {
+    return Array;
+  }
+
+  static create(items: Iterable<Value>): LazyList {
+    const list = new LazyList();
+    for (const item of items) list.push(item);
+    return list;
   }
 }
 
@@ -112,7 +130,7 @@ export function toNumber(value: Value): number | undefined {
 }
 
 export function isTruthy(value: Value): boolean {
-  if (Array.isArray(value)) return value.length > 0;
+  if (Array.isArray(value)) return value.length > 0 || value instanceof LazyList;
   if (value instanceof Map) return value.size > 0;
   if (value instanceof Float) return value.value !== 0;
   if (value instanceof SafeText) return value.text !== "";
