@@ -13,7 +13,7 @@ import { formatScore, measureScore } from "./relevance.ts";
  * The first sections of each page, which say what it is about. All sections would take an embedding model an hour on two
  * cores.
  */
-const PAGE_CHARACTERS_MAX = 2_400;
+const PAGE_CHARACTERS_MAX = 1_200;
 const BATCH = 64;
 const WEIGHTS = [0.25, 0.4, 0.6, 0.8, 1, 1.5];
 

@@ -70,7 +70,12 @@ def record(folder):
     conversations = json.loads((folder / "conversations.json").read_text())
     expressions = json.loads((folder / "expressions.json").read_text())
     templates = {path.stem: path.read_text() for path in sorted(folder.glob("*.jinja"))}
-    shared = {"add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>"}
+    shared = {
+        "enable_thinking": True,
+        "add_generation_prompt": True,
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+    }
     renderings = {}
     for name, template in templates.items():
         cases = [

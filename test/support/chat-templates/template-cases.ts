@@ -36,6 +36,8 @@ export function listConversationCases(path: string): readonly TemplateCase[] {
     template,
     variables: {
       ...variables,
+      // Berth's default, which templates would not have without it.
+      enable_thinking: true,
       add_generation_prompt: true,
       bos_token: "<s>",
       eos_token: "</s>",
