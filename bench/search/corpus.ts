@@ -5,6 +5,7 @@ import {
 } from "../../src/assistant/context/index/search/searcher.ts";
 import { DocumentStore } from "../../src/assistant/context/index/store/document-store.ts";
 import { openIndex } from "../../src/assistant/context/index/store/open-index.ts";
+import { VectorSpace } from "../../src/assistant/context/index/store/vector-space.ts";
 import { CHUNK_CHARACTERS, splitIntoChunks } from "../../src/assistant/context/index/text/chunk.ts";
 import type { Page } from "./manual.ts";
 
@@ -49,6 +50,11 @@ export class Corpus {
 
   get passages(): number {
     return this.#db.prepare<[], number>("SELECT count(*) FROM chunk").pluck().get() ?? 0;
+  }
+
+  /** Creates a vector space without vectors. */
+  createSpace(dimensions: number): VectorSpace {
+    return new VectorSpace(this.#db, 1, dimensions);
   }
 
   /** The searcher of the corpus, with changed settings. */

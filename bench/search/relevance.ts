@@ -1,5 +1,8 @@
 import { join } from "node:path";
-import type { SearcherOptions } from "../../src/assistant/context/index/search/searcher.ts";
+import type {
+  IndexQuery,
+  SearcherOptions,
+} from "../../src/assistant/context/index/search/searcher.ts";
 import { CHUNK_CHARACTERS } from "../../src/assistant/context/index/text/chunk.ts";
 import type { Figure } from "../report.ts";
 import { Corpus } from "./corpus.ts";
@@ -74,23 +77,26 @@ export function measureRelevance(dir: string): Figure[] {
   ];
 }
 
-interface Score {
+export interface Score {
   readonly all: number;
   readonly chosen: number;
   readonly heldOut: number;
 }
 
-const formatScore = ({ all, chosen, heldOut }: Score) =>
+export const formatScore = ({ all, chosen, heldOut }: Score) =>
   `${all.toFixed(3)}  (chosen ${chosen.toFixed(3)}, held out ${heldOut.toFixed(3)})`;
 
-function measureScore(
+/** Searches for each query. `toVector` returns the query's vector, for a ranking by vectors too. */
+export function measureScore(
   corpus: Corpus,
   items: readonly KnownItem[],
   variant: SearcherOptions,
+  toVector: (query: string) => IndexQuery["queryVector"] = () => undefined,
 ): Score {
   const searcher = corpus.searcher(variant);
   const each = items.map(({ query, pages }) => {
-    const hits = searcher.search({ query, limit: 10, scopes: undefined, queryVector: undefined });
+    const queryVector = toVector(query);
+    const hits = searcher.search({ query, limit: 10, scopes: undefined, queryVector });
     return computeNdcg(
       hits.map(({ uri }) => uri.slice(uri.lastIndexOf("/") + 1)),
       pages,

@@ -9,6 +9,7 @@ import {
 } from "./assistant-settings.ts";
 import { ConfigError } from "./config-error.ts";
 import type { ConfiguredModel } from "./configured-model.ts";
+import type { ConfiguredTemplate } from "./configured-template.ts";
 import { type Default, resolveDefault } from "./setting.ts";
 
 /**
@@ -28,6 +29,8 @@ export interface AssistantConfig {
   readonly engine: "auto" | "llama" | "stub";
   /** Models that are loaded at start and stay in memory. */
   readonly models: readonly ConfiguredModel[];
+  /** Chat templates that replace those of model files. */
+  readonly chatTemplates: readonly ConfiguredTemplate[];
   /** Maps each alias to the id of its model. */
   readonly aliases: ReadonlyMap<string, string>;
   /** The memory budget of all models together. */
@@ -107,6 +110,7 @@ export function loadAssistantConfig(input: {
     allowedOrigins: new Set(readList(settings.allowedOrigin, flags.allowedOrigin)),
     engine: read(settings.engine, flags.engine),
     models: Object.freeze(readList(settings.model, flags.model)),
+    chatTemplates: Object.freeze(readList(settings.chatTemplate, flags.chatTemplate)),
     aliases: new Map(readList(settings.alias, flags.alias)),
     memoryBytesMax: read(settings.memory, flags.memory),
     keepAliveMs: read(settings.keepAlive, flags.keepAlive),

@@ -5,6 +5,7 @@ import { parseBytes, parseDuration } from "../base/units.ts";
 import { ConfigError } from "./config-error.ts";
 import { type ConfiguredModel, parseConfiguredModel } from "./configured-model.ts";
 import { parseConfiguredOrigin } from "./configured-origin.ts";
+import { parseConfiguredTemplate } from "./configured-template.ts";
 import { createFlagName, type Default, type Setting, type SettingFlags } from "./setting.ts";
 
 /** Facts about the process and the machine that defaults depend on. */
@@ -71,6 +72,13 @@ export const assistantSettings = {
     default: undefined,
     parse: (text, _origin, workingDirectory): ConfiguredModel =>
       parseConfiguredModel(text, workingDirectory),
+  }),
+  chatTemplate: list({
+    name: "CHAT_TEMPLATE",
+    argument: "<[id=]file>",
+    help: "file with a chat template, or its text, in place of the one in the file of the model ID, or of all chat models of --model; can be repeated (BERTH_ASSISTANT_CHAT_TEMPLATE)",
+    default: undefined,
+    parse: parseConfiguredTemplate,
   }),
   alias: list({
     name: "ALIAS",

@@ -57,6 +57,14 @@ export const ModelSpec = Type.Object(
           "number of requests that the model serves concurrently; default: as many as memory allows, up to 8",
       }),
     ),
+    chatTemplate: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 262_144,
+        description:
+          "chat template in place of the one in the file: its text, or the absolute path of a file of the server; default: the file's own",
+      }),
+    ),
     gpu: Type.Optional(
       Type.Union([Type.Boolean(), Type.Literal("auto")], {
         description:

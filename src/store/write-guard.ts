@@ -1,3 +1,4 @@
+import { isChatTemplateText } from "../base/chat-template-text.ts";
 import type { Kind } from "../resources/kinds.ts";
 import { isLoopback, parseModelSource } from "../resources/model-source.ts";
 import {
@@ -226,6 +227,17 @@ export class WriteGuard {
       const secrets = [spec.credential];
       this.#assertSecretsFree({ secrets, act: "use", pointer: "/spec/credential", actor });
     }
+    const { chatTemplate } = spec;
+    if (
+      chatTemplate !== undefined &&
+      isChanged("chatTemplate") &&
+      !isChatTemplateText(chatTemplate)
+    )
+      throw new PrivilegeError(
+        "/spec/chatTemplate",
+        "naming a file of the machine needs the scope admin, since a model repeats its template when asked",
+        `write the text of the template, or ${howToGetAdmin(actor)}`,
+      );
     if (!isChanged("source")) return;
     const parsed = parseModelSource(spec.source);
     if ("problem" in parsed) return;

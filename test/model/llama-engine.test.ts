@@ -281,12 +281,28 @@ describe("a load of a model", () => {
     expect(tight).toMatchObject({ contextTokens: 8192, sequences: 4 });
   });
 
-  it("with a larger context than the model was trained with is refused", async () => {
+  it("gives a model no larger context than it was trained with, whatever was requested", async () => {
     const path = await getModelFile("tiny");
-    const refused = await refusal(
-      engine().load(createLoadRequest(path, { contextTokens: 4096 }), never),
+    const model = await engine().load(createLoadRequest(path, { contextTokens: 4096 }), never);
+    loaded.add(model);
+    expect(model.contextTokens).toBe(2048);
+  });
+
+  it("renders chats with the template of the request, also for a file without one", async () => {
+    const path = await getModelFile("tiny", { template: null });
+    const chatTemplate = "{% for m in messages %}[{{ m.content }}]{% endfor %}";
+    const model = await engine().load({ ...createLoadRequest(path), chatTemplate }, never);
+    loaded.add(model);
+    const chat = {
+      kind: "chat",
+      messages: [{ role: "user", content: "Hi" }],
+      tools: [],
+      variables: {},
+    } as const;
+    expect(model.facts).toMatchObject({ kind: "chat", chatTemplate });
+    expect(await model.encode(chat, never)).toEqual(
+      await model.encode({ kind: "text", text: "[Hi]" }, never),
     );
-    expect(refused.message).toContain("at most 2048");
   });
 
   it("that is aborted leaves no process behind", async () => {

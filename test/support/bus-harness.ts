@@ -76,7 +76,14 @@ export function createFakeContextService(methods: Partial<ContextService> = {}):
   const values = new Map<string, string>();
   return {
     search: async () => [],
-    indexState: () => ({ v: 1, state: "empty", documents: 0, chunks: 0, sources: [] }),
+    indexState: () => ({
+      v: 1,
+      state: "empty",
+      documents: 0,
+      chunks: 0,
+      sources: [],
+      vectors: null,
+    }),
     memory: {
       get: async (app, key) => values.get(`${app}/${key}`) ?? "",
       set: async (app, key, value) => void values.set(`${app}/${key}`, value),

@@ -22,6 +22,11 @@ export function installPythonMcp(): Promise<string> {
   return installPackages("berth-python-mcp", ["mcp==2.3.0"]);
 }
 
+/** Installs Jinja2, with which transformers renders chat templates. Returns the folder of the interpreter. */
+export function installJinja2(): Promise<string> {
+  return installPackages("berth-python-jinja2", ["jinja2==3.1.6"]);
+}
+
 /**
  * Installs packages into a virtual environment of this name, unless an earlier run has installed them. Test files that
  * run concurrently need environments of their own.

@@ -209,7 +209,11 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^assistant-error\.ts$/,
     /^inference\/(runner|inference-engine|in-process-model|prompts\/.+)\.ts$/,
   ],
-  "inference/models": [/^assistant-error\.ts$/, /^inference\/(runner|inference-engine)\.ts$/],
+  // A chat template of a model's settings is parsed when it is read, so that a mistake is reported at once.
+  "inference/models": [
+    /^assistant-error\.ts$/,
+    /^inference\/(runner|inference-engine|prompts\/explain-template-errors)\.ts$/,
+  ],
   "inference/control": [/^assistant-error\.ts$/, /^inference\/models\//],
   "inference/http": [
     /^(assistant-error|data-class)\.ts$/,

@@ -8,11 +8,13 @@ import { createTimeLimit } from "../../base/time-limit.ts";
 import { AssistantError } from "../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../caller.ts";
 import type { EntryName, EntryValue, Ledger } from "../ledger/port.ts";
+import { describeEmbedderFailure, embedEach, getEmbedderName } from "./embed-texts.ts";
 import type { IndexTiming, IndexWorkerData, VectorSpaceState } from "./index/index-protocol.ts";
 import { IndexThread } from "./index/index-thread.ts";
 import type {
   ContextEmbedder,
   ContextService,
+  ContextVectorState,
   IndexState,
   Memory,
   SearchHit,
@@ -46,6 +48,8 @@ export interface ContextServiceOptions {
   readonly logger: Logger;
   /** Delays and intervals, which tests shorten. */
   readonly timing?: Partial<IndexTiming> | undefined;
+  /** The longest time that the embedding of a query may take, in milliseconds. */
+  readonly queryEmbedTimeoutMs?: number | undefined;
   /** The longest time that a search may take, in milliseconds. */
   readonly searchTimeoutMs?: number | undefined;
 }
@@ -89,7 +93,10 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   #data: IndexWorkerData;
   #embedder: ContextEmbedder | undefined;
   #thread: IndexThread;
-  #state: IndexState;
+  #state: Omit<IndexState, "vectors">;
+  #embeddedPassages = 0;
+  /** The reason why the embedding model did not answer its last request; null if it did. */
+  #embedderProblem: string | null = null;
   #cancelRestart: (() => void) | undefined;
   readonly #closing = new AbortController();
 
@@ -135,7 +142,17 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   }
 
   indexState(): IndexState {
-    return this.#state;
+    return { ...this.#state, vectors: this.#describeVectors() };
+  }
+
+  #describeVectors(): ContextVectorState | null {
+    if (this.#data.embedder === undefined) return null;
+    const { chunks: passages } = this.#state;
+    const embedded = Math.min(this.#embeddedPassages, passages);
+    const model = this.#embedder ? getEmbedderName(this.#embedder) : null;
+    const message =
+      model === null ? "the embedding model is not available yet" : this.#embedderProblem;
+    return { model, embedded, passages, message };
   }
 
   async search(
@@ -204,8 +221,9 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   #startThread(): IndexThread {
     const { logger } = this.#options;
     return new IndexThread(this.#data, {
-      onState: ({ state }) => {
+      onState: ({ state, embedded }) => {
         this.#state = state;
+        this.#embeddedPassages = embedded;
       },
       onLog: ({ level, message, fields }) => logger[level](fields, message),
       onVectorsWanted: (texts) => void this.#embedPassages(texts),
@@ -225,30 +243,44 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
 
   /** Returns the query's embedding; undefined if there is no embedder or it fails, and the search is then lexical. */
   async #embedQuery(query: string, signal: AbortSignal): Promise<Float32Array | undefined> {
-    const { logger } = this.#options;
     const embedder = this.#embedder;
     if (!embedder) return undefined;
-    using bound = createTimeLimit(signal, QUERY_EMBED_TIMEOUT_MS);
+    const limitMs = this.#options.queryEmbedTimeoutMs ?? QUERY_EMBED_TIMEOUT_MS;
+    using bound = createTimeLimit(signal, limitMs);
     try {
       const asked = embedder.embed([query], bound.signal);
       const [vector] = await raceWithAbort(asked, bound.signal);
+      this.#embedderProblem = null;
       return vector && Float32Array.from(vector);
     } catch (error) {
       signal.throwIfAborted();
-      logger.debug({ err: getErrorMessage(error) }, "a query was not embedded");
+      const isLate = bound.signal.aborted;
+      this.#reportEmbedderProblem(
+        isLate
+          ? `the embedding model ${getEmbedderName(embedder)} did not embed a query within ${limitMs} ms; searches compare words only`
+          : describeEmbedderFailure(embedder, error),
+      );
       return undefined;
     }
   }
 
-  async #embedPassages(texts: readonly string[]): Promise<void> {
+  /** Keeps the reason for `indexState`, and logs it when it changes. */
+  #reportEmbedderProblem(problem: string): void {
     const { logger } = this.#options;
+    if (this.#embedderProblem !== problem) logger.warn({ problem }, "a text was not embedded");
+    this.#embedderProblem = problem;
+  }
+
+  async #embedPassages(texts: readonly string[]): Promise<void> {
     using bound = createTimeLimit(this.#closing.signal, PASSAGE_EMBED_TIMEOUT_MS);
     const thread = this.#thread;
+    const embedder = this.#embedder;
     try {
-      thread.sendVectors(this.#embedder && (await embedEach(this.#embedder, texts, bound.signal)));
+      thread.sendVectors(embedder && (await embedEach(embedder, texts, bound.signal)));
+      this.#embedderProblem = null;
     } catch (error) {
       if (this.#closing.signal.aborted) return;
-      logger.debug({ err: getErrorMessage(error) }, "passages were not embedded; will retry");
+      if (embedder) this.#reportEmbedderProblem(describeEmbedderFailure(embedder, error));
       thread.sendVectors(undefined);
     }
   }
@@ -272,31 +304,6 @@ function toSpaceState(embedder: ContextEmbedder): VectorSpaceState;
 function toSpaceState(embedder: ContextEmbedder | undefined): VectorSpaceState | undefined;
 function toSpaceState(embedder: ContextEmbedder | undefined): VectorSpaceState | undefined {
   return embedder && { id: embedder.id, dimensions: embedder.dimensions };
-}
-
-/**
- * Embeds texts one by one. Returns an empty vector for a text that is longer than the model's context, so that one long
- * passage does not prevent the embedding of the other texts. Rejects if the model is not available.
- */
-async function embedEach(
-  embedder: ContextEmbedder,
-  texts: readonly string[],
-  signal: AbortSignal,
-): Promise<readonly Float32Array[]> {
-  try {
-    const vectors = await raceWithAbort(embedder.embed(texts, signal), signal);
-    return vectors.map((vector) => Float32Array.from(vector));
-  } catch (error) {
-    if (!isContextLengthError(error)) throw error;
-    if (texts.length === 1) return [new Float32Array(0)];
-    const vectors: Float32Array[] = [];
-    for (const text of texts) vectors.push(...(await embedEach(embedder, [text], signal)));
-    return vectors;
-  }
-}
-
-function isContextLengthError(error: unknown): boolean {
-  return error instanceof AssistantError && error.code === "context_length_exceeded";
 }
 
 function validateSources(sources: readonly ContextSource[]): readonly ContextSource[] {

@@ -71,6 +71,19 @@ export interface IndexState {
   readonly documents: number;
   readonly chunks: number;
   readonly sources: readonly ContextSourceState[];
+  /** The state of the vectors of passages; null if no embedding model is configured. */
+  readonly vectors: ContextVectorState | null;
+}
+
+export interface ContextVectorState {
+  /** The id of the embedding model; null until the model is available for the first time. */
+  readonly model: string | null;
+  /** The number of passages that have a vector. Hybrid searches compare vectors if at least half of them have one. */
+  readonly embedded: number;
+  /** The number of all passages. */
+  readonly passages: number;
+  /** The reason why searches are lexical now, such as a model that did not answer in time; null if there is none. */
+  readonly message: string | null;
 }
 
 export interface ContextSourceState {
@@ -114,6 +127,8 @@ export interface AppMemoryUsage {
 export interface ContextEmbedder {
   /** Identifies the embedding model. Only vectors of embedders with equal ids can be compared. */
   readonly id: string;
+  /** The name of the model for people; by default the id. */
+  readonly name?: string;
   readonly dimensions: number;
   /** Embeds texts. Rejects while the model is not available; searches are lexical then. */
   embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]>;

@@ -92,10 +92,16 @@ function createOverlayFacts({
   };
 }
 
-/** Returns the id of the first local model that generates text. Returns undefined if there is no such model. */
+/**
+ * Returns the id of the first local chat model. If there is only a base model, returns that one, so that the query fails
+ * with the reason. Returns undefined if no model generates text.
+ */
 async function findDefaultModel(local: InferenceService): Promise<string | undefined> {
   try {
-    return (await local.models()).find(({ kind }) => kind !== "embedding")?.id;
+    const models = await local.models();
+    const chosen =
+      models.find(({ kind }) => kind === "chat") ?? models.find(({ kind }) => kind !== "embedding");
+    return chosen?.id;
   } catch (error) {
     if (error instanceof AssistantError && error.code === "no_model") return undefined;
     throw error;

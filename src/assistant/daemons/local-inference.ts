@@ -9,6 +9,10 @@ import type { InferenceEngine } from "../inference/inference-engine.ts";
 import { LlamaEngine } from "../inference/llama/llama-engine.ts";
 import { KnownModels } from "../inference/models/known-models.ts";
 import { ModelFactsCache } from "../inference/models/model-facts-cache.ts";
+import {
+  type ChatTemplateSetting,
+  readChatTemplate,
+} from "../inference/models/read-chat-template.ts";
 import { Residency } from "../inference/models/residency.ts";
 import { GrammarCompiler } from "../inference/schema-grammar/grammar-compiler.ts";
 import { AnswerPlanner } from "../inference/service/answer-plan.ts";
@@ -16,6 +20,7 @@ import { LocalInferenceService } from "../inference/service/inference-service.ts
 import { ModelCapacity } from "../inference/service/model-capacity.ts";
 import { StubEngine } from "../inference/stub/stub-engine.ts";
 import type { OpenLedger } from "../ledger/ledger.ts";
+import type { Ledger } from "../ledger/port.ts";
 
 /**
  * An inference engine that runs in this daemon, with the registry, caches and service that the HTTP and bus interfaces
@@ -35,7 +40,11 @@ export interface LocalInference {
  */
 export async function openLocalInference(
   config: AssistantConfig,
-  dependencies: { readonly ledger: OpenLedger; readonly clock: Clock; readonly logger: Logger },
+  dependencies: {
+    readonly ledger: Ledger & { readonly state: Pick<OpenLedger["state"], "ok"> };
+    readonly clock: Clock;
+    readonly logger: Logger;
+  },
   cleanup: Cleanup,
 ): Promise<LocalInference> {
   const { ledger, clock, logger } = dependencies;
@@ -101,7 +110,25 @@ async function registerConfiguredModels(
   if (engine.name === "stub") await known.register({ id: "stub", path: "", isPinned: true });
   for (const { id, path } of config.models) {
     const file = path ?? (await known.find(id)).path;
-    await known.register({ id, path: file, isPinned: true });
+    const chatTemplate = await readConfiguredTemplate(config, id);
+    await known.register({ id, path: file, isPinned: true, chatTemplate });
     await facts.get(await known.find(id));
   }
+  for (const { model } of config.chatTemplates) {
+    if (model === undefined || config.models.some(({ id }) => id === model)) continue;
+    const { id, path } = await known.find(model);
+    const chatTemplate = await readConfiguredTemplate(config, model);
+    await known.register({ id, path, isPinned: false, chatTemplate });
+  }
+}
+
+/** Returns the chat template that is configured for this model, else the one for all models, else undefined. */
+async function readConfiguredTemplate(
+  { chatTemplates }: AssistantConfig,
+  id: string,
+): Promise<ChatTemplateSetting | undefined> {
+  const configured =
+    chatTemplates.findLast(({ model }) => model === id) ??
+    chatTemplates.findLast(({ model }) => model === undefined);
+  return configured && (await readChatTemplate(configured.template));
 }

@@ -73,7 +73,8 @@ export async function connectModelEmbedder(
     const known = await service.model(model);
     const dimensions = known?.embeddingLength ?? (await embedProbe(embed, options.signal))?.length;
     if (dimensions === undefined) throw new Error("the model returned no vector");
-    return { id: `model:${known?.id ?? model}:${dimensions}`, dimensions, embed };
+    const name = known?.id ?? model;
+    return { id: `model:${name}:${dimensions}`, name, dimensions, embed };
   } catch (error) {
     if (options.signal?.aborted !== true)
       logger.warn(

@@ -24,6 +24,8 @@ export interface ModelFile {
   /** The model's name for clients. Messages use it in place of the path. */
   readonly id: string;
   readonly path: string;
+  /** The chat template that replaces the file's own; undefined if there is none. */
+  readonly chatTemplate?: string | undefined;
 }
 
 export interface ModelFacts {
@@ -42,7 +44,7 @@ export interface ModelFacts {
    * and those of kind `embedding` only embed.
    */
   readonly kind: "chat" | "completion" | "embedding";
-  /** The file's Jinja template, unchanged. */
+  /** The Jinja template: that of the model's settings, else that of the file, unchanged. */
   readonly chatTemplate: string | undefined;
   /**
    * The memory in bytes that the loaded model needs in total, with this number of KV-cache sequences and this context

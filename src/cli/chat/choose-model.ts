@@ -27,7 +27,19 @@ export function chooseModel(
         hint: "`berth models ls` lists the other models",
       },
     );
+  if (found.kind === "completion") throw noChatModelError(found);
   return found;
+}
+
+/** The error for a base model, whose file has no chat template. */
+function noChatModelError({ id }: ServedModel): BerthError {
+  return new BerthError(
+    "invalid_request",
+    `the model "${id}" is no chat model: its file has no chat template`,
+    {
+      hint: "`berth models ls` lists the other models; the field chatTemplate of a Model gives it a template",
+    },
+  );
 }
 
 export function findServedModel(
@@ -45,14 +57,16 @@ const noModelHint =
   "`berth models start NAME` starts a model that `berth models ls --all` lists; `berth models pull ORG/NAME` downloads another one";
 
 function chooseDefaultModel(models: readonly ServedModel[]): ServedModel {
-  const able = models.filter(({ kind }) => kind !== "embedding");
+  const able = models.filter(({ kind }) => kind !== "embedding" && kind !== "completion");
   const best =
     able.find(({ state }) => state === "resident") ??
     able.find(({ state }) => state === "loading") ??
     able.find(({ state }) => state !== "failed") ??
     able[0];
-  if (best === undefined) throw new NotFoundError("the assistant has no chat model", noModelHint);
-  return best;
+  if (best !== undefined) return best;
+  const base = models.find(({ kind }) => kind === "completion");
+  if (base !== undefined) throw noChatModelError(base);
+  throw new NotFoundError("the assistant has no chat model", noModelHint);
 }
 
 function listNames(models: readonly ServedModel[]): string[] {

@@ -64,7 +64,7 @@ export async function printAssistantSummary(
 
 /** Returns true if this model could answer the curl command in the summary, whose request names no model. */
 function canAnswer({ kind, state }: ListedModel): boolean {
-  return kind !== "embedding" && state !== "failed";
+  return kind === "chat" && state !== "failed";
 }
 
 function curlExample(url: string): string {

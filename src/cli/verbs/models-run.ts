@@ -1,8 +1,12 @@
+import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
+import { isChatTemplateText } from "../../base/chat-template-text.ts";
+import { getErrorMessage } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
+import { UsageError } from "../cli-errors.ts";
 import {
   addExamples,
   durationOption,
@@ -16,6 +20,7 @@ import { printModelDryRun } from "../models/print-dry-run.ts";
 interface StartFlags {
   readonly context?: number;
   readonly parallel?: number;
+  readonly chatTemplate?: string;
   readonly wait?: boolean;
   readonly timeout?: number;
   readonly quiet?: boolean;
@@ -40,6 +45,10 @@ export function addStart(models: Command, cli: Cli): void {
         integerBetween(128, 16_777_216),
       )
       .option("--parallel <number>", "number of concurrent requests", integerBetween(1, 256))
+      .option(
+        "--chat-template <file>",
+        "file with a chat template, or its text, in place of the one in the model's file",
+      )
       .option("--wait", "wait until the model serves requests, or has failed (the default)")
       .option("--no-wait", "return at once")
       .addOption(durationOption("--timeout <duration>", "maximum time to wait; default: no limit"))
@@ -82,6 +91,9 @@ async function requestStart(client: Client, word: string, flags: StartFlags): Pr
   const fields = {
     ...(flags.context === undefined ? {} : { contextSize: flags.context }),
     ...(flags.parallel === undefined ? {} : { parallel: flags.parallel }),
+    ...(flags.chatTemplate === undefined
+      ? {}
+      : { chatTemplate: await readTemplate(flags.chatTemplate) }),
   };
   let id = word;
   if (Object.keys(fields).length > 0) {
@@ -90,6 +102,19 @@ async function requestStart(client: Client, word: string, flags: StartFlags): Pr
   }
   const write = await client.models.start(id, options);
   return write.dryRun ? write.report.name : write.model.name;
+}
+
+/** Returns the text of a template. The command reads the file, because the server may be another machine. */
+async function readTemplate(textOrFile: string): Promise<string> {
+  if (isChatTemplateText(textOrFile)) return textOrFile;
+  try {
+    return await readFile(textOrFile, "utf8");
+  } catch (error) {
+    throw new UsageError(
+      `--chat-template: ${textOrFile} cannot be read: ${getErrorMessage(error)}`,
+      "name a file with a template, such as model.jinja",
+    );
+  }
 }
 
 function formatRunningModel(cli: Cli, model: ModelDetails): string {

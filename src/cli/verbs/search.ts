@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import type { HitRow, IndexReport } from "../../client/bus/context-wire.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import {
@@ -10,7 +9,6 @@ import {
   isJsonOutput,
   type JsonFlags,
 } from "../command-options.ts";
-import { formatTable } from "../output/table.ts";
 
 interface SearchFlags extends JsonFlags {
   readonly limit?: number;
@@ -61,7 +59,8 @@ export function addSearch(program: Command, cli: Cli): void {
       if (flags.state === true) {
         const document = await context.indexState(signal);
         if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
-        return printState(cli, parseIndexReport(document));
+        const { printIndexState } = await import("../companion/show-index-state.ts");
+        return printIndexState(cli, parseIndexReport(document));
       }
       const document = await context.search(
         { query, limit: flags.limit, isHybrid: flags.hybrid === true, scopes: flags.scope },
@@ -73,42 +72,11 @@ export function addSearch(program: Command, cli: Cli): void {
         return cli.note("no passage found; `berth search --state` shows what is indexed");
       const { showHits } = await import("../companion/show-hits.ts");
       await cli.print(showHits(hits, query, cli.colours, cli.io.columns));
-      noteMode(cli, hits, flags);
+      if (flags.hybrid === true && hits.every(({ mode }) => mode === "lexical")) {
+        const { explainLexical } = await import("../companion/show-index-state.ts");
+        const { vectors } = parseIndexReport(await context.indexState(signal));
+        cli.note(cli.errorColours.dim(`searched by words only: ${explainLexical(vectors)}`));
+      }
     });
   });
-}
-
-/** Prints a note if the user requested a hybrid search but only words were compared. */
-function noteMode(cli: Cli, hits: readonly HitRow[], flags: SearchFlags): void {
-  if (flags.hybrid === true && hits.every(({ mode }) => mode === "lexical"))
-    cli.note(cli.errorColours.dim("searched by words only: no embedding model answers now"));
-}
-
-async function printState(cli: Cli, report: IndexReport): Promise<void> {
-  const { sanitizeLine } = await import("../companion/untrusted-text.ts");
-  const { getStatusColour } = await import("../colours.ts");
-  const { state, documents, chunks, sources } = report;
-  await cli.print(
-    `${sanitizeLine(state)}: ${formatCount(documents, "document")} in ${formatCount(chunks, "passage")}`,
-  );
-  if (sources.length === 0) return;
-  const table = formatTable(
-    sources,
-    [
-      { header: "SOURCE", value: ({ name }) => sanitizeLine(name) },
-      { header: "DOCUMENTS", value: (source) => String(source.documents), isRightAligned: true },
-      {
-        header: "STATE",
-        value: (source) => sanitizeLine(source.state),
-        colour: (text, source) => getStatusColour(cli.colours, source.state)(text),
-      },
-      { header: "MESSAGE", value: ({ message }) => sanitizeLine(message ?? ""), canShrink: true },
-    ],
-    { width: cli.io.columns },
-  );
-  await cli.print(`\n${table}`);
-}
-
-function formatCount(number: number, one: string): string {
-  return `${number} ${one}${number === 1 ? "" : "s"}`;
 }

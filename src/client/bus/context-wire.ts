@@ -30,6 +30,15 @@ export interface IndexReport {
     readonly state: string;
     readonly message: string | undefined;
   }[];
+  /** The state of the vectors; undefined if the companion has no embedding model. */
+  readonly vectors:
+    | {
+        readonly model: string | undefined;
+        readonly embedded: number;
+        readonly passages: number;
+        readonly message: string | undefined;
+      }
+    | undefined;
 }
 
 export function parseHitRows(document: unknown): readonly HitRow[] {
@@ -55,6 +64,18 @@ export function parseIndexReport(document: unknown): IndexReport {
       state: getText(source, "state"),
       message: getTextOrUndefined(source, "message"),
     })),
+    vectors: parseVectors(getField(document, "vectors")),
+  };
+}
+
+/** The companion of a former version reports no vectors, and one without an embedding model reports null. */
+function parseVectors(vectors: unknown): IndexReport["vectors"] {
+  if (typeof vectors !== "object" || vectors === null) return undefined;
+  return {
+    model: getTextOrUndefined(vectors, "model"),
+    embedded: getNumberOrUndefined(vectors, "embedded") ?? 0,
+    passages: getNumberOrUndefined(vectors, "passages") ?? 0,
+    message: getTextOrUndefined(vectors, "message"),
   };
 }
 

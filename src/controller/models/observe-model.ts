@@ -9,7 +9,9 @@ import type { ObservedModel } from "./plan-model.ts";
 
 /** Identifies the inputs of `status.facts`. When the file or the settings change, the facts are read again. */
 export function computeFactsKey(path: string, desired: DesiredModel): string {
-  return JSON.stringify([path, desired.contextTokens ?? null, desired.sequences ?? null]);
+  const { contextTokens = null, sequences = null, chatTemplate } = desired;
+  // Without a template the key is that of former versions, so that an update reads no file again.
+  return JSON.stringify([path, contextTokens, sequences, ...(chatTemplate ? [chatTemplate] : [])]);
 }
 
 /** Observes the files of a Model, its state at the assistant and the memory, for the reconciler and for dry runs. */

@@ -266,6 +266,47 @@ describe("hybrid search", () => {
     });
   });
 
+  it("reports the vectors and their model, and why the model does not answer", async () => {
+    const folder = temporaryFolder("context");
+    writeFiles(folder, { "a.md": "# Fleet\n\nOur ships are old.", "b.md": "# Lunch\n\nThe soup." });
+    const embedder = new TopicEmbedder();
+    const harness = await openContext({ sources: [{ name: "notes", path: folder }], embedder });
+    const all = { model: "topics", embedded: 2, passages: 2, message: null };
+    await vi.waitFor(() => expect(harness.context.indexState().vectors).toEqual(all), WAIT_OPTIONS);
+    embedder.isDown = true;
+    await harness.find("ships", { isHybrid: true });
+    expect(harness.context.indexState().vectors).toEqual({
+      ...all,
+      message: "the embedding model topics does not answer",
+    });
+    embedder.isDown = false;
+    await harness.find("ships", { isHybrid: true });
+    expect(harness.context.indexState().vectors).toEqual(all);
+  });
+
+  it("reports an embedding model that does not embed the query in time", async () => {
+    const harness = await openContext({
+      sources: [{ name: "notes", path: temporaryFolder("context") }],
+      queryEmbedTimeoutMs: 20,
+      embedder: { id: "model:m:3", name: "m", dimensions: 3, embed: () => new Promise(() => {}) },
+    });
+    expect(await harness.find("x", { isHybrid: true })).toEqual([]);
+    expect(harness.context.indexState().vectors).toEqual({
+      model: "m",
+      embedded: 0,
+      passages: 0,
+      message: expect.stringContaining("m did not embed a query within 20 ms"),
+    });
+  });
+
+  it("reports an embedding model that is not available yet", async () => {
+    const harness = await openContext({ sources: [], embedder: "awaited" });
+    expect(harness.context.indexState().vectors).toMatchObject({
+      model: null,
+      message: "the embedding model is not available yet",
+    });
+  });
+
   it("is answered lexically if there is no embedder", async () => {
     const context = await notes({ "a.txt": "one small text" });
     const hits = await context.find("text", { isHybrid: true });

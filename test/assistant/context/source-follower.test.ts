@@ -146,6 +146,7 @@ it("an unchanged file is not read again after a restart", async () => {
     documents: 0,
     chunks: 0,
     sources: [],
+    vectors: null,
   });
   expect(containsBytes(dir, "gamma")).toBe(false);
 });

@@ -295,4 +295,15 @@ describe("manifests of models", () => {
     expect((await apply([local])).statusCode).toBe(200);
     expect((await apply([local], "", "write")).statusCode).toBe(200);
   });
+
+  it("may name a file as chat template only with the scope admin; its text needs no more than write", async () => {
+    const source = "org/s";
+    const file = modelManifest("small", { source, chatTemplate: "/etc/shadow" });
+    const refused = await apply([file], "", "write");
+    expect(refused.statusCode).toBe(403);
+    expect(readErrorBody(refused)).toContain("spec.chatTemplate");
+    const text = modelManifest("small", { source, chatTemplate: "{{ messages[0].content }}" });
+    expect((await apply([text], "", "write")).statusCode).toBe(200);
+    expect((await apply([file])).statusCode).toBe(200);
+  });
 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { serveAgent } from "../../../src/assistant/agent/bus.ts";
 import { serveContext } from "../../../src/assistant/context/bus.ts";
-import type { ContextService } from "../../../src/assistant/context/port.ts";
+import type { ContextService, ContextVectorState } from "../../../src/assistant/context/port.ts";
 import { BusCallError } from "../../../src/dbus/port.ts";
 import {
   AgentHarness,
@@ -578,7 +578,9 @@ describe("berth undo", () => {
 });
 
 describe("berth search", () => {
+  let vectors: ContextVectorState | null = null;
   beforeEach(() => {
+    vectors = null;
     const snippet = `The boiler was serviced in May.\nBoilers need${HOSTILE} it every year.`;
     const source = { documents: 2, skipped: 0, state: "ready", message: null } as const;
     const hit = searchHit({ title: "House", uri: "file:///home/me/Notes/house.md", snippet });
@@ -593,6 +595,7 @@ describe("berth search", () => {
           { ...source, name: "notes", documents: 10 },
           { ...source, name: "work", state: "degraded", message: "too many folders to watch" },
         ],
+        vectors,
       }),
     });
   });
@@ -641,7 +644,7 @@ describe("berth search", () => {
         ["scopes", { signature: "as", value: ["notes", "x"] }],
       ]),
     );
-    expect(errors).toContain("searched by words only");
+    expect(errors).toContain("searched by words only: the companion has no embedding model");
     expect(JSON.parse((await run(["search", "boiler", "--json"])).output)).toHaveLength(1);
     expect(await run(["search", "nothing"])).toMatchObject({
       code: 0,
@@ -650,6 +653,22 @@ describe("berth search", () => {
     });
     expect((await run(["search"])).code).toBe(2);
     expect((await run(["search", "x", "--limit", "51"])).code).toBe(2);
+  });
+
+  it("explains why a hybrid search has compared words only", async () => {
+    const state = { model: "minilm", embedded: 120, passages: 301, message: null };
+    vectors = state;
+    const { errors } = await run(["search", "boiler", "--hybrid"]);
+    expect(errors).toContain(
+      "searched by words only: vectors 120 of 301 by minilm, and half of the passages are needed",
+    );
+    vectors = { ...state, message: "the model minilm is late" };
+    expect((await run(["search", "boiler", "--hybrid"])).errors).toContain(
+      "words only: the model minilm is late",
+    );
+    expect((await run(["search", "--state"])).output).toMatch(
+      /^degraded: 12 documents in 30 passages, vectors 120 of 301 by minilm\nthe model minilm is late\n/,
+    );
   });
 
   it("shows the state of the index", async () => {

@@ -49,6 +49,28 @@ describe("--model", () => {
   });
 });
 
+describe("--chat-template", () => {
+  test("is a file or a text, of one model or of all", () => {
+    writeFileSync(join(folder, "chat.jinja"), "");
+    const text = "{%- set x = 1 %}{{ x }}";
+    const given = ["chat.jinja", "hub/org/m:q8=./chat.jinja", text, `m=${text}`];
+    const file = join(folder, "chat.jinja");
+    expect(load({ chatTemplate: given }).chatTemplates).toEqual([
+      { model: undefined, template: file },
+      { model: "hub/org/m:q8", template: file },
+      { model: undefined, template: text },
+      { model: "m", template: text },
+    ]);
+  });
+
+  test("is refused if there is no such file", () => {
+    expect(catchBerthError(() => load({ chatTemplate: ["m=gone.jinja"] }))).toMatchObject({
+      code: "invalid_request",
+      message: "--chat-template names no file: gone.jinja",
+    });
+  });
+});
+
 test.each([
   [{ memory: "lots" }, '--memory: "lots" is not an amount of memory', "256Mi"],
   [{ keepAlive: "soon" }, '--keep-alive: "soon" is not a duration', "5m"],

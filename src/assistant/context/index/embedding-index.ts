@@ -50,6 +50,11 @@ export class EmbeddingIndex {
     this.#passages = count.get() ?? 0;
   }
 
+  /** The number of passages that have a vector of the current embedder. */
+  get embeddedCount(): number {
+    return this.#active?.space.index.size ?? 0;
+  }
+
   /**
    * Returns the query's vector and the index to search with it; undefined if the query has no vector, or if more than
    * half of the passages have none.

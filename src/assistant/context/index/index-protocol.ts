@@ -53,7 +53,12 @@ export type IndexWorkerMessage =
   | { readonly type: "hits"; readonly id: number; readonly hits: readonly SearchHit[] }
   /** `detail` is for the log only, because it may name paths. */
   | { readonly type: "failed"; readonly id: number; readonly detail: string }
-  | { readonly type: "state"; readonly state: IndexState }
+  | {
+      readonly type: "state";
+      readonly state: Omit<IndexState, "vectors">;
+      /** The number of passages that have a vector of the current embedder. */
+      readonly embedded: number;
+    }
   | { readonly type: "wanted"; readonly texts: readonly string[] }
   | {
       readonly type: "log";

@@ -153,10 +153,11 @@ export class IndexRuntime {
   }
 
   #postState(): void {
-    this.#post({ type: "state", state: this.#computeState() });
+    const { embeddedCount: embedded } = this.#embeddings;
+    this.#post({ type: "state", state: this.#computeState(), embedded });
   }
 
-  #computeState(): IndexState {
+  #computeState(): Omit<IndexState, "vectors"> {
     const { perSource, chunks } = countDocuments(this.#db);
     const sources = this.#followers.map(({ source, state }) => ({
       name: source.name,

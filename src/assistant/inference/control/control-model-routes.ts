@@ -10,15 +10,18 @@ import {
 } from "../models/known-models.ts";
 import { computeMemoryNeed } from "../models/memory-need.ts";
 import type { ModelFactsCache } from "../models/model-facts-cache.ts";
+import { readChatTemplate } from "../models/read-chat-template.ts";
 import type { Residency } from "../models/residency.ts";
 import { type ModelInspectionView, type StateView, toControlModelView } from "./state-view.ts";
 
 const id = Type.String({ pattern: modelIdPattern, maxLength: MODEL_ID_LENGTH_MAX });
 const path = Type.String({ minLength: 1, maxLength: 4_096 });
-const size = {
+const settings = {
   /** The context of one KV-cache sequence in tokens. */
   context_tokens: Type.Optional(Type.Integer({ minimum: 16, maximum: 100_000_000 })),
   sequences: Type.Optional(Type.Integer({ minimum: 1, maximum: 256 })),
+  /** The text of a chat template, or the absolute path of a file with one. It replaces the template of the file. */
+  chat_template: Type.Optional(Type.String({ minLength: 1, maxLength: 262_144 })),
 };
 
 const LoadBody = Type.Object(
@@ -29,7 +32,7 @@ const LoadBody = Type.Object(
      * may be given.
      */
     path: Type.Optional(path),
-    ...size,
+    ...settings,
     /** The model's own memory limit in bytes. A resident model that uses more memory is reloaded, within this limit. */
     memory_bytes_max: Type.Optional(Type.Integer({ minimum: 1 })),
     /** Alternative names that clients may use for the model. */
@@ -42,7 +45,7 @@ const LoadBody = Type.Object(
 );
 type LoadBody = Static<typeof LoadBody>;
 
-const InspectBody = Type.Object({ id, path, ...size }, { additionalProperties: false });
+const InspectBody = Type.Object({ id, path, ...settings }, { additionalProperties: false });
 type InspectBody = Static<typeof InspectBody>;
 
 const UnloadBody = Type.Object(
@@ -77,7 +80,7 @@ export function controlModelRoutes(
     async ({ body, raw }) => {
       assertLoadable(body);
       if (body.path !== undefined)
-        await known.register(toRegistration({ ...body, path: body.path }));
+        await known.register(await toRegistration({ ...body, path: body.path }));
       const disconnected = new AbortController();
       const onClose = () => disconnected.abort();
       raw.socket.once("close", onClose);
@@ -96,13 +99,8 @@ export function controlModelRoutes(
     "/models/inspect",
     { schema: { body: InspectBody } },
     async ({ body }): Promise<ModelInspectionView> => {
-      const model = await known.describe(toRegistration(body));
+      const model = await known.describe(await toRegistration(body));
       const modelFacts = await facts.get(model);
-      if ((model.contextTokens ?? 0) > modelFacts.trainedContextTokens)
-        throw new AssistantError(
-          "model_unusable",
-          `model "${model.id}" was trained with a context of ${modelFacts.trainedContextTokens} tokens, but ${model.contextTokens} were requested; request at most ${modelFacts.trainedContextTokens}`,
-        );
       return {
         architecture: modelFacts.architecture,
         name: modelFacts.name ?? null,
@@ -134,8 +132,8 @@ function assertLoadable(body: LoadBody): void {
       `model "${body.id}" is to run on a GPU, but this assistant uses only the processor; set gpu to auto`,
       { param: "gpu" },
     );
-  const { id: _id, path: file, ...settings } = body;
-  const [setting] = Object.keys(settings);
+  const { id: _id, path: file, ...others } = body;
+  const [setting] = Object.keys(others);
   if (file === undefined && setting !== undefined)
     throw new AssistantError(
       "invalid_request",
@@ -144,9 +142,9 @@ function assertLoadable(body: LoadBody): void {
     );
 }
 
-function toRegistration(
+async function toRegistration(
   body: Omit<LoadBody, "path"> & { readonly path: string },
-): ModelRegistration {
+): Promise<ModelRegistration> {
   if (!isAbsolute(body.path))
     throw new AssistantError(
       "invalid_request",
@@ -161,5 +159,7 @@ function toRegistration(
     contextTokens: body.context_tokens,
     sequences: body.sequences,
     memoryBytesMax: body.memory_bytes_max,
+    chatTemplate:
+      body.chat_template === undefined ? undefined : await readChatTemplate(body.chat_template),
   };
 }

@@ -102,6 +102,7 @@ export class LlamaEngine implements InferenceEngine {
     return {
       id: request.id,
       path: request.path,
+      chatTemplate: request.chatTemplate,
       ...size,
       embeddingsAtOnce,
       threadsMax: this.#cores,

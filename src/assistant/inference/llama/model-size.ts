@@ -18,22 +18,16 @@ const SEQUENCES_DEFAULT = [8, 4, 2, 1];
 type SizeRequest = Pick<LoadRequest, "id" | "contextTokens" | "sequences" | "memoryBytesMax">;
 
 /**
- * Chooses a model's context and number of KV-cache sequences. Requested values are kept or refused; other values are as
- * large as memory permits. The context comes first, because a conversation that exceeds its context is refused, whereas
- * a conversation without a free sequence only waits.
+ * Chooses a model's context and number of KV-cache sequences. A requested context is an upper bound: a model that was
+ * trained with less gets what it was trained with, because the setting of the daemon applies to all models. Otherwise
+ * requested values are kept or refused; other values are as large as memory permits. The context comes first, because a
+ * conversation that exceeds its context is refused, whereas a conversation without a free sequence only waits.
  */
 export function chooseSize(
   facts: ModelFacts,
   requested: SizeRequest,
   embeddingsAtOnce: number,
 ): ModelSize {
-  const { trainedContextTokens } = facts;
-  if (requested.contextTokens !== undefined && requested.contextTokens > trainedContextTokens) {
-    throw new AssistantError(
-      "model_unusable",
-      `model "${requested.id}" was trained with a context of ${trainedContextTokens} tokens, but ${requested.contextTokens} were requested; request at most ${trainedContextTokens}`,
-    );
-  }
   const sequenceChoices =
     facts.kind === "embedding"
       ? [embeddingsAtOnce]
@@ -51,7 +45,8 @@ export function chooseSize(
 
 /** Returns the context sizes to try, in tokens, from the preferred size down to the smallest useful size. */
 function listContextChoices(facts: ModelFacts, requested: SizeRequest): readonly number[] {
-  if (requested.contextTokens !== undefined) return [requested.contextTokens];
+  if (requested.contextTokens !== undefined)
+    return [Math.min(facts.trainedContextTokens, requested.contextTokens)];
   const largest = Math.min(facts.trainedContextTokens, CONTEXT_DEFAULT_MAX);
   const choices = [largest];
   for (let next = largest / 2; next >= CONTEXT_DEFAULT_MIN; next /= 2)

@@ -10,13 +10,17 @@ export interface DefaultModelCandidate {
   readonly lastUsed: number;
 }
 
+/** The use of a model in a request: an answer to messages, the continuation of a text, or vectors. */
+export type ModelUse = "chat" | "generate" | "embed";
+
 /**
  * Chooses the model for a request that names none. Prefers a model with a readable file, then a model that generates
- * text, then a resident model, then a pinned model, and then the most recently used model. Throws `no_model`.
+ * text, for a chat one with a chat template, then a resident model, then a pinned model, and then the most recently
+ * used model. Throws `no_model`.
  */
 export function chooseDefaultModel(
   candidates: readonly DefaultModelCandidate[],
-  use: "generate" | "embed",
+  use: ModelUse,
 ): KnownModel {
   const [best] = candidates
     .filter(({ kind }) => use === "embed" || kind !== "embedding")
@@ -24,6 +28,9 @@ export function chooseDefaultModel(
       (one, other) =>
         Number(one.kind === undefined) - Number(other.kind === undefined) ||
         Number(other.kind === "embedding") - Number(one.kind === "embedding") ||
+        (use === "chat"
+          ? Number(one.kind === "completion") - Number(other.kind === "completion")
+          : 0) ||
         Number(other.lastUsed > 0) - Number(one.lastUsed > 0) ||
         Number(other.model.isPinned) - Number(one.model.isPinned) ||
         other.lastUsed - one.lastUsed,

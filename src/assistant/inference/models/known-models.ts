@@ -2,6 +2,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { AssistantError } from "../../assistant-error.ts";
 import { splitPartPattern, statModelFile } from "./model-file-stat.ts";
+import type { ChatTemplateSetting } from "./read-chat-template.ts";
 
 /** A model that can be loaded. */
 export interface KnownModel {
@@ -28,6 +29,8 @@ export interface KnownModel {
   readonly sequences: number | undefined;
   /** The model's own memory limit, in addition to the common one; undefined if there is none. */
   readonly memoryBytesMax: number | undefined;
+  /** The text of the chat template that replaces the file's own; undefined if there is none. */
+  readonly chatTemplate: string | undefined;
   /**
    * The settings that the registration of the model contains. `KnownModel.contextTokens` and `KnownModel.sequences`
    * also contain the settings of the daemon.
@@ -35,6 +38,8 @@ export interface KnownModel {
   readonly wanted: {
     readonly contextTokens: number | undefined;
     readonly sequences: number | undefined;
+    /** The chat template as it was given: its text, or the path of a file. */
+    readonly chatTemplate: string | undefined;
   };
 }
 
@@ -47,6 +52,7 @@ export interface ModelRegistration {
   readonly contextTokens?: number | undefined;
   readonly sequences?: number | undefined;
   readonly memoryBytesMax?: number | undefined;
+  readonly chatTemplate?: ChatTemplateSetting | undefined;
 }
 
 /** Returns true if the two registrations load the same model with the same settings. */
@@ -55,6 +61,7 @@ export function hasSameLoadSettings(one: KnownModel, other: KnownModel): boolean
     one.path === other.path &&
     one.modifiedMs === other.modifiedMs &&
     one.contextTokens === other.contextTokens &&
+    one.chatTemplate === other.chatTemplate &&
     one.sequences === other.sequences
   );
 }
@@ -148,7 +155,12 @@ export class KnownModels {
       contextTokens: model.contextTokens ?? this.#defaults.contextTokens,
       sequences: model.sequences ?? this.#defaults.sequences,
       memoryBytesMax: model.memoryBytesMax,
-      wanted: { contextTokens: model.contextTokens, sequences: model.sequences },
+      chatTemplate: model.chatTemplate?.text,
+      wanted: {
+        contextTokens: model.contextTokens,
+        sequences: model.sequences,
+        chatTemplate: model.chatTemplate?.given,
+      },
       aliases: [...new Set([...configured.map(([alias]) => alias), ...(model.aliases ?? [])])],
     };
   }

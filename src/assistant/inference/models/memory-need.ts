@@ -16,13 +16,14 @@ export function computeMemoryNeed(
   { contextTokens, sequences }: KnownModel,
 ): MemoryNeed {
   const { kind, trainedContextTokens } = facts;
+  const atMost = (tokens: number): number => Math.min(trainedContextTokens, tokens);
   return {
     wanted: facts.memoryBytes({
-      contextTokens: contextTokens ?? Math.min(trainedContextTokens, CONTEXT_TOKENS_PREFERRED),
+      contextTokens: atMost(contextTokens ?? CONTEXT_TOKENS_PREFERRED),
       sequences: sequences ?? (kind === "embedding" ? 1 : SEQUENCES_PREFERRED),
     }),
     least: facts.memoryBytes({
-      contextTokens: contextTokens ?? Math.min(trainedContextTokens, CONTEXT_TOKENS_LEAST),
+      contextTokens: atMost(contextTokens ?? CONTEXT_TOKENS_LEAST),
       sequences: sequences ?? 1,
     }),
   };

@@ -19,7 +19,7 @@ export class ModelFactsCache {
    * `InferenceEngine.inspect` does; a failure is not cached.
    */
   async get(known: KnownModel): Promise<ModelFacts> {
-    const key = JSON.stringify([known.id, known.path, known.modifiedMs]);
+    const key = JSON.stringify([known.id, known.path, known.modifiedMs, known.chatTemplate]);
     const cached = this.#facts.get(key);
     if (cached) return cached;
     // The result is shared, so no single caller may abort the read.

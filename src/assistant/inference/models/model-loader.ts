@@ -50,6 +50,7 @@ export class ModelLoader {
       {
         id: known.id,
         path: known.path,
+        chatTemplate: known.chatTemplate,
         contextTokens: known.contextTokens,
         sequences: known.sequences,
         memoryBytesMax,

@@ -4,7 +4,7 @@ import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { InferenceEngine, LoadedModel, ModelFacts } from "../inference-engine.ts";
-import { chooseDefaultModel } from "./default-model.ts";
+import { chooseDefaultModel, type ModelUse } from "./default-model.ts";
 import {
   getMemoryLimit,
   hasSameLoadSettings,
@@ -199,7 +199,7 @@ export class Residency implements AsyncDisposable {
    * Returns the model with that id or alias; loads nothing. Without a name, returns the best model for the
    * use (see `chooseDefaultModel`). Rejects with `model_not_found` or `no_model`.
    */
-  async resolve(name: string | undefined, use: "generate" | "embed"): Promise<KnownModel> {
+  async resolve(name: string | undefined, use: ModelUse): Promise<KnownModel> {
     if (name !== undefined) return this.#options.known.find(name);
     const known = await this.#options.known.list();
     const candidates = await Promise.all(

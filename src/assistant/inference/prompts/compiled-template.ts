@@ -1,6 +1,11 @@
-import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 import { LRUCache } from "lru-cache";
 import { runWithTimeLimit } from "../../../base/run-with-time-limit.ts";
+import { globals } from "./jinja/global-functions.ts";
+import { renderBlock } from "./jinja/interpreter.ts";
+import { toText } from "./jinja/print-value.ts";
+import { Scope } from "./jinja/scope.ts";
+import { type Block, parseTemplate } from "./jinja/syntax-tree.ts";
+import { type Arguments, toValue, type Value } from "./jinja/values.ts";
 import { strftime } from "./strftime.ts";
 import { probeTemplate, type TemplateCapabilities } from "./template-capabilities.ts";
 
@@ -20,12 +25,12 @@ const templateCache = new LRUCache<string, CompiledTemplate>({ max: CACHED_TEMPL
 /** A parsed chat template and its capabilities. */
 export class CompiledTemplate {
   readonly source: string;
-  readonly #program: ReturnType<typeof parse>;
+  readonly #program: Block;
   #capabilities: TemplateCapabilities | undefined;
 
   private constructor(source: string) {
     this.source = source;
-    this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+    this.#program = parseTemplate(source);
   }
 
   /** Returns the cached template or parses it. Throws the parser's errors. */
@@ -49,17 +54,15 @@ export class CompiledTemplate {
    */
   render(variables: Readonly<Record<string, unknown>>, nowMs: number): string {
     return runWithTimeLimit(() => {
-      const environment = new Environment();
-      // `set` throws for a name that is set already, so a request cannot replace constants and helpers.
-      for (const names of [
-        constants,
-        createHelpers(nowMs),
-        { ...defaultVariables, ...variables },
-      ]) {
-        for (const [name, value] of Object.entries(names)) environment.set(name, value);
+      const functions = new Map([...globals, ...createHelpers(nowMs)]);
+      const scope = new Scope();
+      for (const [name, value] of functions) scope.set(name, value);
+      for (const [name, value] of Object.entries({ ...defaultVariables, ...variables })) {
+        // A request cannot replace the constants and functions.
+        if (functions.has(name)) throw new Error(`the variable "${name}" is reserved`);
+        scope.set(name, toValue(value));
       }
-      const result: unknown = new Interpreter(environment).run(this.#program).value;
-      return typeof result === "string" ? result : String(result);
+      return renderBlock(this.#program, new Scope(scope));
     }, RENDER_MS_MAX);
   }
 }
@@ -67,31 +70,20 @@ export class CompiledTemplate {
 /** Thrown when the template calls `raise_exception`; the message is the template's own. */
 export class TemplateRefusalError extends Error {}
 
-const constants = { true: true, false: false, none: null, True: true, False: false, None: null };
-
 /**
  * The variables that every template gets. Reasoning is on unless the request turns it off, because the defaults of
  * templates differ.
  */
 const defaultVariables = { enable_thinking: true };
 
-/**
- * The maximum number of iterations of `range()`. Templates use `range()` to count messages, and conversations have far
- * fewer messages.
- */
-const RANGE_MAX = 100_000;
-
-function createHelpers(nowMs: number): Readonly<Record<string, unknown>> {
-  return {
-    strftime_now: (format: unknown) => strftime(nowMs, String(format)),
-    raise_exception: (message: unknown) => {
-      throw new TemplateRefusalError(String(message));
-    },
-    range: (first: number, last?: number, step = 1) => {
-      const [from, to] = last === undefined ? [0, first] : [first, last];
-      const count = Math.max(0, Math.ceil((to - from) / step));
-      if (!(count <= RANGE_MAX)) throw new Error(`range() has more than ${RANGE_MAX} numbers`);
-      return Array.from({ length: count }, (_, index) => from + index * step);
-    },
-  };
+function createHelpers(nowMs: number): readonly [string, Value][] {
+  return [
+    ["strftime_now", (args: Arguments) => strftime(nowMs, args.getText(0, "format", ""))],
+    [
+      "raise_exception",
+      ({ positional: [message] }: Arguments) => {
+        throw new TemplateRefusalError(toText(message));
+      },
+    ],
+  ];
 }

@@ -1,4 +1,5 @@
 import { AssistantError } from "../../assistant-error.ts";
+import { Float } from "./jinja/values.ts";
 import { NameTrie } from "./name-trie.ts";
 import type { PromptPiece } from "./prompt-piece.ts";
 
@@ -206,7 +207,7 @@ function* generateUnusedCharacters(
 export function mapTexts(value: unknown, transform: (text: string) => string): unknown {
   if (typeof value === "string") return transform(value);
   if (Array.isArray(value)) return value.map((entry: unknown) => mapTexts(entry, transform));
-  if (typeof value !== "object" || value === null) return value;
+  if (typeof value !== "object" || value === null || value instanceof Float) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, entry]: [string, unknown]) => [
       transform(key),

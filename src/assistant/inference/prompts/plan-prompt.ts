@@ -1,6 +1,6 @@
 import { isObject } from "../../../base/json.ts";
 import { AssistantError } from "../../assistant-error.ts";
-import type { ChatMessage, Prompt, TokenLogprob, ToolDefinition } from "../runner.ts";
+import type { Prompt, TokenLogprob, ToolDefinition } from "../runner.ts";
 import type { GrammarLayout } from "../schema-grammar/compile-schema.ts";
 import type { ToolChoice } from "../service-port.ts";
 import { type AnswerDelta, type AnswerEnd, AnswerParser } from "./answer-parser.ts";
@@ -23,8 +23,6 @@ export interface PlanRequest {
 /** The prompt of a request, the constraints of its answer, and the parser for the answer. */
 export interface PromptPlan {
   readonly prompt: Prompt;
-  /** Stop texts in addition to the client's. */
-  readonly stops: readonly string[];
   /**
    * The grammar of the answer; undefined if any text is allowed. The grammar matches the empty text if a plain answer
    * is possible; an engine that does not sample should then ignore the grammar.
@@ -80,8 +78,7 @@ export function planPrompt(
   const calls = callable.length > 0 ? { format: format ?? hermesFormat, names, newId } : undefined;
   const adapted = adaptPromptToTemplate(prompt, format, capabilities, request.toolChoice);
   return {
-    prompt: template === undefined ? renderUntemplatedConversation(adapted.messages) : adapted,
-    stops: template === undefined ? untemplatedConversationStops : [],
+    prompt: adapted,
     layout,
     showControlTokens:
       thinking?.open.startsWith("[") === true || calls?.format.marker?.startsWith("[") === true,
@@ -103,7 +100,6 @@ function detectToolFormat({
 function planPlainPrompt(prompt: Prompt, { document }: PlanRequest): PromptPlan {
   return {
     prompt,
-    stops: [],
     layout: buildAnswerLayout({
       format: hermesFormat,
       tools: [],
@@ -182,21 +178,3 @@ function invalidRequest(message: string, param: string): AssistantError {
 }
 
 const noArgumentsSchema = { type: "object", properties: {}, additionalProperties: false };
-
-/**
- * Renders a chat for a model without a template, with roles as plain words and without control tokens. The
- * result is only an approximation, because the format of the model's training is unknown.
- */
-function renderUntemplatedConversation(messages: readonly ChatMessage[]): Prompt {
-  const lines = messages.map(({ role, content }) =>
-    role === "system" || role === "developer"
-      ? `${content}\n\n`
-      : `${roleLabels[role]}: ${content}\n`,
-  );
-  return { kind: "text", text: `${lines.join("")}${roleLabels.assistant}:` };
-}
-
-const roleLabels = { user: "User", assistant: "Assistant", tool: "Tool" } as const;
-
-/** The stop texts for a model without a template: an answer ends when the model begins the user's next message. */
-const untemplatedConversationStops: readonly string[] = [`\n${roleLabels.user}:`];

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ChatMessage, ToolCall, ToolDefinition } from "../runner.ts";
 import { mapTexts } from "./control-token-guard.ts";
+import { Float } from "./jinja/values.ts";
 import type { TemplateCapabilities } from "./template-capabilities.ts";
 
 /** A message in the format that templates expect, which is that of the chat completions API. */
@@ -95,10 +96,17 @@ function toAcceptedId(id: string, { toolCallIdLength }: TemplateCapabilities): s
   return createHash("sha256").update(id).digest("hex").slice(0, toolCallIdLength);
 }
 
-/** Parses a text as JSON. Returns the text itself if it is not JSON. */
+/**
+ * Parses a text as JSON, in which `1.0` stays a float: templates write the number as Python does. Returns the text itself
+ * if it is not JSON.
+ */
 function parseJsonOrText(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return JSON.parse(text, (_key, value: unknown, context?: { readonly source?: string }) =>
+      Number.isInteger(value) && /[.eE]/.test(context?.source ?? "")
+        ? new Float(Number(value))
+        : value,
+    ) as unknown;
   } catch {
     return text;
   }

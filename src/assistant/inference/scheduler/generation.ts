@@ -52,6 +52,8 @@ export class Generation {
   #promptTokens = 0;
   #answerTokensMax = 0;
   #cachedTokens: number | undefined;
+  /** 1 if the model has generated the token that ends an answer; it has no text, but counts as OpenAI counts it. */
+  #endTokens = 0;
   #isStarted = false;
 
   constructor(order: number, job: GenerateJob, owner: EventQueueListener) {
@@ -126,6 +128,7 @@ export class Generation {
     const logprob = outcome.kind === "token" ? outcome.logprob : undefined;
     const emitted = this.#text.push(outcome.text, logprob);
     this.#emitText(emitted);
+    if (outcome.kind === "end") this.#endTokens = 1;
     if (emitted.stopped) this.#end("stop");
     else if (outcome.kind === "end") this.#endAt("stop");
     else if (this.completionTokens >= this.#answerTokensMax) this.#endAt("length");
@@ -145,7 +148,8 @@ export class Generation {
   }
 
   #end(reason: "stop" | "length"): void {
-    this.events.push({ type: "end", reason, completionTokens: this.completionTokens });
+    const completionTokens = this.completionTokens + this.#endTokens;
+    this.events.push({ type: "end", reason, completionTokens });
     this.events.end();
   }
 }

@@ -69,7 +69,7 @@ export class AnswerPlanner {
     return {
       prompts: plans.map(({ prompt }) => prompt),
       grammar: plan.layout && (await this.#compileGrammar(plan, plan.layout, signal)),
-      stop: [...request.stop, ...plan.stops],
+      stop: request.stop,
       showControlTokens: plan.showControlTokens,
       check: isJudged
         ? (content, calls) => this.#checkAnswer(plan, document, content, calls)

@@ -1,3 +1,4 @@
+import { isObject, tryParseJson } from "../../../base/json.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { LoadedModel } from "../inference-engine.ts";
 import type { ToolCall } from "../runner.ts";
@@ -48,7 +49,7 @@ async function* generateChecked(
           if (request.isStreamed || tried + 1 === ATTEMPTS) throw invalidOutputError(problem);
           break;
         }
-        yield* held;
+        yield* event.reason === "length" ? withoutCutCall(held, calls) : held;
         yield event;
         return;
       }
@@ -60,6 +61,19 @@ async function* generateChecked(
       else held.push(event);
     }
   }
+}
+
+/**
+ * Removes the last tool call if the token limit has cut its arguments off. A client of a streamed answer has received
+ * them already; other clients would fail to parse them.
+ */
+function withoutCutCall(
+  events: readonly AnswerEvent[],
+  calls: readonly ToolCall[],
+): readonly AnswerEvent[] {
+  const last = calls.at(-1);
+  if (last === undefined || isObject(tryParseJson(last.arguments))) return events;
+  return events.filter((event) => event.type !== "tool_call" || event.index < calls.length - 1);
 }
 
 function invalidOutputError(problem: string): AssistantError {

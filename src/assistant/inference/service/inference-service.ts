@@ -66,7 +66,7 @@ export class LocalInferenceService implements InferenceService {
     let releaseSlot: (() => void) | undefined;
     try {
       limit.signal.throwIfAborted();
-      const { known, facts } = await this.#resolveGenerator(request.model);
+      const { known, facts } = await this.#resolveGenerator(request);
       releaseSlot = this.#acquireSlot(known);
       const plan = await planner.plan(request, facts, controller.signal);
       const { seq: ledgerSeq } = await ledger.append(createGenerateEntry(request, known.id));
@@ -90,13 +90,20 @@ export class LocalInferenceService implements InferenceService {
     }
   }
 
-  async #resolveGenerator(model: string | undefined) {
-    const known = await this.#options.residency.resolve(model, "generate");
+  async #resolveGenerator({ model, prompts }: GenerateRequest) {
+    const isChat = prompts.some(({ kind }) => kind === "chat");
+    const known = await this.#options.residency.resolve(model, isChat ? "chat" : "generate");
     const facts = await this.#options.residency.facts(known);
     if (facts.kind === "embedding")
       throw new AssistantError(
         "model_unsuitable",
         `model ${known.id} embeds texts and does not generate; use it with /v1/embeddings`,
+        { param: "model" },
+      );
+    if (facts.kind === "completion" && isChat)
+      throw new AssistantError(
+        "model_unsuitable",
+        `model ${known.id} is no chat model: its file has no chat template; use /v1/completions, another model, or give it a template (--chat-template, chatTemplate)`,
         { param: "model" },
       );
     return { known, facts };
@@ -168,7 +175,7 @@ export class LocalInferenceService implements InferenceService {
   async models(): Promise<readonly ModelInfo[]> {
     const states = await this.#options.residency.states();
     const standard = await this.#options.residency
-      .resolve(undefined, "generate")
+      .resolve(undefined, "chat")
       .catch(() => undefined);
     const infos = await Promise.all(states.map((state) => this.#describeModel(state)));
     return infos.toSorted(
@@ -181,7 +188,14 @@ export class LocalInferenceService implements InferenceService {
   }
 
   async health(): Promise<InferenceHealth> {
-    return { engine: this.#options.engine.name, ledgerOk: this.#options.ledgerOk() };
+    const states = await this.#options.residency.states();
+    return {
+      engine: this.#options.engine.name,
+      ledgerOk: this.#options.ledgerOk(),
+      failedModels: states.flatMap(({ id, state, error, known }) =>
+        known.isPinned && state === "failed" && error ? [{ id, message: error.message }] : [],
+      ),
+    };
   }
 
   #acquireSlot(known: KnownModel): () => void {

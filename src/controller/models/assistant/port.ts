@@ -14,6 +14,8 @@ export interface AssistantControl {
       readonly path: string;
       readonly contextTokens: number | undefined;
       readonly sequences: number | undefined;
+      /** The chat template that replaces the file's own: its text, or the path of a file. */
+      readonly chatTemplate?: string | undefined;
     },
     signal: AbortSignal,
   ): Promise<InspectedModel>;
@@ -36,6 +38,8 @@ export interface LoadModelRequest {
   readonly path: string;
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
+  /** The chat template that replaces the file's own: its text, or the path of a file. */
+  readonly chatTemplate?: string | undefined;
   /**
    * The limit of the model's memory in bytes, so that memory is left for other processes; if absent, the model may
    * use all free memory.
@@ -76,8 +80,12 @@ export interface AssistantModel {
   readonly state: "unloaded" | "loading" | "resident" | "unloading" | "failed";
   readonly pinned: boolean;
   readonly memoryBytes: number | null;
-  /** The context length with which the model was registered; null if the engine chooses it. */
-  readonly wanted: { readonly contextTokens: number | null; readonly sequences: number | null };
+  /** The settings with which the model was registered; null for those that the registration does not have. */
+  readonly wanted: {
+    readonly contextTokens: number | null;
+    readonly sequences: number | null;
+    readonly chatTemplate?: string | null;
+  };
   readonly contextTokens: number | null;
   readonly sequences: number | null;
   readonly loadedAt: string | null;

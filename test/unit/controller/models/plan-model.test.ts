@@ -34,6 +34,7 @@ const desired: DesiredModel = {
   running: true,
   contextTokens: undefined,
   sequences: undefined,
+  chatTemplate: undefined,
   gpu: undefined,
   startedAt: null,
   retriedAt: null,
@@ -163,6 +164,15 @@ describe("the memory steps of a plan", () => {
     ],
     ["parallel has changed", resident, { sequences: 2 }],
     ["parallel has changed", { ...resident, wanted: { contextTokens: null, sequences: 2 } }, {}],
+    ["chatTemplate has changed", resident, { chatTemplate: "{{ messages }}" }],
+    [
+      "chatTemplate has changed",
+      {
+        ...resident,
+        wanted: { contextTokens: null, sequences: null, chatTemplate: "/srv/chat.jinja" },
+      },
+      {},
+    ],
     ["the last load failed", failed, {}],
   ])("load a model because %s", (cause, model, wanted) => {
     expect(plan({ assistant: observeAssistant(model) }, wanted)).toEqual({

@@ -36,6 +36,8 @@ export interface IndexQuery {
 /** The settings of the search ranking. The benchmark in bench/ compares different values. */
 export interface SearcherOptions {
   readonly lexical?: Partial<LexicalSearchOptions>;
+  /** The weight of the ranking by cosine, relative to the lexical ranking. */
+  readonly cosineWeight?: number;
   readonly isDiversified?: boolean;
 }
 
@@ -78,7 +80,7 @@ export class Searcher {
             { items: lexical, weight: 1 },
             {
               items: queryVector.index.nearest(queryVector.vector, sources, CANDIDATES),
-              weight: COSINE_WEIGHT,
+              weight: this.#options.cosineWeight ?? COSINE_WEIGHT,
             },
           ],
           FUSION_K,

@@ -28,11 +28,18 @@ const DIGEST_BYTES = 64 * 1024;
 export async function inspectModel(file: ModelFile, signal: AbortSignal): Promise<ModelInspection> {
   try {
     const parts = await readParts(file.path, signal);
-    return { facts: readFacts(parts), digest: parts.map(({ digest }) => digest).join("-") };
+    const facts = replaceTemplate(readFacts(parts), file.chatTemplate);
+    return { facts, digest: parts.map(({ digest }) => digest).join("-") };
   } catch (error) {
     if (signal.aborted) throw error;
     throw new AssistantError("model_unusable", describeError(file.id, error), { cause: error });
   }
+}
+
+/** A template makes a chat model of a base model, but not of an embedding model. */
+function replaceTemplate(facts: ModelFacts, chatTemplate: string | undefined): ModelFacts {
+  if (chatTemplate === undefined) return facts;
+  return { ...facts, chatTemplate, kind: facts.kind === "embedding" ? "embedding" : "chat" };
 }
 
 function describeError(id: string, error: unknown): string {

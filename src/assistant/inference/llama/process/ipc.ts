@@ -51,6 +51,8 @@ export type FromChild =
 export interface LoadParams {
   readonly id: string;
   readonly path: string;
+  /** The chat template that replaces the file's own. */
+  readonly chatTemplate: string | undefined;
   readonly contextTokens: number;
   readonly sequences: number;
   readonly embeddingsAtOnce: number;

@@ -35,8 +35,11 @@ const date =
   "(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))|" +
   `${leapYear}-02-29)`;
 
-/** A fraction of a second. Nine digits are nanoseconds, and clocks provide no more. */
-const fraction = "(?:\\.\\d{1,9})?";
+/**
+ * A fraction of a second, up to milliseconds. A small model often continues a number until the grammar ends it, so the
+ * bound is what people write and not what a clock provides.
+ */
+const fraction = "(?:\\.\\d{1,3})?";
 const hour = "(?:[01]\\d|2[0-3])";
 /** A time of day. Second 60, a leap second, is allowed only at 23:59 in UTC. */
 const time =
@@ -58,7 +61,8 @@ const duration = `P(?:${count}W|${durationDate}(?:${durationTime})?|${durationTi
  */
 const label = "[A-Za-z0-9](?:-?[A-Za-z0-9]){0,30}";
 const atext = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]";
-const email = `${atext}(?:\\.?${atext}){0,39}@(?:${label}\\.){1,3}${label}`;
+/** The local part has at most 30 characters, because a small model writes as many as the grammar allows. */
+const email = `(?=[^@]{1,30}@)${atext}(?:\\.?${atext})*@(?:${label}\\.){1,3}${label}`;
 
 /** The pattern of a host name of at most 63 characters in total, so that no label can be longer. */
 const hostname = "(?=.{1,63}$)[A-Za-z0-9](?:[-.]?[A-Za-z0-9])*";

@@ -137,7 +137,7 @@ test("the state of a model shows the settings of its registration and the settin
     aliases: ["org/chat"],
     state: "resident",
     pinned: true,
-    wanted: { context_tokens: 64, sequences: null },
+    wanted: { context_tokens: 64, sequences: null, chat_template: null },
     context_tokens: 64,
     sequences: 8,
     memory_bytes: 64 * 8 * 8,
@@ -161,11 +161,9 @@ test("inspecting a file does not register a model", async () => {
     memory_bytes: { wanted: 8_192 * 2 * 8, least: 512 * 2 * 8 },
   });
   expect((await residency.states()).map(({ id }) => id)).toEqual(["a"]);
-  const tooLong = await call(file, "/models/inspect", { ...body, context_tokens: 8_193 });
-  expect(JSON.parse(tooLong.text).error).toMatchObject({
-    code: "model_unusable",
-    message: expect.stringContaining("at most 8192"),
-  });
+  // The context is an upper bound, so a larger one needs no more memory than the one of the training.
+  const longer = await call(file, "/models/inspect", { ...body, context_tokens: 100_000 });
+  expect(JSON.parse(longer.text).memory_bytes.wanted).toBe(8_192 * 2 * 8);
 });
 
 test.each([
@@ -186,4 +184,32 @@ test.each([
   expect(JSON.parse(answer.text).error.message).toContain(message);
   expect(answer.status).toBe(status);
   expect((await residency.states()).map(({ id }) => id)).toEqual(["a"]);
+});
+
+test("a chat template is registered as its text or as the path of a file, and a bad one is refused", async () => {
+  const file = join(folder, "control.sock");
+  await control.listen(file);
+  const path = join(folder, "chat.gguf");
+  await writeFile(path, "12345");
+  const template = join(folder, "chat.jinja");
+  await writeFile(template, "{{ messages[0].content }}");
+  for (const chat_template of ["{{ bos_token }}", template]) {
+    const { text } = await call(file, "/models/load", { id: "chat", path, chat_template });
+    const { models }: { models: ControlModelView[] } = JSON.parse(text);
+    expect(models.find(({ id }) => id === "chat")).toMatchObject({ wanted: { chat_template } });
+  }
+  expect((await residency.states()).find(({ id }) => id === "chat")?.known.chatTemplate).toBe(
+    "{{ messages[0].content }}",
+  );
+  for (const [chat_template, code, message] of [
+    ["chat.jinja", "invalid_request", "absolute path"],
+    [join(folder, "missing.jinja"), "invalid_request", "cannot be read"],
+    ["{% for m in messages %}", "model_unusable", "is invalid"],
+  ] as const) {
+    const { text } = await call(file, "/models/load", { id: "chat", path, chat_template });
+    expect(JSON.parse(text).error).toMatchObject({
+      code,
+      message: expect.stringContaining(message),
+    });
+  }
 });

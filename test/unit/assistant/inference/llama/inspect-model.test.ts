@@ -38,6 +38,18 @@ describe("inspecting a model's file", () => {
     expect((await inspect(plain)).facts.kind).toBe("completion");
   });
 
+  it("prefers the chat template of the settings, which makes a chat model of a base model", async () => {
+    const chatTemplate = "{{ messages[0].content }}";
+    const files = [await getModelFile("tiny"), await getModelFile("tiny", { template: null })];
+    for (const path of files) {
+      const { facts } = await inspectModel({ id: "tiny", path, chatTemplate }, never);
+      expect(facts).toMatchObject({ kind: "chat", chatTemplate });
+    }
+    const path = await getModelFile("embedding");
+    const { facts } = await inspectModel({ id: "e", path, chatTemplate }, never);
+    expect(facts.kind).toBe("embedding");
+  });
+
   it("returns another digest after the file has changed", async () => {
     const path = join(folder, "changes.gguf");
     await copyFile(await getModelFile("tiny"), path);

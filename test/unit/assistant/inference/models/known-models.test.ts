@@ -106,7 +106,7 @@ test("a split model has the size of all its parts, and a registered model has it
   expect(await models.find("big")).toMatchObject({
     sizeBytes: 8,
     sequences: 3,
-    wanted: { contextTokens: undefined, sequences: undefined },
+    wanted: { contextTokens: undefined, sequences: undefined, chatTemplate: undefined },
   });
   await models.register({
     id: "own",
@@ -117,7 +117,7 @@ test("a split model has the size of all its parts, and a registered model has it
   expect(await models.find("own")).toMatchObject({
     sizeBytes: undefined,
     sequences: 2,
-    wanted: { contextTokens: undefined, sequences: 2 },
+    wanted: { contextTokens: undefined, sequences: 2, chatTemplate: undefined },
   });
 });
 

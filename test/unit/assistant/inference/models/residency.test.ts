@@ -416,6 +416,13 @@ describe("a request that names no model", () => {
     expect((await models.resolve(undefined, "generate")).id).toBe("p");
   });
 
+  test("uses a model with a chat template for a chat, even if one without comes first", async () => {
+    const { engine, residency: models } = await createResidency("base", "chat");
+    engine.kinds.set("base", "completion");
+    expect((await models.resolve(undefined, "generate")).id).toBe("base");
+    expect((await models.resolve(undefined, "chat")).id).toBe("chat");
+  });
+
   test("fails without a model, and the error explains how to get one", async () => {
     const { engine, known, residency: models } = await createResidency();
     await expect(models.resolve(undefined, "generate")).rejects.toMatchObject({

@@ -43,6 +43,17 @@ describe("the rendering of a conversation by each family's template", () => {
     expect(rendered).toContain("<tool_response>\nsunny\n</tool_response>");
   });
 
+  test("writes null, numbers and booleans of earlier calls as the template's language does", () => {
+    const python: TemplateFamily = {
+      ...getFamily("phi"),
+      template: `{% for m in messages %}{{ m.content }}{% for call in m.tool_calls %}{% for name, value in call.function.arguments.items() %} {{ name }}={{ value }}{% endfor %} {{ call.function.arguments }} {{ call.function.arguments | tojson }} {{ call.function.arguments.a ~ '' }}{% endfor %}{% endfor %}`,
+    };
+    const call = { id: "1", name: "weather", arguments: '{"a":null,"b":true,"c":1.0,"d":[1,"x"]}' };
+    expect(render(python, [question, { role: "assistant", content: "", toolCalls: [call] }])).toBe(
+      `What is the weather? a=None b=True c=1.0 d=[1, 'x'] {'a': None, 'b': True, 'c': 1.0, 'd': [1, 'x']} {"a": null, "b": true, "c": 1.0, "d": [1, "x"]} None`,
+    );
+  });
+
   test("shortens call ids to the length that the template requires, in the call and in its result", () => {
     const ids = [...text("mistral", turns).matchAll(/id": "([^"]*)"/g)].map(([, id]) => id);
     expect(ids).toHaveLength(2);

@@ -269,11 +269,10 @@ describe("a model whose template cannot write tool calls in a format that Berth 
   });
 });
 
-test("without a template, roles are written as words and the user's next message ends the answer", () => {
+test("without a template, the messages are left to the engine", () => {
   const messages: readonly ChatMessage[] = [{ role: "system", content: "Be brief." }, question];
   const plan = planned({ ...auto, prompt: { ...chat, messages, tools: [] } }, undefined);
-  expect(plan.prompt).toEqual({ kind: "text", text: "Be brief.\n\nUser: Rain?\nAssistant:" });
-  expect(plan.stops).toEqual(["\nUser:"]);
+  expect(plan.prompt).toEqual({ ...chat, messages, tools: [] });
 });
 
 test("a prompt that is not a chat stays unchanged", () => {

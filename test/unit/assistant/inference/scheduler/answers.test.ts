@@ -14,7 +14,8 @@ describe("an answer of the scheduler", () => {
     await harness.untilOver(reader);
     expect(reader.started).toEqual({ type: "started", promptTokens: 7, cachedTokens: 0 });
     expect(reader.text).toBe("Yes, indeed.");
-    expect(reader.end).toEqual({ type: "end", reason: "stop", completionTokens: 4 });
+    // The token with which the model ends its answer counts too.
+    expect(reader.end).toEqual({ type: "end", reason: "stop", completionTokens: 5 });
   });
 
   it("ends with `length` at its token limit, and at the end of the context", async () => {

@@ -89,7 +89,7 @@ describe("the scheduler", () => {
     await harness.untilOver(old, young, reader);
     expect(old.text).toBe(whole("old", 20));
     expect(young.text).toBe("so be it, so be");
-    expect(young.end).toMatchObject({ reason: "stop", completionTokens: 15 });
+    expect(young.end).toMatchObject({ reason: "stop", completionTokens: 16 });
     const suspended = harness.runner.calls.filter(({ kind }) => kind === "suspend");
     expect(suspended.map(({ prompts }) => prompts)).toEqual([["young"]]);
   });

@@ -53,7 +53,11 @@ describe("writing the ledger before inference", () => {
       ),
     ).rejects.toMatchObject({ code: "ledger_unavailable" });
     expect(harness.engine.models).toEqual([]);
-    expect(await harness.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
+    expect(await harness.service.health()).toEqual({
+      engine: "scripted",
+      ledgerOk: false,
+      failedModels: [],
+    });
   });
 
   test("does not happen for a refused request, and happens for each embedding", async () => {
@@ -82,7 +86,7 @@ describe("an answer of the inference service", () => {
       { type: "started", prompt: 0, promptTokens: 5, cachedTokens: 0 },
       { type: "text", choice: 0, text: "one" },
       { type: "text", choice: 0, text: " two" },
-      { type: "end", choice: 0, reason: "stop", completionTokens: 2 },
+      { type: "end", choice: 0, reason: "stop", completionTokens: 3 },
     ]);
   });
 
@@ -255,6 +259,79 @@ describe("an answer with a schema", () => {
     );
     expect(joinText(events)).toBe('"');
     expect(events.at(-1)).toMatchObject({ type: "end", reason: "length" });
+  });
+});
+
+describe("a tool call that the token limit cuts off", () => {
+  const prompt = {
+    kind: "chat",
+    messages: [{ role: "user", content: "Rain?" }],
+    tools: [{ name: "weather", description: undefined, parameters: { type: "object" } }],
+    variables: {},
+  } as const;
+  const called = (text: string, isStreamed: boolean, maxTokens: number) => ({
+    options: { ...says(...Array.from(text)), schemas: onlyGood(text), contextTokens: 2_000 },
+    request: { ...plainRequest, prompts: [prompt], isStreamed, maxTokens },
+  });
+  const one = '<tool_call>\n{"name": "weather", "arguments": {"city": "Graz"}}\n</tool_call>';
+  const cut = one.length - 20;
+
+  test("is left out of an answer that is not streamed; the calls before it stay", async () => {
+    const { options, request } = called(`${one}\n${one}`, false, one.length + cut);
+    await using harness = await createServiceHarness(options);
+    const events = await collect(harness.service.generate(request, never));
+    const calls = events.filter(({ type }) => type === "tool_call");
+    expect(new Set(calls.map((event) => "index" in event && event.index))).toEqual(new Set([0]));
+    expect(calls.map((event) => ("arguments" in event ? event.arguments : "")).join("")).toBe(
+      '{"city": "Graz"}',
+    );
+    expect(events.at(-1)).toMatchObject({ type: "end", reason: "length" });
+  });
+
+  test("is part of a streamed answer, whose client has received its beginning", async () => {
+    const { options, request } = called(one, true, cut);
+    await using harness = await createServiceHarness(options);
+    const events = await collect(harness.service.generate(request, never));
+    expect(events.filter(({ type }) => type === "tool_call")).not.toEqual([]);
+    expect(events.at(-1)).toMatchObject({ type: "end", reason: "length" });
+  });
+});
+
+describe("a model without a chat template", () => {
+  const base = { ...says("a"), facts: { kind: "completion" as const } };
+  const chat = {
+    ...plainRequest,
+    prompts: [
+      { kind: "chat", messages: [{ role: "user", content: "Hi" }], tools: [], variables: {} },
+    ] as const,
+  };
+
+  test("refuses a chat with the reason, and writes no ledger entry", async () => {
+    await using harness = await createServiceHarness(base);
+    await expect(collect(harness.service.generate(chat, never))).rejects.toMatchObject({
+      code: "model_unsuitable",
+      message: expect.stringContaining("model m is no chat model: its file has no chat template"),
+    });
+    expect(harness.ledger.entries).toEqual([]);
+  });
+
+  test("continues a text", async () => {
+    await using harness = await createServiceHarness(base);
+    expect(joinText(await collect(harness.service.generate(plainRequest, never)))).toBe("a");
+  });
+});
+
+test("the health names the models that should stay in memory but could not be loaded", async () => {
+  await using harness = await createServiceHarness({
+    ...says("a"),
+    models: ["m", "other-model"],
+    refuse: ({ id }) =>
+      id === "p" ? new AssistantError("model_unusable", "the file of p is damaged") : undefined,
+  });
+  await harness.known.register({ id: "p", path: "", isPinned: true });
+  await harness.residency.loadPinned();
+  expect(await harness.service.health()).toMatchObject({
+    failedModels: [{ id: "p", message: "the file of p is damaged" }],
   });
 });
 

@@ -15,15 +15,9 @@ const cases = {
     narrower: [],
   },
   time: {
-    yes: [
-      "12:34:56Z",
-      "00:00:00+00:00",
-      "23:59:60Z",
-      "23:59:59.123456789-11:30",
-      "23:59:60.5+00:00",
-    ],
+    yes: ["12:34:56Z", "00:00:00+00:00", "23:59:60Z", "23:59:59.123-11:30", "23:59:60.5+00:00"],
     no: ["24:00:00Z", "12:60:00Z", "12:34:56", "12:34Z", "22:59:60Z", "12:00:00+24:00"],
-    narrower: ["12:34:56z", "12:34:56+0100", "12:00:00.1234567890Z", "15:59:60-08:00"],
+    narrower: ["12:34:56z", "12:34:56+0100", "12:00:00.1234Z", "15:59:60-08:00"],
   },
   "date-time": {
     yes: ["2024-02-29T12:34:56Z", "1985-04-12T23:20:50.52Z", "1990-12-31T23:59:60Z"],
@@ -36,9 +30,15 @@ const cases = {
     narrower: ["P1Y2D", "PT1H2S"],
   },
   email: {
-    yes: ["a@b.co", "first.last+tag@sub.example.com", "o'brien@example.org", "x@xn-1.de"],
+    yes: [
+      "a@b.co",
+      "first.last+tag@sub.example.com",
+      "o'brien@example.org",
+      "x@xn-1.de",
+      `${"a".repeat(15)}.${"b".repeat(14)}@c.de`,
+    ],
     no: ["a@b", "@b.co", "a.@b.co", ".a@b.co", "a@-b.co", "a@b..co", "a b@c.de", "a@b.co."],
-    narrower: ["a@b--c.co", "a@b.c.d.e.f.g"],
+    narrower: ["a@b--c.co", "a@b.c.d.e.f.g", `${"a".repeat(31)}@c.de`],
   },
   hostname: {
     yes: [
