@@ -81,6 +81,16 @@ export default defineConfig({
           ...isolated,
         },
       },
+      // Models with trained weights, which `npm run models:test` fetches: `npm run test:trained`.
+      {
+        test: {
+          name: "trained",
+          include: ["test/trained/**/*.test.ts"],
+          globalSetup: ["test/support/trained-models/trained-setup.ts"],
+          pool: "forks",
+          ...slow,
+        },
+      },
       // The built program too, and the real llama.cpp, but no container engine.
       {
         test: {
