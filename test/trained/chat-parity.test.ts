@@ -56,7 +56,10 @@ interface ChatToken {
 }
 
 function toObservedTokens(tokens: readonly ChatToken[]): ObservedAnswer["tokens"] {
-  return tokens.map(({ bytes, logprob }) => ({ bytes: toHex(Uint8Array.from(bytes ?? [])), logprob }));
+  return tokens.map(({ bytes, logprob }) => ({
+    bytes: toHex(Uint8Array.from(bytes ?? [])),
+    logprob,
+  }));
 }
 
 /** Asks on a fresh context: the model is unloaded after each answer. */

