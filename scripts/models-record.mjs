@@ -15,7 +15,8 @@ try {
   const { register } = await import("tsx/esm/api");
   register();
   const { record } = await import("../test/support/trained-models/record.ts");
-  await record(path.resolve(process.argv[2] ?? path.join(os.tmpdir(), "berth-llama-server")));
+  const dir = path.resolve(process.argv[2] ?? path.join(os.tmpdir(), "berth-llama-server"));
+  await record(dir, (line) => console.error(`berth: ${line}`));
 } catch (error) {
   console.error(`error: ${error.message}`);
   if (error.hint) console.error(`try:   ${error.hint}`);

@@ -19,6 +19,10 @@ beforeAll(async () => {
 });
 afterAll(() => assistant[Symbol.asyncDispose]());
 
+function embed(input: string | string[]) {
+  return assistant.openai.embeddings.create({ model: "minilm", input });
+}
+
 function cosine(left: readonly number[], right: Float32Array): number {
   const product = left.reduce((sum, value, index) => sum + value * (right[index] ?? 0), 0);
   return product / (Math.hypot(...left) * Math.hypot(...right));
@@ -34,8 +38,6 @@ function toVector(base64: string): Float32Array {
 describe("MiniLM", () => {
   test("embeds every text as llama-server does, alone and in one request with others", async () => {
     expect(recording.answers.map(({ text }) => text)).toEqual(embeddedTexts);
-    const embed = async (input: string | string[]) =>
-      await assistant.openai.embeddings.create({ model: "minilm", input });
     const together = await embed([...embeddedTexts]);
     expect(together.usage.prompt_tokens).toBe(
       recording.answers.reduce((sum, { tokens }) => sum + tokens, 0),
@@ -54,14 +56,11 @@ describe("MiniLM", () => {
   });
 
   test("puts sentences of one meaning closer together than others", async () => {
-    const { data } = await assistant.openai.embeddings.create({
-      model: "minilm",
-      input: [
-        "How do I reset my password?",
-        "I forgot my login and cannot sign in.",
-        "Stock markets fell sharply on Tuesday.",
-      ],
-    });
+    const { data } = await embed([
+      "How do I reset my password?",
+      "I forgot my login and cannot sign in.",
+      "Stock markets fell sharply on Tuesday.",
+    ]);
     const [first = [], near = [], far = []] = data.map(({ embedding }) => embedding);
     expect(cosine(first, Float32Array.from(near))).toBeGreaterThan(
       cosine(first, Float32Array.from(far)) + 0.3,

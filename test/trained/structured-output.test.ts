@@ -100,7 +100,7 @@ const cases: readonly (readonly [keywords: string, request: string, schema: obje
     },
   ],
   [
-    "conditions",
+    "dependent members",
     "Pay by card.",
     {
       type: "object",
@@ -110,8 +110,7 @@ const cases: readonly (readonly [keywords: string, request: string, schema: obje
       },
       required: ["by"],
       additionalProperties: false,
-      if: { properties: { by: { const: "card" } } },
-      then: { required: ["number"] },
+      dependentRequired: { by: ["number"] },
     },
   ],
   [

@@ -100,7 +100,7 @@ async function fetchPublished(
   if (await hasDigest(path, file.sha256)) return path;
   await mkdir(folder, { recursive: true });
   const reasons: string[] = [];
-  for (const source of [...sources]) {
+  for (const source of sources.slice()) {
     try {
       say(`${file.name}: from the ${source.name}`);
       const copy = await source.download(file, options);

@@ -28,8 +28,8 @@ const TIE = 0.1;
 const ANSWER_TOKENS_MIN = 2;
 
 /** Records the answers of llama-server to all questions. `dir` is the folder in which llama-server is built. */
-export async function record(dir: string): Promise<void> {
-  await fetchForTests((line) => console.error(line));
+export async function record(dir: string, say: (line: string) => void): Promise<void> {
+  await fetchForTests(say);
   const { program, commit } = await buildLlamaServer(dir);
   const written = await Promise.all([
     save("smollm2", commit, await withServer(program, "smollm2", [], recordChats)),
@@ -48,19 +48,17 @@ async function withServer<Answer>(
   use: (server: LlamaServer) => Promise<readonly Answer[]>,
 ): Promise<readonly Answer[]> {
   const model = join(trainedModelsDir(), findModel(name).fileName);
-  await using server = await LlamaServer.start(program, [
-    ...["--model", model, "--ctx-size", "512"],
-    ...flags,
-  ]);
+  const all = ["--model", model, "--ctx-size", "512", ...flags];
+  await using server = await LlamaServer.start(program, all);
   return await use(server);
 }
 
-async function save<Answer>(
+async function save(
   name: TrainedModel["name"],
   commit: string,
-  answers: readonly Answer[],
+  answers: readonly unknown[],
 ): Promise<string> {
-  const recording: Recording<Answer> = {
+  const recording: Recording<unknown> = {
     release: await bundledRelease(),
     commit,
     modelSha256: findModel(name).sha256,
@@ -114,10 +112,10 @@ async function recordAnswer(server: LlamaServer, question: TextQuestion): Promis
   });
   const request = { temperature: 0, n_probs: 2, stop: question.stop ?? [] };
   const ask = (tokensMax: number) =>
-    readInPieces(server, tokens, { ...request, n_predict: tokensMax });
-  const whole: ServerAnswer = await ask(ANSWER_TOKENS_MAX);
+    readInPieces<ServerAnswer>(server, tokens, { ...request, n_predict: tokensMax });
+  const whole = await ask(ANSWER_TOKENS_MAX);
   const tie = whole.completion_probabilities.findIndex(isTie);
-  const answer: ServerAnswer = tie === -1 ? whole : await ask(Math.max(tie, ANSWER_TOKENS_MIN));
+  const answer = tie === -1 ? whole : await ask(Math.max(tie, ANSWER_TOKENS_MIN));
   if (answer.completion_probabilities.slice(0, ANSWER_TOKENS_MIN).some(isTie))
     throw new Error(`the first tokens of ${question.id} are a matter of rounding; change it`);
   return {

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TrainedModel } from "./catalog.ts";
 
-/** What llama-server answered, and with which sources, model and processor. */
+/** The answers of llama-server, and the sources, model and processor with which it gave them. */
 export interface Recording<Answer> {
   /** The release of node-llama-cpp's llama.cpp, and the commit in its bundle of sources. */
   readonly release: string;
