@@ -3,6 +3,8 @@ import type { LlamaServer } from "./llama-server.ts";
 /** llama.cpp reads pieces of 64 and more tokens with another kernel, which rounds differently. */
 const WIDE_PIECE = 128;
 const NARROW_PIECE_MAX = 60;
+/** llama.cpp multiplies this many rows of repacked weights at once. */
+const GROUP = 4;
 
 /**
  * Sends a prompt so that llama-server reads it in the pieces in which Berth reads it: wide pieces, then narrow ones,
@@ -32,12 +34,12 @@ export async function readInPieces<Answer>(
 function pieceEnds(length: number): readonly number[] {
   const ends: number[] = [];
   for (let end = 0; end < length; ) {
-    const left = length - end;
-    const untilWide = WIDE_PIECE - (end % WIDE_PIECE);
-    end +=
-      left >= WIDE_PIECE && untilWide === WIDE_PIECE
-        ? WIDE_PIECE
-        : Math.min(left, untilWide, NARROW_PIECE_MAX);
+    const inBlock = end % WIDE_PIECE;
+    const left = Math.min(length - end, WIDE_PIECE - inBlock);
+    if (inBlock === 0 && left === WIDE_PIECE) end += WIDE_PIECE;
+    // A token that is read alone rounds differently, so none is left alone.
+    else if (left === NARROW_PIECE_MAX + 1) end += NARROW_PIECE_MAX - GROUP;
+    else end += Math.min(left, NARROW_PIECE_MAX);
     ends.push(end);
   }
   return ends;
