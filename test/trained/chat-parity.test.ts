@@ -5,7 +5,6 @@ import { SEED } from "../support/sampling.ts";
 import { bundledRelease } from "../support/trained-models/llama-server.ts";
 import { findDifferences, type ObservedAnswer, toHex } from "../support/trained-models/parity.ts";
 import {
-  ANSWER_TOKENS_MAX,
   type ChatQuestion,
   chatQuestions,
   unrelatedTexts,
@@ -37,13 +36,10 @@ function recordedOf(id: string): RecordedAnswer {
 }
 
 function createRequest({ id, messages, stop }: ChatQuestion) {
-  // An answer that was recorded with fewer tokens ends before two tokens that are almost equally likely.
-  const recorded = recordedOf(id);
-  const tokensMax = recorded.reason === "length" ? recorded.tokens.length : ANSWER_TOKENS_MAX;
   return {
     model: "smollm2",
     messages: [...messages],
-    max_tokens: tokensMax,
+    max_tokens: recordedOf(id).tokensMax,
     temperature: 0,
     logprobs: true,
     ...(stop && { stop: [...stop] }),

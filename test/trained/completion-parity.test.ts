@@ -2,14 +2,8 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { AssistantProcess } from "../support/assistant-process.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
+import { findDifferences, type ObservedAnswer, toHex } from "../support/trained-models/parity.ts";
 import {
-  findDifferences,
-  isWholeText,
-  type ObservedAnswer,
-  toHex,
-} from "../support/trained-models/parity.ts";
-import {
-  ANSWER_TOKENS_MAX,
   type TextQuestion,
   textQuestions,
   unrelatedTexts,
@@ -41,12 +35,10 @@ async function ask(
   { id, prompt, stop }: TextQuestion,
   rest: Readonly<Record<string, number>> = {},
 ): Promise<ObservedAnswer> {
-  const recorded = recordedOf(id);
-  const tokensMax = recorded.reason === "length" ? recorded.tokens.length : ANSWER_TOKENS_MAX;
   const { choices, usage } = await assistant.openai.completions.create({
     model: "gemma3",
     prompt,
-    max_tokens: tokensMax,
+    max_tokens: recordedOf(id).tokensMax,
     temperature: 0,
     logprobs: 0,
     ...(stop && { stop: [...stop] }),
@@ -57,15 +49,10 @@ async function ask(
     promptTokens: usage?.prompt_tokens ?? 0,
     text: choices[0]?.text ?? "",
     reason: choices[0]?.finish_reason ?? "",
-    // This route gives texts in place of bytes, which say nothing of a token that is a part of a code point.
-    tokens: tokens.map((token, index) => {
-      const expected = recorded.tokens[index];
-      const hasBytes = expected !== undefined && isWholeText(expected);
-      return {
-        bytes: hasBytes ? toHex(Buffer.from(token)) : undefined,
-        logprob: logprobs[index] ?? Number.NaN,
-      };
-    }),
+    tokens: tokens.map((token, index) => ({
+      bytes: toHex(Buffer.from(token)),
+      logprob: logprobs[index] ?? Number.NaN,
+    })),
   };
 }
 

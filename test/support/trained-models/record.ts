@@ -4,14 +4,8 @@ import { join } from "node:path";
 import { type TrainedModel, trainedModels, trainedModelsDir } from "./catalog.ts";
 import { fetchForTests } from "./fetch-for-tests.ts";
 import { buildLlamaServer, bundledRelease, LlamaServer } from "./llama-server.ts";
-import {
-  ANSWER_TOKENS_MAX,
-  chatQuestions,
-  embeddedTexts,
-  type TextQuestion,
-  textQuestions,
-} from "./questions.ts";
-import { readInPieces } from "./read-in-pieces.ts";
+import { chatQuestions, embeddedTexts, textQuestions } from "./questions.ts";
+import { recordAnswer } from "./record-answer.ts";
 import {
   type RecordedAnswer,
   type RecordedEmbedding,
@@ -19,13 +13,6 @@ import {
   readProcessor,
   recordingPath,
 } from "./recorded-answers.ts";
-
-/**
- * An answer is cut before the first token whose probability is this close to that of the next one (as a difference of
- * logprobs), because another processor may round the other way there.
- */
-const TIE = 0.1;
-const ANSWER_TOKENS_MIN = 2;
 
 /** Records the answers of llama-server to all questions. `dir` is the folder in which llama-server is built. */
 export async function record(dir: string, say: (line: string) => void): Promise<void> {
@@ -89,50 +76,6 @@ async function recordTexts(server: LlamaServer): Promise<readonly RecordedAnswer
   const answers: RecordedAnswer[] = [];
   for (const question of textQuestions) answers.push(await recordAnswer(server, question));
   return answers;
-}
-
-interface ServerAnswer {
-  readonly content: string;
-  readonly stop_type: string;
-  readonly completion_probabilities: readonly ServerToken[];
-}
-
-interface ServerToken {
-  readonly id: number;
-  readonly bytes: readonly number[];
-  readonly logprob: number;
-  readonly top_logprobs: readonly { readonly logprob: number }[];
-}
-
-async function recordAnswer(server: LlamaServer, question: TextQuestion): Promise<RecordedAnswer> {
-  const { tokens } = await server.post<{ tokens: readonly number[] }>("/tokenize", {
-    content: question.prompt,
-    add_special: true,
-    parse_special: true,
-  });
-  const request = { temperature: 0, n_probs: 2, stop: question.stop ?? [] };
-  const ask = (tokensMax: number) =>
-    readInPieces<ServerAnswer>(server, tokens, { ...request, n_predict: tokensMax });
-  const whole = await ask(ANSWER_TOKENS_MAX);
-  const tie = whole.completion_probabilities.findIndex(isTie);
-  const answer = tie === -1 ? whole : await ask(Math.max(tie, ANSWER_TOKENS_MIN));
-  if (answer.completion_probabilities.slice(0, ANSWER_TOKENS_MIN).some(isTie))
-    throw new Error(`the first tokens of ${question.id} are a matter of rounding; change it`);
-  return {
-    id: question.id,
-    promptTokens: tokens,
-    tokens: answer.completion_probabilities.map(({ id, bytes, logprob }) => ({
-      id,
-      bytes: Buffer.from(bytes).toString("hex"),
-      logprob: Number(logprob.toFixed(6)),
-    })),
-    text: answer.content,
-    reason: answer.stop_type === "limit" ? "length" : "stop",
-  };
-}
-
-function isTie({ top_logprobs: [first, second] }: ServerToken): boolean {
-  return first !== undefined && second !== undefined && first.logprob - second.logprob < TIE;
 }
 
 async function recordVectors(server: LlamaServer): Promise<readonly RecordedEmbedding[]> {

@@ -16,7 +16,7 @@ export interface Recording<Answer> {
 
 export interface RecordedToken {
   readonly id: number;
-  /** The bytes of the token's text in hexadecimal digits; they may be a part of a code point. */
+  /** The bytes of the token alone in hexadecimal digits; they may be a part of a code point. */
   readonly bytes: string;
   readonly logprob: number;
 }
@@ -25,11 +25,14 @@ export interface RecordedAnswer {
   /** The id of the question. */
   readonly id: string;
   readonly promptTokens: readonly number[];
+  /** The token limit of the request. */
+  readonly tokensMax: number;
+  /** The tokens without the end token, without those that leave a code point incomplete, and without the stop text. */
   readonly tokens: readonly RecordedToken[];
   /** The text of the answer, which ends before a stop text. */
   readonly text: string;
-  /** `stop`: the model ended its answer, or a stop text occurred. */
-  readonly reason: "stop" | "length";
+  /** `eos`: the model ended its answer; `word`: a stop text occurred; `limit`: the token limit was reached. */
+  readonly end: "eos" | "word" | "limit";
 }
 
 export interface RecordedEmbedding {
