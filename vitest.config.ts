@@ -87,6 +87,16 @@ export default defineConfig({
           ...isolated,
         },
       },
+      // Models with trained weights, which `npm run models:test` fetches: `npm run test:trained`.
+      {
+        test: {
+          name: "trained",
+          include: ["test/trained/**/*.test.ts"],
+          globalSetup: ["test/support/trained-models/trained-setup.ts"],
+          pool: "forks",
+          ...slow,
+        },
+      },
       // These tests use the built program and the real llama.cpp, but no container engine.
       {
         test: {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// npm test: installs, builds, starts a container engine for the tests and runs all of them but those of the project
-// `peers`, in two concurrent runs of vitest. Arguments are passed to vitest, in one run: npm test -- --project unit.
+// npm test: installs, builds, starts a container engine for the tests and runs all of them but those of the projects
+// `peers` and `trained`, in two concurrent runs of vitest. Arguments are passed to vitest, in one run: npm test -- --project unit.
 // `--sample N` runs N test files that BERTH_SEED chooses: npm run test:peers -- --sample 2. The last line reads
 // `N passed, N failed`.
 //
@@ -20,6 +20,13 @@ const { aptInstall, privateEngineInUse, startPrivateEngine, stopPrivateEngine, w
   await import("./engine.mjs");
 const { ensureBuilt, ensureInstalled, root } = await import("./install.mjs");
 
+/** The projects that only their own commands run, with what they need in addition. */
+const SEPARATE_PROJECTS = [
+  { name: "trained", needs: "models with trained weights", command: "npm run test:trained" },
+  { name: "peers", needs: "programs that Berth meets", command: "npm run test:peers" },
+];
+const WITHOUT_SEPARATE = SEPARATE_PROJECTS.map(({ name }) => `--project=!${name}`);
+
 /**
  * The runs of vitest that together are the whole suite. They are concurrent, because tests with an engine mostly wait
  * for it, which left a core partly idle when they ran alone, and the other tests mostly keep a core busy.
@@ -27,7 +34,7 @@ const { ensureBuilt, ensureInstalled, root } = await import("./install.mjs");
 const WHOLE_SUITE = [
   { args: ["--project=e2e", "--project=docker"], workers: 3 },
   {
-    args: ["--project=!peers", "--project=!e2e", "--project=!docker"],
+    args: [...WITHOUT_SEPARATE, "--project=!e2e", "--project=!docker"],
     workers: os.availableParallelism() + 2,
   },
 ];
@@ -60,6 +67,9 @@ const passed = counts.reduce((sum, count) => sum + count.passed, 0);
 const failed = counts.length === 0 ? 1 : counts.reduce((sum, count) => sum + count.failed, 0);
 if (failed > 0 || passed === 0) code ||= 1;
 rmSync(scratch, { recursive: true, force: true });
+if (process.argv.length === 2)
+  for (const { name, needs, command } of SEPARATE_PROJECTS)
+    console.log(`not run: the tests of the project ${name}, which need ${needs}: ${command}`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = code;
 
@@ -112,7 +122,7 @@ async function ownHost() {
 }
 
 /**
- * Returns the arguments for vitest: the named projects, or all but `peers` if none is named, and with `--sample` the
+ * Returns the arguments for vitest: the named projects, or all but those with their own commands if none is named, and with `--sample` the
  * test files that the seed selects.
  */
 function vitestArguments(given, seed) {
@@ -133,7 +143,7 @@ function vitestArguments(given, seed) {
   const projects = passed.flatMap((word, index) =>
     word === "--project" ? [passed[index + 1]] : (/^--project=(.*)$/.exec(word)?.[1] ?? []),
   );
-  const args = projects.length > 0 ? passed : ["--project=!peers", ...passed];
+  const args = projects.length > 0 ? passed : [...WITHOUT_SEPARATE, ...passed];
   if (values.sample === undefined) return args;
   const files = projects
     .flatMap((name) =>

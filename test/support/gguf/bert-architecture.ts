@@ -1,3 +1,4 @@
+import type { VocabularyToken } from "./spm-vocabulary.ts";
 import { WeightMaker } from "./weights.ts";
 import { createWordPieceVocabulary, wordPieceIds } from "./word-pieces.ts";
 import type { GgufFile, TensorSource, TensorType, TypedMetadataValue } from "./write-gguf.ts";
@@ -60,10 +61,20 @@ export function buildBertModel(shape: BertShape): GgufFile {
     norm(`${name}.layer_output_norm`);
   }
 
-  const metadata = new Map<string, TypedMetadataValue>([
+  return { metadata: createBertMetadata(shape, tokens, wordPieceIds), tensors };
+}
+
+/** Returns the metadata of a BERT model with mean pooling and a WordPiece vocabulary. */
+export function createBertMetadata(
+  shape: Omit<BertShape, "seed" | "type">,
+  tokens: readonly VocabularyToken[],
+  ids: Readonly<Record<keyof typeof wordPieceIds, number>>,
+): ReadonlyMap<string, TypedMetadataValue> {
+  const { contextTokens, embeddingLength, layers, feedForwardLength } = shape;
+  return new Map<string, TypedMetadataValue>([
     ["general.architecture", { type: "string", value: "bert" }],
     ["general.name", { type: "string", value: shape.name }],
-    ["bert.context_length", { type: "uint32", value: shape.contextTokens }],
+    ["bert.context_length", { type: "uint32", value: contextTokens }],
     ["bert.embedding_length", { type: "uint32", value: embeddingLength }],
     ["bert.block_count", { type: "uint32", value: layers }],
     ["bert.feed_forward_length", { type: "uint32", value: feedForwardLength }],
@@ -77,12 +88,11 @@ export function buildBertModel(shape: BertShape): GgufFile {
     ["tokenizer.ggml.tokens", { type: "strings", value: tokens.map(({ text }) => text) }],
     ["tokenizer.ggml.scores", { type: "float32s", value: tokens.map(({ score }) => score) }],
     ["tokenizer.ggml.token_type", { type: "int32s", value: tokens.map(({ kind }) => kind) }],
-    ["tokenizer.ggml.padding_token_id", { type: "uint32", value: wordPieceIds.padding }],
-    ["tokenizer.ggml.unknown_token_id", { type: "uint32", value: wordPieceIds.unknown }],
-    ["tokenizer.ggml.cls_token_id", { type: "uint32", value: wordPieceIds.begin }],
-    ["tokenizer.ggml.bos_token_id", { type: "uint32", value: wordPieceIds.begin }],
-    ["tokenizer.ggml.seperator_token_id", { type: "uint32", value: wordPieceIds.separator }],
-    ["tokenizer.ggml.mask_token_id", { type: "uint32", value: wordPieceIds.mask }],
+    ["tokenizer.ggml.padding_token_id", { type: "uint32", value: ids.padding }],
+    ["tokenizer.ggml.unknown_token_id", { type: "uint32", value: ids.unknown }],
+    ["tokenizer.ggml.cls_token_id", { type: "uint32", value: ids.begin }],
+    ["tokenizer.ggml.bos_token_id", { type: "uint32", value: ids.begin }],
+    ["tokenizer.ggml.seperator_token_id", { type: "uint32", value: ids.separator }],
+    ["tokenizer.ggml.mask_token_id", { type: "uint32", value: ids.mask }],
   ]);
-  return { metadata, tensors };
 }

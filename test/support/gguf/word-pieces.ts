@@ -1,7 +1,7 @@
 import { tokenKinds, type VocabularyToken } from "./spm-vocabulary.ts";
 
 /** The prefix of a word's first piece in files for llama.cpp; later pieces have no prefix. */
-const WORD_START = "\u2581";
+export const WORD_START = "\u2581";
 
 const CHARACTERS = [
   ...Array.from("abcdefghijklmnopqrstuvwxyz0123456789!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"),

@@ -1,0 +1,13 @@
+import { serverSettings } from "../../../src/config/server-settings.ts";
+import { trainedModelsDir } from "./catalog.ts";
+import { fetchTrainedModels } from "./fetch-models.ts";
+
+/** Fetches the models for the tests, with the hub and the token of the environment, as Berth itself reads them. */
+export async function fetchForTests(say: (line: string) => void): Promise<void> {
+  await fetchTrainedModels({
+    dir: trainedModelsDir(),
+    hubEndpoint: process.env["HF_ENDPOINT"] || serverSettings.hfEndpoint.default,
+    hubToken: process.env["HF_TOKEN"],
+    say,
+  });
+}
