@@ -5,16 +5,16 @@ import {
   type IncomingCall,
   MessageTooLongError,
 } from "../../dbus/bus-connection.ts";
-import {
-  DuplicateKeyError,
-  findDescriptors,
-  NoSuchDescriptorError,
-  TooManyValuesError,
-} from "../../dbus/bus-values.ts";
+import { findDescriptors } from "../../dbus/bus-values.ts";
 import { closeFds } from "../../dbus/descriptors.ts";
 import type { Frame } from "../../dbus/frame-reader.ts";
 import { messageTypes, NO_REPLY_EXPECTED } from "../../dbus/outgoing-message.ts";
 import { BusCallError, type BusValue } from "../../dbus/port.ts";
+import {
+  DuplicateKeyError,
+  NoSuchDescriptorError,
+  TooManyValuesError,
+} from "../../dbus/value-reader.ts";
 import { CANCELLED } from "./bus-error-table.ts";
 import { BusReplyError } from "./bus-reply-error.ts";
 import { type CallTarget, findCallTarget } from "./call-target.ts";
