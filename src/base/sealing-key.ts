@@ -4,16 +4,14 @@ import {
   createSecretKey,
   hkdfSync,
   type KeyObject,
-  randomBytes,
 } from "node:crypto";
+import { RandomBytes } from "./random-bytes.ts";
 
 /** The length of every secret that keys are derived from. */
 export const SECRET_BYTES = 32;
 /** The length of the nonce. NIST SP 800-38D recommends a nonce of 96 bits and a tag of 128 bits for GCM. */
 export const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;
-/** The number of nonces that one call of the system makes. */
-const NONCES = 64;
 
 /** Thrown if a sealed text was changed, truncated, or sealed with another key or in another context. */
 export class SealBrokenError extends Error {
@@ -34,8 +32,7 @@ export function deriveKey(secret: Uint8Array, salt: string, purpose: string): Bu
  */
 export class SealingKey {
   readonly #key: KeyObject;
-  /** Random bytes for the next nonces. A call of the system for each one would take a third of the time of sealing. */
-  #nonces: Buffer = Buffer.alloc(0);
+  readonly #nonces = new RandomBytes();
 
   constructor(key: Uint8Array) {
     this.#key = createSecretKey(key);
@@ -43,11 +40,13 @@ export class SealingKey {
 
   /** Seals a text. Returns a random nonce, the ciphertext, and the tag. */
   seal(text: string | Uint8Array, context: Uint8Array): Buffer {
-    const nonce = this.#takeNonce();
+    const nonce = this.#nonces.take(NONCE_BYTES);
     const cipher = createCipheriv("aes-256-gcm", this.#key, nonce);
     cipher.setAAD(context);
-    const sealed = cipher.update(Buffer.from(text));
-    return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()]);
+    const sealed = cipher.update(typeof text === "string" ? Buffer.from(text) : text);
+    // In GCM, the last step returns no bytes: it computes the tag.
+    cipher.final();
+    return Buffer.concat([nonce, sealed, cipher.getAuthTag()]);
   }
 
   /** Opens a text that `seal` has sealed in the same context. Throws SealBrokenError for any other text. */
@@ -59,18 +58,13 @@ export class SealingKey {
       decipher.setAAD(context);
       decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
       const text = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
-      return Buffer.concat([text, decipher.final()]);
+      // In GCM, the last step returns no bytes: it compares the tag.
+      decipher.final();
+      return text;
     } catch {
       // The error of `node:crypto` is not set as the cause, because its message does not tell why the text cannot be
       // opened.
       throw new SealBrokenError();
     }
-  }
-
-  #takeNonce(): Buffer {
-    if (this.#nonces.length === 0) this.#nonces = randomBytes(NONCES * NONCE_BYTES);
-    const nonce = this.#nonces.subarray(0, NONCE_BYTES);
-    this.#nonces = this.#nonces.subarray(NONCE_BYTES);
-    return nonce;
   }
 }
