@@ -33,7 +33,7 @@ interface RouterDependencies {
 
 /**
  * Answers method calls. For each call it checks, in this order: the caller's rate; the method and its argument
- * types; the caller's identity; the number of the caller's running calls. Then it reads the arguments and runs the
+ * types; the caller's identity; the calls that the caller, or its app, has running. Then it reads the arguments and runs the
  * method. A call is answered exactly once, unless its caller expects no reply or has disconnected.
  */
 export class Router {
@@ -85,11 +85,11 @@ export class Router {
     const onAnswered: (() => void)[] = [];
     try {
       const caller = await peer.caller();
+      runningSlot = peer.startCall(call.frame.body?.length ?? 0);
       // If the write queue of the connection is full, the method does not run before the queue has drained. Otherwise
       // the method's answer would wait in memory, and a caller with many concurrent calls could make the daemon lose
       // its connection.
       while (call.connection.isFull && !peer.signal.aborted) await call.connection.waitForDrain();
-      runningSlot = peer.startCall();
       peer.signal.throwIfAborted();
       const args = readArguments(call, fds);
       unreadFds = [];
