@@ -79,26 +79,33 @@ export class Peer {
   }
 
   /**
-   * Counts a running call with a body of this size until the returned object is disposed. Call it after the caller is
-   * identified. Throws BusReplyError `LimitsExceeded` if too many calls of the connection or of its app run, or if the
-   * app makes too many.
+   * Counts a call also for the caller's app: its rate and, until the returned object is disposed, the size of its body.
+   * Call it after the caller is identified. Throws BusReplyError `LimitsExceeded` if the app makes too many calls, or if
+   * their bodies would need too much memory.
    */
-  startCall(bytes: number): Disposable {
-    const counted = [this.#usage.startCall()];
-    const release = () => {
-      for (const one of counted.splice(0)) one[Symbol.dispose]();
-    };
-    if (this.#appUsage) {
-      try {
-        this.#appUsage.checkRate();
-        counted.push(this.#appUsage.reserveBytes(bytes));
-        counted.push(this.#appUsage.startCall());
-      } catch (error) {
-        release();
-        throw error;
-      }
+  countForApp(bytes: number): Disposable | undefined {
+    this.#appUsage?.checkRate();
+    return this.#appUsage?.reserveBytes(bytes);
+  }
+
+  /**
+   * Counts a running call until the returned object is disposed. Throws BusReplyError `LimitsExceeded` if too many calls
+   * of the connection, or of its app, run.
+   */
+  startCall(): Disposable {
+    const own = this.#usage.startCall();
+    try {
+      const shared = this.#appUsage?.startCall();
+      return {
+        [Symbol.dispose]: () => {
+          own[Symbol.dispose]();
+          shared?.[Symbol.dispose]();
+        },
+      };
+    } catch (error) {
+      own[Symbol.dispose]();
+      throw error;
     }
-    return { [Symbol.dispose]: release };
   }
 
   disconnect(reason: Error): void {

@@ -81,15 +81,17 @@ export class Router {
   async #run(call: RoutedCall, fds: readonly number[], target: CallTarget): Promise<void> {
     const { peer } = call;
     let unreadFds = fds;
+    let heldForApp: Disposable | undefined;
     let runningSlot: Disposable | undefined;
     const onAnswered: (() => void)[] = [];
     try {
       const caller = await peer.caller();
-      runningSlot = peer.startCall(call.frame.body?.length ?? 0);
+      heldForApp = peer.countForApp(call.frame.body?.length ?? 0);
       // If the write queue of the connection is full, the method does not run before the queue has drained. Otherwise
       // the method's answer would wait in memory, and a caller with many concurrent calls could make the daemon lose
       // its connection.
       while (call.connection.isFull && !peer.signal.aborted) await call.connection.waitForDrain();
+      runningSlot = peer.startCall();
       peer.signal.throwIfAborted();
       const args = readArguments(call, fds);
       unreadFds = [];
@@ -105,6 +107,7 @@ export class Router {
       this.#replyError(call, error);
     } finally {
       runningSlot?.[Symbol.dispose]();
+      heldForApp?.[Symbol.dispose]();
     }
     for (const callback of onAnswered) callback();
   }

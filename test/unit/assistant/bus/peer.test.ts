@@ -42,11 +42,11 @@ describe("the connections of one sandboxed app", () => {
       await connections.identified("org.x"),
       await connections.identified("org.x"),
     ];
-    const running = one.startCall(1);
-    two.startCall(1);
-    expect(() => three.startCall(1)).toThrow(LIMITS_EXCEEDED);
+    const running = one.startCall();
+    two.startCall();
+    expect(() => three.startCall()).toThrow(LIMITS_EXCEEDED);
     running[Symbol.dispose]();
-    three.startCall(1);
+    three.startCall();
   });
 
   it("hold bytes together up to the limit of one connection, and a refused call holds none", async () => {
@@ -55,29 +55,35 @@ describe("the connections of one sandboxed app", () => {
       await connections.identified("org.x"),
       await connections.identified("org.x"),
     ];
-    const running = one.startCall(60);
-    expect(() => two.startCall(60)).toThrow(LIMITS_EXCEEDED);
-    running[Symbol.dispose]();
-    two.startCall(60)[Symbol.dispose]();
-    two.startCall(100);
+    const held = one.countForApp(60);
+    expect(() => two.countForApp(60)).toThrow(LIMITS_EXCEEDED);
+    held?.[Symbol.dispose]();
+    two.countForApp(60)?.[Symbol.dispose]();
+    two.countForApp(100);
   });
 
   it("make calls together up to the rate of one connection", async () => {
     const connections = new Connections();
     for (let call = 0; call < 10; call += 1)
-      (await connections.identified("org.x")).startCall(1)[Symbol.dispose]();
+      (await connections.identified("org.x")).countForApp(1)?.[Symbol.dispose]();
     const next = await connections.identified("org.x");
-    expect(() => next.startCall(1)).toThrow(LIMITS_EXCEEDED);
+    expect(() => next.countForApp(1)).toThrow(LIMITS_EXCEEDED);
     await connections.clock.advance(1_000);
-    next.startCall(1)[Symbol.dispose]();
+    next.countForApp(1)?.[Symbol.dispose]();
   });
 
   it("take nothing from another app or from a program outside a sandbox", async () => {
     const connections = new Connections();
     const app = await connections.identified("org.x");
-    for (let call = 0; call < 2; call += 1) app.startCall(50);
-    (await connections.identified("org.y")).startCall(100);
-    (await connections.identified()).startCall(100);
+    for (let call = 0; call < 2; call += 1) {
+      app.countForApp(50);
+      app.startCall();
+    }
+    for (const other of ["org.y", undefined]) {
+      const peer = await connections.identified(other);
+      peer.countForApp(100);
+      peer.startCall();
+    }
   });
 });
 
@@ -87,9 +93,9 @@ describe("connections outside a sandbox", () => {
     for (let count = 0; count < 5; count += 1) {
       const peer = await connections.identified();
       peer.reserveBytes(100);
-      peer.startCall(100);
-      peer.startCall(100);
-      expect(() => peer.startCall(1)).toThrow(LIMITS_EXCEEDED);
+      peer.startCall();
+      peer.startCall();
+      expect(() => peer.startCall()).toThrow(LIMITS_EXCEEDED);
       expect(() => peer.reserveBytes(1)).toThrow(LIMITS_EXCEEDED);
     }
   });
