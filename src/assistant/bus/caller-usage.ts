@@ -59,7 +59,7 @@ export class CallerUsage {
 const APPS_MAX = 256;
 
 /**
- * What the connections share: the usages of sandboxed apps, because an app can open as many connections as it likes, and
+ * The counts that connections share: those of sandboxed apps, because an app can open as many connections as it likes, and
  * the memory for calls of connections that are not identified yet.
  */
 export class SharedUsage {
