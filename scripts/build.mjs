@@ -18,9 +18,6 @@ const EXTERNAL = [
   "node-llama-cpp",
   // This package serves web pages from its own folder, which a bundle would not contain.
   "@fastify/swagger-ui",
-  // Berth loads modules of this package that the package does not export. A bundle would contain a second copy of its
-  // classes.
-  "dbus-next",
 ];
 
 /**

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { isObject } from "./json.ts";
 
 export type Json =
   | null
@@ -13,16 +14,19 @@ export type Json =
  * RFC 8785 for the values that specs can hold). Keys with the value undefined are omitted.
  */
 export function canonicalJson(value: unknown): string {
-  if (Array.isArray(value))
-    return `[${value.map((item) => canonicalJson(item ?? null)).join(",")}]`;
-  if (value !== null && typeof value === "object") {
-    const entries = Object.entries(value)
-      .filter(([, item]) => item !== undefined)
-      .toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-      .map(([key, item]) => `${JSON.stringify(key)}:${canonicalJson(item)}`);
-    return `{${entries.join(",")}}`;
+  // Each entry of the ledger is written with this function, so it makes no intermediate lists.
+  let text = "";
+  if (Array.isArray(value)) {
+    for (const item of value) text += `${text === "" ? "" : ","}${canonicalJson(item ?? null)}`;
+    return `[${text}]`;
   }
-  return JSON.stringify(value) ?? "null";
+  if (!isObject(value)) return JSON.stringify(value) ?? "null";
+  for (const key of Object.keys(value).toSorted()) {
+    const item = value[key];
+    if (item === undefined) continue;
+    text += `${text === "" ? "" : ","}${JSON.stringify(key)}:${canonicalJson(item)}`;
+  }
+  return `{${text}}`;
 }
 
 /** Returns the sha256 of the canonical JSON as 64 hexadecimal characters. */

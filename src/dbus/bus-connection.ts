@@ -3,20 +3,15 @@ import { raceWithAbort } from "../base/race-with-abort.ts";
 import { createTimeLimit } from "../base/time-limit.ts";
 import { Authentication } from "./authentication.ts";
 import type { BusTransport } from "./bus-transport.ts";
-import {
-  findDescriptors,
-  readValues,
-  TooManyValuesError,
-  toText,
-  toWireValues,
-} from "./bus-values.ts";
+import { findDescriptors, toText } from "./bus-values.ts";
 import { closeFds } from "./descriptors.ts";
 import { type Frame, FrameReader } from "./frame-reader.ts";
+import { writeMessage } from "./message-writer.ts";
 import { messageTypes, type OutgoingMessage } from "./outgoing-message.ts";
 import { PendingCalls } from "./pending-calls.ts";
 import { BusCallError, type BusMethodCall, type BusValue } from "./port.ts";
 import { DESCRIPTORS_MAX } from "./socket-calls.ts";
-import { writeMessage } from "./wire-format.ts";
+import { readValues, TooManyValuesError } from "./value-reader.ts";
 
 /** If this number of bytes waits to be written, the bus counts as unresponsive and the connection is closed. */
 const UNWRITTEN_BYTES_MAX = 256 * 2 ** 20;
@@ -286,21 +281,14 @@ export class BusConnection implements AsyncDisposable {
   }
 
   #write(message: OutgoingMessage, serial: number): void {
-    const { signature, args, ...head } = message;
-    const sent = findDescriptors(signature, args);
+    const fds = findDescriptors(message.signature, message.args);
     if (this.#isClosed) {
-      closeFds(sent);
+      closeFds(fds);
       return;
     }
     let bytes: Buffer;
-    let fds: readonly number[];
     try {
-      [bytes, fds] = writeMessage({
-        ...head,
-        serial,
-        signature,
-        body: toWireValues(signature, args),
-      });
+      bytes = writeMessage(message, serial, fds);
       if (bytes.length > SENT_BYTES_MAX)
         throw new MessageTooLongError("the message is longer than a bus accepts");
       if (fds.length > DESCRIPTORS_MAX)
@@ -310,12 +298,12 @@ export class BusConnection implements AsyncDisposable {
       if (fds.length > 0 && !this.canPassFds)
         throw new TypeError("this connection cannot pass file descriptors");
     } catch (error) {
-      closeFds(sent);
+      closeFds(fds);
       throw error;
     }
     this.#unwrittenMessages += 1;
     this.#options.transport.write(bytes, fds, () => {
-      closeFds(sent);
+      closeFds(fds);
       this.#unwrittenMessages -= 1;
       if (this.#unwrittenMessages === 0) this.#onFlushed();
       this.#notifyDrained();

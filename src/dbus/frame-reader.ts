@@ -1,5 +1,5 @@
-import { BoundedReader, NoSuchDescriptorError, TooManyValuesError } from "./bus-values.ts";
-import type { TypeTree } from "./wire-format.ts";
+import type { BusValue } from "./port.ts";
+import { LITTLE_ENDIAN, ValueReader } from "./value-reader.ts";
 
 /**
  * Size of the fixed part of the header: byte order, type, flags, version, body length, serial, length of the fields.
@@ -14,16 +14,7 @@ const FIELDS_BYTES_MAX = 64 * 2 ** 20;
 const FIELD_VALUES_MAX = 4096;
 /** Longest object path that is accepted. D-Bus does not limit paths, but no real object has a longer path. */
 const PATH_LENGTH_MAX = 64 * 1024;
-const LITTLE_ENDIAN = "l".charCodeAt(0);
 const BIG_ENDIAN = "B".charCodeAt(0);
-
-const FIELD_TYPE: TypeTree = {
-  type: "(",
-  child: [
-    { type: "y", child: [] },
-    { type: "v", child: [] },
-  ],
-};
 
 /** A received message whose body is not decoded yet. */
 export interface Frame {
@@ -97,9 +88,9 @@ export class FrameReader {
     let frame: Frame;
     try {
       frame = parseFrame(fixed, bytes, body);
-    } catch (error) {
-      if (error instanceof TooManyValuesError || error instanceof NoSuchDescriptorError) return;
-      throw error;
+    } catch {
+      // The message is ignored. The length of its header is known, so the next message can be read.
+      return;
     }
     this.#onFrame(frame);
   }
@@ -148,18 +139,19 @@ function parseFixedHeader(bytes: Buffer): FixedHeader {
   };
 }
 
-/** Parses the header fields of a message. Throws the errors of BoundedReader. */
+/** Parses the header fields of a message. Throws like `readValues`. */
 function parseFrame(fixed: FixedHeader, bytes: Buffer, body: Buffer | undefined): Frame {
-  const fields = new Map<unknown, unknown>();
-  const reader = new BoundedReader(bytes, {
+  const fields = new Map<number, BusValue>();
+  const reader = new ValueReader(bytes, {
     endian: fixed.endian,
     fds: [],
     valuesMax: FIELD_VALUES_MAX,
   });
-  for (const field of reader.readArray(FIELD_TYPE, fixed.fieldsBytes)) {
-    const [code, variant] = Array.isArray(field) ? field : [];
-    const [, values] = Array.isArray(variant) ? variant : [];
-    fields.set(code, Array.isArray(values) ? values[0] : undefined);
+  while (reader.position < fixed.fieldsBytes) {
+    reader.align(8);
+    const code = reader.readByte();
+    const variant = reader.readVariant();
+    fields.set(code, variant.value);
   }
   const text = (code: number): string | undefined => {
     const value = fields.get(code);

@@ -111,7 +111,7 @@ test.each([false, true])(
       { ...ping, signature: "u", args: ["x"] },
       { signal: forever, timeoutMs: 5_000 },
     );
-    await expect(wrong).rejects.toThrow("number");
+    await expect(wrong).rejects.toThrow("does not fit u");
     expect(await client.call(ping, { signal: forever, timeoutMs: 5_000 })).toEqual(["berth test"]);
   },
 );

@@ -11,12 +11,13 @@ import { messageTypes } from "../../dbus/outgoing-message.ts";
 import { AssistantError } from "../assistant-error.ts";
 import type { Caller } from "../caller.ts";
 import { BUS_NAME, BUS_PATH, callBusDaemon } from "./call-bus-daemon.ts";
+import { type CallerLimits, SharedUsage } from "./caller-usage.ts";
 import { ConnectionTimes } from "./identity/connection-times.ts";
 import { identifyCaller } from "./identity/identify-caller.ts";
 import { ProcessFiles } from "./identity/process-files.ts";
 import { ObjectTree } from "./object-tree.ts";
 import type { InterfaceDescription } from "./parse-interface-file.ts";
-import { Peer, type PeerLimits } from "./peer.ts";
+import { Peer } from "./peer.ts";
 import type { Bus, BusSignal, ServedInterface } from "./port.ts";
 import { readInterfaces } from "./read-interfaces.ts";
 import { Router } from "./router.ts";
@@ -28,8 +29,8 @@ const BODY_BYTES_MAX = 4 * 2 ** 20;
  * options have far fewer values.
  */
 const VALUES_MAX = 128 * 1024;
-/** Default limits per connection. Interactive programs stay far below them; a loop without a pause exceeds them. */
-const defaultPeerLimits: PeerLimits = {
+/** Default limits per connection and per sandboxed app. Interactive programs stay far below them; a loop without a pause exceeds them. */
+const defaultCallerLimits: CallerLimits = {
   calls: { burst: 400, perSecond: 200 },
   runningMax: 64,
   heldBytesMax: 32 * 2 ** 20,
@@ -51,7 +52,7 @@ export interface OpenBusOptions {
   readonly uid?: number;
   /** Reads facts such as the start time and cgroup of a process; defaults to a reader of /proc. */
   readonly processFiles?: ProcessFiles;
-  readonly limits?: PeerLimits;
+  readonly limits?: CallerLimits;
 }
 
 /** A daemon's connection to the session bus: names, objects and callers. */
@@ -92,12 +93,16 @@ class ServingBus implements OpenBus {
   readonly #watchers = new Map<string, Set<() => void>>();
   readonly #router: Router;
   readonly #options: OpenBusOptions;
+  readonly #limits: CallerLimits;
+  readonly #shared: SharedUsage;
   readonly #shutdown = new AbortController();
   #connection: BusConnection | undefined;
   #onClosed: () => void = () => {};
 
   constructor(options: OpenBusOptions) {
     this.#options = options;
+    this.#limits = options.limits ?? defaultCallerLimits;
+    this.#shared = new SharedUsage(this.#limits, options.clock);
     this.#interfaces = readInterfaces();
     this.#router = new Router({
       objects: this.#objects,
@@ -229,7 +234,8 @@ class ServingBus implements OpenBus {
     if (known) return known;
     const peer = new Peer({
       connection,
-      limits: this.#options.limits ?? defaultPeerLimits,
+      limits: this.#limits,
+      shared: this.#shared,
       clock: this.#options.clock,
       identify: (signal) => this.#identify(connection, signal),
     });

@@ -1,38 +1,35 @@
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../base/clock.ts";
-import { type RateLimit, TokenBucket } from "../../base/token-bucket.ts";
-import type { Caller } from "../caller.ts";
+import { type Caller, sandboxedApp } from "../caller.ts";
 import { BusReplyError } from "./bus-reply-error.ts";
+import { type CallerLimits, CallerUsage, type SharedUsage } from "./caller-usage.ts";
 
-/** Limits for the method calls of one bus connection. */
-export interface PeerLimits {
-  readonly calls: RateLimit;
-  /** The maximum number of calls of the connection that may run at the same time. */
-  readonly runningMax: number;
-  /** Largest total size of the bodies of waiting and running calls. */
-  readonly heldBytesMax: number;
-}
-
-/** A connection that has called the daemon, until it disconnects. */
+/**
+ * A connection that has called the daemon, until it disconnects. Its calls count for the connection when they arrive, and
+ * also for its app if it is found to be a sandboxed app.
+ */
 export class Peer {
   readonly connection: string;
-  readonly #limits: PeerLimits;
-  readonly #bucket: TokenBucket;
   readonly #disconnected = new AbortController();
   readonly #identify: () => Promise<Caller>;
+  readonly #usage: CallerUsage;
+  readonly #shared: SharedUsage;
   #identity: Promise<Caller> | undefined;
-  #running = 0;
-  #heldBytes = 0;
+  #isIdentified = false;
+  /** The bytes of calls that count as those of unidentified connections. */
+  #unidentifiedBytes = 0;
+  #appUsage: CallerUsage | undefined;
 
   constructor(options: {
     readonly connection: string;
-    readonly limits: PeerLimits;
+    readonly limits: CallerLimits;
+    readonly shared: SharedUsage;
     readonly clock: Clock;
     readonly identify: (signal: AbortSignal) => Promise<Caller>;
   }) {
     this.connection = options.connection;
-    this.#limits = options.limits;
-    this.#bucket = new TokenBucket(options.limits.calls, options.clock);
+    this.#usage = new CallerUsage(options.limits, options.clock, "connection");
+    this.#shared = options.shared;
     this.#identify = () => options.identify(this.#disconnected.signal);
     // Each running call adds a listener to the signal, so the default warning at ten listeners does not apply.
     setMaxListeners(0, this.#disconnected.signal);
@@ -45,9 +42,7 @@ export class Peer {
 
   /** Throws BusReplyError `LimitsExceeded` if the connection exceeds its call rate. */
   checkRate(): void {
-    if (this.#bucket.tryConsume()) return;
-    const { perSecond } = this.#limits.calls;
-    throw new BusReplyError("LimitsExceeded", `more than ${perSecond} calls a second: slow down`);
+    this.#usage.checkRate();
   }
 
   /**
@@ -55,13 +50,7 @@ export class Peer {
    * Rejects like `identify`.
    */
   caller(): Promise<Caller> {
-    if (!this.#identity) {
-      const identity = this.#identify();
-      this.#identity = identity;
-      identity.catch((error: unknown) => {
-        if (!(error instanceof BusReplyError)) this.#identity = undefined;
-      });
-    }
+    this.#identity ??= this.#identifyOnce();
     return this.#identity;
   }
 
@@ -70,32 +59,75 @@ export class Peer {
    * if the bodies of this connection's calls would need too much memory.
    */
   reserveBytes(bytes: number): Disposable {
-    if (this.#heldBytes + bytes > this.#limits.heldBytesMax) {
-      throw new BusReplyError(
-        "LimitsExceeded",
-        "too many bytes of unanswered calls: wait for an answer",
-      );
+    const held = this.#usage.reserveBytes(bytes);
+    const isCounted = !this.#isIdentified;
+    if (isCounted) {
+      try {
+        this.#shared.addUnidentified(bytes);
+      } catch (error) {
+        held[Symbol.dispose]();
+        throw error;
+      }
+      this.#unidentifiedBytes += bytes;
     }
-    this.#heldBytes += bytes;
-    return { [Symbol.dispose]: () => (this.#heldBytes -= bytes) };
+    return {
+      [Symbol.dispose]: () => {
+        held[Symbol.dispose]();
+        if (isCounted && !this.#isIdentified) this.#removeUnidentified(bytes);
+      },
+    };
   }
 
   /**
-   * Counts a running call until the returned object is disposed. Throws BusReplyError `LimitsExceeded` if too many
-   * calls run.
+   * Counts a call also for the caller's app: its rate and, until the returned object is disposed, the size of its body.
+   * Call it after the caller is identified. Throws BusReplyError `LimitsExceeded` if the app makes too many calls, or if
+   * their bodies would need too much memory.
+   */
+  countForApp(bytes: number): Disposable | undefined {
+    this.#appUsage?.checkRate();
+    return this.#appUsage?.reserveBytes(bytes);
+  }
+
+  /**
+   * Counts a running call until the returned object is disposed. Throws BusReplyError `LimitsExceeded` if too many calls
+   * of the connection, or of its app, run.
    */
   startCall(): Disposable {
-    if (this.#running >= this.#limits.runningMax) {
-      throw new BusReplyError(
-        "LimitsExceeded",
-        `${this.#limits.runningMax} calls of this connection are running: wait for one of them`,
-      );
+    const own = this.#usage.startCall();
+    try {
+      const shared = this.#appUsage?.startCall();
+      return {
+        [Symbol.dispose]: () => {
+          own[Symbol.dispose]();
+          shared?.[Symbol.dispose]();
+        },
+      };
+    } catch (error) {
+      own[Symbol.dispose]();
+      throw error;
     }
-    this.#running += 1;
-    return { [Symbol.dispose]: () => (this.#running -= 1) };
   }
 
   disconnect(reason: Error): void {
     this.#disconnected.abort(reason);
+  }
+
+  async #identifyOnce(): Promise<Caller> {
+    try {
+      const caller = await this.#identify();
+      const app = sandboxedApp(caller);
+      if (app !== undefined) this.#appUsage = this.#shared.ofApp(app);
+      this.#isIdentified = true;
+      this.#removeUnidentified(this.#unidentifiedBytes);
+      return caller;
+    } catch (error) {
+      if (!(error instanceof BusReplyError)) this.#identity = undefined;
+      throw error;
+    }
+  }
+
+  #removeUnidentified(bytes: number): void {
+    this.#shared.removeUnidentified(bytes);
+    this.#unidentifiedBytes -= bytes;
   }
 }

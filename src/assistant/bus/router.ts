@@ -5,16 +5,16 @@ import {
   type IncomingCall,
   MessageTooLongError,
 } from "../../dbus/bus-connection.ts";
-import {
-  DuplicateKeyError,
-  findDescriptors,
-  NoSuchDescriptorError,
-  TooManyValuesError,
-} from "../../dbus/bus-values.ts";
+import { findDescriptors } from "../../dbus/bus-values.ts";
 import { closeFds } from "../../dbus/descriptors.ts";
 import type { Frame } from "../../dbus/frame-reader.ts";
 import { messageTypes, NO_REPLY_EXPECTED } from "../../dbus/outgoing-message.ts";
 import { BusCallError, type BusValue } from "../../dbus/port.ts";
+import {
+  DuplicateKeyError,
+  NoSuchDescriptorError,
+  TooManyValuesError,
+} from "../../dbus/value-reader.ts";
 import { CANCELLED } from "./bus-error-table.ts";
 import { BusReplyError } from "./bus-reply-error.ts";
 import { type CallTarget, findCallTarget } from "./call-target.ts";
@@ -33,7 +33,7 @@ interface RouterDependencies {
 
 /**
  * Answers method calls. For each call it checks, in this order: the caller's rate; the method and its argument
- * types; the caller's identity; the number of the caller's running calls. Then it reads the arguments and runs the
+ * types; the caller's identity; the calls that the caller, or its app, has running. Then it reads the arguments and runs the
  * method. A call is answered exactly once, unless its caller expects no reply or has disconnected.
  */
 export class Router {
@@ -81,10 +81,12 @@ export class Router {
   async #run(call: RoutedCall, fds: readonly number[], target: CallTarget): Promise<void> {
     const { peer } = call;
     let unreadFds = fds;
+    let heldForApp: Disposable | undefined;
     let runningSlot: Disposable | undefined;
     const onAnswered: (() => void)[] = [];
     try {
       const caller = await peer.caller();
+      heldForApp = peer.countForApp(call.frame.body?.length ?? 0);
       // If the write queue of the connection is full, the method does not run before the queue has drained. Otherwise
       // the method's answer would wait in memory, and a caller with many concurrent calls could make the daemon lose
       // its connection.
@@ -105,6 +107,7 @@ export class Router {
       this.#replyError(call, error);
     } finally {
       runningSlot?.[Symbol.dispose]();
+      heldForApp?.[Symbol.dispose]();
     }
     for (const callback of onAnswered) callback();
   }

@@ -1,3 +1,4 @@
+import type Database from "better-sqlite3";
 import type { SqliteDatabase } from "../../base/sqlite.ts";
 import {
   computeCommitment,
@@ -7,7 +8,7 @@ import {
   parseBody,
 } from "./ledger-entry.ts";
 import { TILE_HEIGHT, TILE_WIDTH } from "./merkle-proof.ts";
-import { emptyRoot, hashLeaf, TreeEdge } from "./merkle-tree.ts";
+import { emptyRoot, hashLeafToHex, TreeEdge } from "./merkle-tree.ts";
 import type { TextOpener } from "./text-cipher.ts";
 
 export interface LedgerProblem {
@@ -19,7 +20,8 @@ export interface LedgerProblem {
 type Row = [
   seq: number,
   body: string,
-  leaf: Buffer,
+  /** The leaf hash in upper-case hexadecimal: SQLite makes that text in less time than it takes to make a buffer. */
+  leaf: string,
   salt: Buffer | null,
   plain: string | null,
   keyId: number | null,
@@ -58,12 +60,14 @@ export class EntryScan {
   readonly #checkpointSizes: ReadonlySet<number>;
   /** Stored roots of subtrees that have not been compared with the computed roots yet, by `level/index`. */
   readonly #nodes: Map<string, Buffer>;
+  /** Finds the entries in a range whose text is stored. */
+  readonly #storedTexts: Database.Statement<[from: number, to: number], number>;
   readonly #nodeProblems: LedgerProblem[] = [];
   /** Entries whose sealed text is missing, and for which no erasure has been found yet. */
   readonly #missingSealed = new Set<number>();
-  /** Entries whose sealed text is stored. */
-  readonly #presentSealed = new Set<number>();
   readonly #openDispatches = new Set<number>();
+  /** The number of texts in each table that the scan of the entries has found. */
+  readonly #scannedTexts = { sealed: 0, encrypted_text: 0 };
   readonly #signedSize: number;
   readonly #opener: TextOpener | undefined;
   /** The last entry that is missing, changed or misplaced; -1 if all entries are as they were written. */
@@ -75,6 +79,12 @@ export class EntryScan {
     this.#checkpointSizes = new Set(sizes);
     this.#signedSize = signedSize;
     if (this.#checkpointSizes.has(0)) this.roots.set(0, emptyRoot);
+    this.#storedTexts = db
+      .prepare<[number, number], number>(
+        `SELECT seq FROM entry WHERE seq BETWEEN ? AND ?
+         AND (seq IN (SELECT seq FROM sealed) OR seq IN (SELECT seq FROM encrypted_text)) ORDER BY seq`,
+      )
+      .pluck();
     const nodes = db.prepare<[], [number, number, Buffer]>("SELECT level, ix, hash FROM node");
     this.#nodes = new Map(
       nodes
@@ -96,7 +106,7 @@ export class EntryScan {
   run(): void {
     const rows = this.#db
       .prepare<[], Row>(
-        `SELECT e.seq, e.body, e.leaf, s.salt, s.plain, c.key_id, c.box FROM entry e
+        `SELECT e.seq, e.body, hex(e.leaf), s.salt, s.plain, c.key_id, c.box FROM entry e
          LEFT JOIN sealed s ON s.seq = e.seq LEFT JOIN encrypted_text c ON c.seq = e.seq
          ORDER BY e.seq`,
       )
@@ -106,11 +116,10 @@ export class EntryScan {
     let [prev, storedPrev] = [FIRST_ENTRY_PREV, FIRST_ENTRY_PREV];
     for (const row of rows.iterate()) {
       const [seq, text, stored] = row;
-      const leaf = hashLeaf(text);
-      const hex = leaf.toString("hex");
+      const hex = hashLeafToHex(text);
       const body = parseBody(text);
       if (seq > expected) this.#addMissing(expected, seq - 1);
-      const isIntact = leaf.equals(stored);
+      const isIntact = hex.toUpperCase() === stored;
       if (!isIntact) this.#addBadEntry(seq, `the text of entry ${seq} does not match its hash`);
       else if (body === undefined) this.#addBadEntry(seq, `entry ${seq} is not a valid entry`);
       else if (body.seq !== seq) this.#addDisplacedProblem(seq, body);
@@ -121,9 +130,11 @@ export class EntryScan {
             ? "entry 0 is not the first entry of the ledger"
             : `entry ${seq - 1} is not the one that preceded entry ${seq} when it was written`,
         );
+      if (row[4] !== null) this.#scannedTexts.sealed += 1;
+      if (row[6] !== null) this.#scannedTexts.encrypted_text += 1;
       if (body) this.#trackEntry(body, row);
-      this.#addLeaf(leaf);
-      [prev, storedPrev, expected] = [hex, isIntact ? hex : stored.toString("hex"), seq + 1];
+      this.#addLeaf(Buffer.from(hex, "hex"));
+      [prev, storedPrev, expected] = [hex, isIntact ? hex : stored.toLowerCase(), seq + 1];
     }
     if (expected < this.#signedSize) this.#addMissing(expected, this.#signedSize - 1);
     this.#finish();
@@ -161,7 +172,6 @@ export class EntryScan {
     if (isEncrypted) this.#checkEncryptedText(seq, body, keyId, box);
     if (isEncrypted || plain !== null) {
       this.sealed += 1;
-      this.#presentSealed.add(seq);
       if (body.sealed === undefined)
         this.#addProblem(seq, `entry ${seq} has a sealed text, but commits to none`);
     } else if (body.sealed !== undefined) this.#missingSealed.add(seq);
@@ -187,11 +197,10 @@ export class EntryScan {
   }
 
   #trackErasure(from: number, to: number): void {
-    for (let seq = Math.max(0, from); seq <= to; seq += 1) {
+    for (let seq = Math.max(0, from); seq <= to; seq += 1)
       if (this.#missingSealed.delete(seq)) this.erased += 1;
-      else if (this.#presentSealed.has(seq))
-        this.#addProblem(seq, `the sealed text of entry ${seq} was erased, but is stored again`);
-    }
+    for (const seq of this.#storedTexts.all(from, to))
+      this.#addProblem(seq, `the sealed text of entry ${seq} was erased, but is stored again`);
   }
 
   #addLeaf(leaf: Buffer): void {
@@ -223,9 +232,10 @@ export class EntryScan {
     };
     for (const seq of this.#missingSealed)
       suspect(seq, `the sealed text of entry ${seq} is missing, and no entry records its erasure`);
-    for (const seq of this.#findOrphanRows("sealed").concat(this.#findOrphanRows("encrypted_text")))
+    for (const seq of this.#findOrphanTexts())
       suspect(seq, `a sealed text is stored for entry ${seq}, which is missing`);
-    const open = new Set(this.#findOrphanRows("open_dispatch", true));
+    const dispatches = this.#db.prepare<[], number>("SELECT seq FROM open_dispatch");
+    const open = new Set(dispatches.pluck().all());
     for (const seq of symmetricDifference(this.#openDispatches, open))
       suspect(seq, `the table of open dispatches is wrong about entry ${seq}`);
     // Problems of stored hashes are reported only if all entries are good, because a bad entry changes every hash above
@@ -236,9 +246,16 @@ export class EntryScan {
       suspect(0, `the stored hash ${key} covers entries that are missing`);
   }
 
-  #findOrphanRows(table: "sealed" | "encrypted_text" | "open_dispatch", all = false): number[] {
-    const where = all ? "" : "WHERE seq NOT IN (SELECT seq FROM entry)";
-    return this.#db.prepare<[], number>(`SELECT seq FROM ${table} ${where}`).pluck().all();
+  /** Returns the texts without an entry. The search is slow, so it runs only if the scan of the entries has missed texts. */
+  #findOrphanTexts(): number[] {
+    return (["sealed", "encrypted_text"] as const).flatMap((table) => {
+      const count = this.#db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get();
+      if (count === this.#scannedTexts[table]) return [];
+      return this.#db
+        .prepare<[], number>(`SELECT seq FROM ${table} WHERE seq NOT IN (SELECT seq FROM entry)`)
+        .pluck()
+        .all();
+    });
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync } from "node:fs";
 import { replaceFileSync } from "../../base/atomic-file.ts";
+import { RandomBytes } from "../../base/random-bytes.ts";
 import { migrate, openDatabase, type SqliteDatabase } from "../../base/sqlite.ts";
 import { faultDescriptions, openCheckpoint, signCheckpoint } from "./checkpoint.ts";
 import {
@@ -65,6 +65,7 @@ export class LedgerWriter {
   readonly #signer: NoteSigner;
   readonly #statements: WriterStatements;
   readonly #texts: TextStore;
+  readonly #salts = new RandomBytes();
   #tail: TailState;
   #walBytes = 0;
   #mustTruncate = false;
@@ -154,13 +155,11 @@ export class LedgerWriter {
       previousCheckpointSize: before,
     } = this.#tail;
     let bytes = COMMIT_BYTES;
-    const salts = randomBytes(SALT_BYTES * drafts.length);
     this.#statements.begin.run();
     try {
-      for (const [index, draft] of drafts.entries()) {
+      for (const draft of drafts) {
         const seq = edge.size;
-        const salt = salts.subarray(index * SALT_BYTES, (index + 1) * SALT_BYTES);
-        const commitment = this.#seal(seq, draft.sealed, salt);
+        const commitment = this.#seal(seq, draft.sealed);
         const body = formatBody(draft, {
           seq,
           prev: seq === 0 ? FIRST_ENTRY_PREV : prev,
@@ -198,8 +197,9 @@ export class LedgerWriter {
     return receipts;
   }
 
-  #seal(seq: number, sealed: string | undefined, salt: Buffer): string | undefined {
+  #seal(seq: number, sealed: string | undefined): string | undefined {
     if (sealed === undefined) return undefined;
+    const salt = this.#salts.take(SALT_BYTES);
     this.#texts.add(seq, salt, sealed);
     return computeCommitment(salt, sealed);
   }

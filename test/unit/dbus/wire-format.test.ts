@@ -1,20 +1,20 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  DuplicateKeyError,
-  findDescriptors,
-  readValues,
-  TooManyValuesError,
-  toWireValues,
-} from "../../../src/dbus/bus-values.ts";
+import { findDescriptors } from "../../../src/dbus/bus-values.ts";
 import { type Frame, FrameReader } from "../../../src/dbus/frame-reader.ts";
+import { writeMessage } from "../../../src/dbus/message-writer.ts";
 import type { BusValue } from "../../../src/dbus/port.ts";
 import { parseSocketPaths, sessionBusAddress } from "../../../src/dbus/session-bus-address.ts";
-import { writeMessage } from "../../../src/dbus/wire-format.ts";
+import { parseSignature } from "../../../src/dbus/signature.ts";
+import {
+  DuplicateKeyError,
+  readValues,
+  TooManyValuesError,
+} from "../../../src/dbus/value-reader.ts";
 
 function writeBytes(signature: string, args: readonly BusValue[], serial = 1): Buffer {
-  const head = { type: 4, path: "/a", interface: "a.b", member: "C", serial };
-  return writeMessage({ ...head, signature, body: toWireValues(signature, args) })[0];
+  const message = { type: 4, path: "/a", interface: "a.b", member: "C", signature, args } as const;
+  return writeMessage(message, serial, findDescriptors(signature, args));
 }
 
 function readFrames(chunks: readonly Buffer[], bodyBytesMax = 1e6): Frame[] {
@@ -104,41 +104,19 @@ describe("D-Bus values", () => {
     expect(roundTrip(signature, args)).toEqual(args);
   });
 
-  test.each([
-    [
-      "a{sv}",
-      [
-        ["k", ["s", "first"]],
-        ["k", ["s", "last"]],
-      ],
-    ],
-    [
-      "a{ss}",
-      [
-        ["k", "first"],
-        ["k", "last"],
-      ],
-    ],
-    [
-      "a{us}",
-      [
-        [1, "first"],
-        [1, "last"],
-      ],
-    ],
-  ])("a dictionary %s with the same key twice is refused", (signature, pairs) => {
-    const head = { type: 4, path: "/a", interface: "a.b", member: "C", serial: 1 };
-    const read = (body: unknown) => {
-      const [frame] = readFrames([writeMessage({ ...head, signature, body: [body] })[0]]);
-      return readValues(frame?.body ?? Buffer.alloc(0), {
-        signature,
-        endian: frame?.endian ?? 0,
-        fds: [],
-        valuesMax: 10,
-      });
+  test.each<[string, string, BusValue[]]>([
+    ["a{sv}", "a(sv)", ["k", { signature: "s", value: "text" }]],
+    ["a{ss}", "a(ss)", ["k", "text"]],
+    ["a{us}", "a(us)", [1, "text"]],
+  ])("a dictionary %s with the same key twice is refused", (signature, pairs, pair) => {
+    // A dictionary has the bytes of a list of pairs.
+    const read = (...list: BusValue[]) => {
+      const [frame] = readFrames([writeBytes(pairs, [list])]);
+      const options = { signature, endian: frame?.endian ?? 0, fds: [], valuesMax: 12 };
+      return readValues(frame?.body ?? Buffer.alloc(0), options);
     };
-    expect(read(pairs.slice(1))).toHaveLength(1);
-    expect(() => read(pairs)).toThrow(DuplicateKeyError);
+    expect(read(pair)).toHaveLength(1);
+    expect(() => read(pair, pair)).toThrow(DuplicateKeyError);
   });
 
   test.each<[string, BusValue[]]>([
@@ -170,8 +148,7 @@ describe("D-Bus values", () => {
       fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map((value) => ({ signature: "t", value })),
       fc
         .double({ noNaN: true, noDefaultInfinity: true })
-        // dbus-next writes -0 as 0, so the test uses no -0.
-        .map((value) => ({ signature: "d", value: value + 0 })),
+        .map((value) => ({ signature: "d", value })),
       fc.boolean().map((value) => ({ signature: "b", value })),
     );
     fc.assert(
@@ -181,6 +158,31 @@ describe("D-Bus values", () => {
       }),
       { numRuns: 200 },
     );
+  });
+
+  test.each([
+    "a",
+    "(",
+    ")",
+    "()",
+    "{sv}",
+    "a{sv",
+    "a{vs}",
+    "a{s}",
+    "a{svs}",
+    "z",
+    "a\0",
+    "i".repeat(256),
+  ])('the text "%s" is not a signature', (text) => {
+    expect(() => parseSignature(text)).toThrow(TypeError);
+  });
+
+  test("arrays of types with the alignment eight have padding before their first value only", () => {
+    const body = (signature: string, args: BusValue[]) =>
+      readFrames([writeBytes(signature, args)])[0]?.body;
+    expect(body("ax", [[1n]])?.toString("hex")).toBe("08000000000000000100000000000000");
+    expect(body("ax", [[]])?.toString("hex")).toBe("0000000000000000");
+    expect(body("yau", [1, [2]])?.toString("hex")).toBe("010000000400000002000000");
   });
 
   test("reading stops when the limit on the number of values is exceeded", () => {

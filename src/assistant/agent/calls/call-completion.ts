@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
@@ -68,6 +69,8 @@ export class CallCompletionRecorder {
     if (late)
       this.#dependencies.tasks.run("record a late answer", async (signal) => {
         const answer = await raceWithAbort(late, signal);
+        // The result, which precedes the late answer in the ledger, is appended after one turn of the event loop.
+        await setImmediate();
         if (answer) await this.#recordLate(call, dispatch, answer, isJournaled);
       });
     return recorded;
@@ -188,6 +191,8 @@ export class CallCompletionRecorder {
     const { tasks, ledger, logger, outbox } = this.#dependencies;
     if (!isJournaled) {
       tasks.run("append the result of a call", async () => {
+        // The answer is sent first: it waits for the work of this turn of the event loop, but not for the entry.
+        await setImmediate();
         const receipts = await appendBatch(ledger, [entry], logger, {
           mayWait: true,
         });

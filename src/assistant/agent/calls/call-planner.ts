@@ -61,11 +61,12 @@ export class CallPlanner {
       return { refusal, requested: { ...call.requested, tiers, argsText: text } };
     };
 
-    if (this.#options.rules().isPaused) return refused(pausedRefusal());
+    const rules = this.#options.rules();
+    if (rules.isPaused) return refused(pausedRefusal());
     const found = this.findTool(appId, request.tool);
     if ("code" in found) return refused(found);
     const { app, tool } = found;
-    const forbidden = this.checkDisabled(app, tool) ?? this.#options.tiers.check(app, tool);
+    const forbidden = this.checkDisabled(app, tool, rules) ?? this.#options.tiers.check(app, tool);
     if (forbidden) return refused(forbidden, tool);
     if (chainProblem) {
       const errors = [{ path: "", message: chainProblem }];
@@ -121,8 +122,11 @@ export class CallPlanner {
   }
 
   /** Returns a refusal if the user has paused or disabled the tool. */
-  checkDisabled(app: AppManifest, tool: ToolDeclaration): CallRefusal | undefined {
-    const { isPaused, disabledApps, disabledTools } = this.#options.rules();
+  checkDisabled(
+    app: AppManifest,
+    tool: ToolDeclaration,
+    { isPaused, disabledApps, disabledTools } = this.#options.rules(),
+  ): CallRefusal | undefined {
     if (isPaused) return pausedRefusal();
     if (disabledApps.has(app.appId))
       return deniedRefusal("app_disabled", `${app.name} is disabled`);

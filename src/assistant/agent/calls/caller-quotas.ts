@@ -17,6 +17,8 @@ export interface CallLimits {
   readonly runningPerCaller: number;
   readonly parkedPerCaller: number;
   readonly parkedTotal: number;
+  /** The maximum number of calls of all sandboxed apps that wait. The rest of `parkedTotal` is for the user's programs. */
+  readonly parkedSandboxed: number;
 }
 
 export const defaultCallLimits: CallLimits = {
@@ -25,6 +27,7 @@ export const defaultCallLimits: CallLimits = {
   runningPerCaller: 64,
   parkedPerCaller: 16,
   parkedTotal: 64,
+  parkedSandboxed: 48,
 };
 
 /**
@@ -64,6 +67,7 @@ export class CallerQuotas {
   readonly #clock: Clock;
   readonly #usages = new Map<string, CallerUsage>();
   #parked = 0;
+  #parkedSandboxed = 0;
 
   constructor(options: { readonly limits: CallLimits; readonly clock: Clock }) {
     this.#limits = options.limits;
@@ -109,25 +113,28 @@ export class CallerQuotas {
    */
   park(caller: Caller): CallRefusal | undefined {
     const usage = this.#getUsage(caller, this.#rate(caller).burst);
-    const { parkedPerCaller, parkedTotal: parked } = this.#limits;
+    const { parkedPerCaller, parkedTotal, parkedSandboxed } = this.#limits;
+    const isSandboxed = sandboxedApp(caller) !== undefined;
     if (usage.parked >= parkedPerCaller)
       return deniedRefusal(
         "too_many_parked",
         `${usage.parked} calls of this caller already wait for confirmation; answer one of them first`,
       );
-    if (this.#parked >= parked)
+    if (this.#parked >= parkedTotal || (isSandboxed && this.#parkedSandboxed >= parkedSandboxed))
       return deniedRefusal(
         "too_many_parked",
         `${this.#parked} calls already wait for confirmation; answer one of them first`,
       );
     usage.parked += 1;
     this.#parked += 1;
+    if (isSandboxed) this.#parkedSandboxed += 1;
     return undefined;
   }
 
   unpark(caller: Caller): void {
     this.#getUsage(caller, 0).parked -= 1;
     this.#parked -= 1;
+    if (sandboxedApp(caller) !== undefined) this.#parkedSandboxed -= 1;
   }
 
   #rate(caller: Caller): CallLimits["sandboxed"] {

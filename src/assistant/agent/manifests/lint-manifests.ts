@@ -10,7 +10,7 @@ import { FaultCollector } from "./manifest-faults.ts";
 import { getFileStem, isManifestName, listManifests, readManifestFile } from "./manifest-file.ts";
 import {
   buildManifestReports,
-  builtInIdFault,
+  findBuiltInIdFault,
   type ManifestCandidate,
   type ManifestReport,
 } from "./manifest-report.ts";
@@ -74,8 +74,9 @@ async function lintFile(file: string, userId: number): Promise<LintCandidate> {
   const expected = isManifestName(name) ? getFileStem(name) : undefined;
   const read = await readManifestFile(file, expected, userId);
   const { manifest, appId, tools, faults } = read?.parsed ?? absentFile;
+  const idFault = appId === undefined ? undefined : findBuiltInIdFault(appId, [BERTH_APPS_ID]);
   const all = [
-    ...(BERTH_APPS_ID === appId ? [builtInIdFault] : []),
+    ...(idFault ? [idFault] : []),
     ...faults,
     ...(manifest ? findCompileFaults(tools) : []),
   ];

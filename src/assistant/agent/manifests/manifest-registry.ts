@@ -13,7 +13,7 @@ import {
 import { ManifestFolderWatcher } from "./manifest-folder-watcher.ts";
 import {
   buildManifestReports,
-  builtInIdFault,
+  findBuiltInIdFault,
   type ManifestCandidate,
   type ManifestReport,
 } from "./manifest-report.ts";
@@ -204,7 +204,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
 
   /** Returns all manifests by priority: the built-in ones, then those of each folder. */
   #entries(): readonly (ManifestCandidate & { readonly signature: string })[] {
-    const builtInIds = new Set(this.#builtIn.map(({ appId }) => appId));
+    const builtInIds = this.#builtIn.map(({ appId }) => appId);
     const files = this.#folders.flatMap(({ directory, files: states }) =>
       [...states.values()].map((state) => toCandidate(directory, state, builtInIds)),
     );
@@ -253,10 +253,17 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
 function toCandidate(
   directory: string,
   state: ManifestFileState,
-  builtInIds: ReadonlySet<string>,
+  builtInIds: readonly string[],
 ): ManifestCandidate & { readonly signature: string } {
   const { name, stem, parsed, manifest, signature } = state;
   const { tools } = parsed;
-  const faults = builtInIds.has(stem) ? [builtInIdFault, ...parsed.faults] : parsed.faults;
-  return { appId: stem, file: join(directory, name), manifest, tools, faults, signature };
+  const fault = findBuiltInIdFault(stem, builtInIds);
+  return {
+    appId: stem,
+    file: join(directory, name),
+    manifest: fault ? undefined : manifest,
+    tools,
+    faults: fault ? [fault, ...parsed.faults] : parsed.faults,
+    signature,
+  };
 }

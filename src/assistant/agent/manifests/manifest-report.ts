@@ -32,11 +32,44 @@ export interface ManifestCandidate {
 }
 
 /** The fault of a file whose app id belongs to an app that ships with Berth. */
-export const builtInIdFault: ManifestFault = {
+const builtInIdFault: ManifestFault = {
   pointer: "/app_id",
   message: "belongs to an app that ships with Berth, so the file is not used: choose another id",
   severity: "error",
 };
+
+/** The fault of a file whose app id looks like the id of an app that ships with Berth. */
+const lookAlikeFault: ManifestFault = {
+  pointer: "/app_id",
+  message:
+    "looks like the id of an app that ships with Berth, so the file is not used: choose another id",
+  severity: "error",
+};
+
+/** Returns the fault of an app id that is one of the built-in ids, or that people could take for one of them. */
+export function findBuiltInIdFault(
+  appId: string,
+  builtInIds: readonly string[],
+): ManifestFault | undefined {
+  if (builtInIds.includes(appId)) return builtInIdFault;
+  const shape = toShape(appId);
+  return builtInIds.some((id) => toShape(id) === shape) ? lookAlikeFault : undefined;
+}
+
+const alike: Readonly<Record<string, string>> = {
+  0: "o",
+  1: "l",
+  i: "l",
+  5: "s",
+  "-": "_",
+  vv: "w",
+  rn: "m",
+};
+
+/** Returns the same text for ids that differ only in characters that look the same, or in their case. */
+function toShape(appId: string): string {
+  return appId.toLowerCase().replaceAll(/[01i5-]|vv|rn/g, (part) => alike[part] ?? part);
+}
 
 /**
  * Reports on all candidates. The first candidate of each app shadows the others, even if it is rejected: a broken file

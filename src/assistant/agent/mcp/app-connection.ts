@@ -3,6 +3,7 @@ import { isObject } from "../../../base/json.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import type { JsonObject } from "../port.ts";
 import { type LiveTool, ToolAppError, type ToolResult } from "../tool-apps.ts";
+import { createCallResultSchema } from "./call-result-schema.ts";
 import { type HandshakeOptions, performHandshake } from "./handshake.ts";
 import { LateAnswers } from "./late-answers.ts";
 import { listTools } from "./list-tools.ts";
@@ -21,6 +22,7 @@ export class AppConnection {
   #tools: Promise<ReadonlyMap<string, LiveTool>> | undefined;
   #calls = 0;
   readonly #lateAnswers: LateAnswers;
+  readonly #callResultSchema: ReturnType<typeof createCallResultSchema>;
   #stopIdleTimer = () => {};
 
   /**
@@ -51,6 +53,7 @@ export class AppConnection {
 
   private constructor(options: AppConnectionOptions) {
     this.#options = options;
+    this.#callResultSchema = createCallResultSchema(options.client.getProtocolEra());
     this.#lateAnswers = new LateAnswers({ ...options, onEnded: () => this.#startIdleTimer() });
     this.#watchSubscription();
     this.#startIdleTimer();
@@ -90,6 +93,7 @@ export class AppConnection {
     const send = async (options: { signal: AbortSignal; timeout: number }): Promise<ToolResult> => {
       const result = await client.request(
         { method: "tools/call", params: { name, arguments: { ...args } } },
+        this.#callResultSchema,
         options,
       );
       return {

@@ -1,14 +1,21 @@
 import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { parseTcpSockets, TCP_STATE } from "../../../base/tcp-sockets.ts";
+import { SharedRead } from "./shared-read.ts";
 
 /** The clients' sockets on loopback. A client with an IPv6 socket that connects to 127.0.0.1 is in the second file. */
-const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"] as const;
+const tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(
+  // The tables may have thousands of rows, and a program can open thousands of connections, so connections share reads.
+  (file) => new SharedRead(async () => indexRows(await readFile(file, "latin1").catch(() => ""))),
+);
 /**
  * While connections open and close, the kernel may leave out rows of /proc/net/tcp that have not changed. A connection
  * that is not found is therefore looked up again.
  */
 const ATTEMPTS = 3;
+
+/** The rows of a table by the local port, as the table has it. */
+type RowsByPort = ReadonlyMap<string, readonly string[]>;
 
 /**
  * Finds the user whose program is at the other end of a connection over loopback, by the program's own socket in the
@@ -17,21 +24,32 @@ const ATTEMPTS = 3;
  */
 export async function findPeerUser(socket: Socket): Promise<number | undefined> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-    for (const table of TABLES) {
-      const user = findUser(await readFile(table, "latin1").catch(() => ""), socket);
+    for (const table of tables) {
+      const user = findUser(await table.get(), socket);
       if (user !== undefined) return user;
     }
   }
   return undefined;
 }
 
-/** Only the rows with the client's port are parsed, because the table may have thousands of rows. */
-function findUser(table: string, socket: Socket): number | undefined {
+function indexRows(table: string): RowsByPort {
+  const rows = new Map<string, string[]>();
+  for (const row of table.split("\n")) {
+    const port = /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) /.exec(row)?.[1];
+    if (port === undefined) continue;
+    const known = rows.get(port);
+    if (known) known.push(row);
+    else rows.set(port, [row]);
+  }
+  return rows;
+}
+
+/** Only the rows with the client's port are parsed. */
+function findUser(rows: RowsByPort, socket: Socket): number | undefined {
   const { remoteAddress = "", remotePort = 0, localAddress = "", localPort } = socket;
   const port = remotePort.toString(16).toUpperCase().padStart(4, "0");
-  const rows = table.split("\n").filter((row) => row.includes(`:${port} `));
   // A socket that no process has open any more has the inode 0. Its user is then 0, which would look like root.
-  return parseTcpSockets(rows.join("\n")).find(
+  return parseTcpSockets((rows.get(port) ?? []).join("\n")).find(
     (row) =>
       row.state === TCP_STATE.established &&
       row.inode !== "0" &&

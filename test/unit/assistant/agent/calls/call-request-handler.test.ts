@@ -281,6 +281,18 @@ describe("limits of the agent", () => {
     expect((await harness.request("list", {})).detail.code).toBe("ok");
   });
 
+  it("leave the user's programs a part of the calls that may wait when sandboxed apps use theirs", async () => {
+    const harness = await AgentHarness.open({ limits: { ...limits, parkedSandboxed: 2 } });
+    const ask = (caller = userCaller()) => harness.request("create", { title: "a" }, { caller });
+    const first = await ask(sandboxedCaller("org.example.one"));
+    expect((await ask(sandboxedCaller("org.example.two"))).disposition).toBe("confirm-modal");
+    expect((await ask(sandboxedCaller("org.example.three"))).detail.code).toBe("too_many_parked");
+    expect((await ask()).disposition).toBe("confirm-chip");
+    expect((await ask()).detail.code).toBe("too_many_parked");
+    await harness.agent.confirm(first.callId, false, userCaller());
+    expect((await ask(sandboxedCaller("org.example.three"))).disposition).toBe("confirm-modal");
+  });
+
   it("bound the number of calls that wait for confirmation, per caller and in total", async () => {
     const harness = await AgentHarness.open({ limits });
     const first = await harness.park();

@@ -58,6 +58,17 @@ describe("a tool whose manifest lowers its tier", () => {
     expect((await requestDeletion(harness)).detail.code).toBe("manifest_changed");
   });
 
+  it("is approved once: an approval that changes nothing is not recorded", async () => {
+    const harness = await AgentHarness.open();
+    declare(harness, "read");
+    const digest = String((await requestDeletion(harness)).detail.digest);
+    const approve = () => harness.agent.approveTool(NOTES, "delete", digest, userCaller());
+    await approve();
+    await approve();
+    const approvals = harness.ledger.entries.filter(({ name }) => name === "agent.tool.approve");
+    expect(approvals).toHaveLength(1);
+  });
+
   it("is recognised if the manifest had a higher tier while an approval was recorded", async () => {
     const harness = await AgentHarness.open();
     declare(harness, "read");

@@ -69,6 +69,20 @@ describe("linting a manifest", () => {
     ]);
   });
 
+  it.each(["Dev.Berth.Apps", "dev.berth.app5", "dev.bertH.apps"])(
+    "reports the app id %s, which people could take for Berth's own",
+    async (id) => {
+      expect(await lines(write(`${id}.json`, notes({ app_id: id })))).toEqual([
+        expect.stringMatching(/ \/app_id looks like the id of an app that ships with Berth/),
+      ]);
+    },
+  );
+
+  it("accepts an app id that only begins like Berth's own", async () => {
+    const id = "dev.berth.appstore";
+    expect(await lines(write(`${id}.json`, notes({ app_id: id })))).toEqual([]);
+  });
+
   it("reports an app id that belongs to Berth itself", async () => {
     const file = write("dev.berth.apps.json", notes({ app_id: "dev.berth.apps" }));
     expect(await lines(file)).toEqual([
