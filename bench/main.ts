@@ -16,6 +16,7 @@ import { benchProgramStart } from "./program-start.ts";
 import { benchRecover } from "./recover.ts";
 import { type Figure, printReport } from "./report.ts";
 import { benchSave } from "./save.ts";
+import { benchTools } from "./search/tools.ts";
 import { benchSearch } from "./search.ts";
 import { benchSoak } from "./soak.ts";
 import { benchUpload } from "./upload.ts";
@@ -26,7 +27,7 @@ import { benchUpload } from "./upload.ts";
  * `kamal-proxy`, if it is installed.
  *
  * Arguments select benchmarks. These need an engine: create, save, deploy, ingress, upload, list and apps. These do
- * not: ledger, agent, bus, companion, grammar, inference, search, download and start. ledger=1000000 sets the number of
+ * not: ledger, agent, bus, companion, grammar, inference, search, tools, download and start. ledger=1000000 sets the number of
  * verified entries, search=20000 the number of passages, companion=2000 the number of turns, and inference=tiny selects
  * one model. soak=600 (seconds) only runs if it is named.
  */
@@ -46,6 +47,7 @@ const withoutEngine = new Set<string | undefined>([
   "download",
   "search",
   "start",
+  "tools",
 ]);
 const figures: Figure[] = [];
 
@@ -60,6 +62,7 @@ try {
   if (runs("download")) figures.push(...(await benchDownload()));
   if (runs("start")) figures.push(await benchProgramStart());
   if (runs("grammar")) figures.push(...(await benchGrammar()));
+  if (runs("tools")) figures.push(...(await benchTools()));
   if (runs("search")) figures.push(...(await benchSearch(Number(wanted.get("search") ?? 100_000))));
   if (wanted.size === 0 || [...wanted.keys()].some((name) => !withoutEngine.has(name))) {
     await benchWithEngine();

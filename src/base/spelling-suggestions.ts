@@ -22,13 +22,14 @@ export function findNearest(word: string, candidates: Iterable<string>): string 
 }
 
 /** Returns the number of typos between two words. Two swapped letters count as one typo. */
-function countTypos(a: string, b: string): number {
+export function countTypos(a: string, b: string): number {
   const slips = distance(a, b);
-  return slips === 2 && sortLetters(a) === sortLetters(b) ? 1 : slips;
+  return slips === 2 && hasSameLetters(a, b) ? 1 : slips;
 }
 
-function sortLetters(text: string): string {
-  return text.split("").toSorted().join("");
+export function hasSameLetters(a: string, b: string): boolean {
+  const sort = (text: string) => text.split("").toSorted().join("");
+  return a.length === b.length && sort(a) === sort(b);
 }
 
 function normalizeWord(text: string): string {

@@ -2,18 +2,23 @@ import { isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 
+export const searchableFields = [
+  "name",
+  "title",
+  "description",
+  "properties",
+  "appName",
+  "keywords",
+  "examples",
+] as const;
+
 /** A tool with the texts that Discover searches. */
-export interface SearchableTool {
+export interface SearchableTool
+  extends Readonly<Record<(typeof searchableFields)[number], string>> {
   readonly app: AppManifest;
   readonly tool: ToolDeclaration;
   /** The ids of the app and the tool in one text. Unlike the declaration's digest, this text is unique. */
   readonly id: string;
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
-  /** The names, titles and descriptions of the arguments in the tool's schema. */
-  readonly properties: string;
-  readonly appName: string;
 }
 
 /** Arguments nested deeper than this are not searchable. */
@@ -29,7 +34,10 @@ export function toSearchableTools(apps: readonly AppManifest[]): readonly Search
       name: tool.name,
       title: tool.title === tool.name ? "" : tool.title,
       description: tool.description,
+      // The names, titles and descriptions of the arguments.
       properties: collectPropertyText(tool.inputSchema),
+      keywords: tool.keywords.join("\n"),
+      examples: tool.examples.join("\n"),
       appName:
         app.name === app.appId ? getLastSegment(app.appId) : `${app.name} ${app.description ?? ""}`,
     })),

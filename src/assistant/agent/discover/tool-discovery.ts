@@ -7,6 +7,8 @@ import type { ContextEmbedder } from "../../context/port.ts";
 import type { ToolRecord } from "../port.ts";
 import type { ToolRegistry } from "../tool-manifest.ts";
 import { LexicalIndex, QUERY_CHARS_MAX } from "./lexical-index.ts";
+import { detectIntent, type RequestIntent, tierFactors } from "./request-intent.ts";
+import { keepDestructiveBehind, limitEachApp, type RankedTool } from "./result-order.ts";
 import { type SearchableTool, toSearchableTools } from "./searchable-tool.ts";
 import { ToolVectors } from "./tool-vectors.ts";
 
@@ -72,7 +74,8 @@ export class ToolDiscovery implements AsyncDisposable {
   async discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]> {
     signal.throwIfAborted();
     const { tools, lexical } = this.#currentIndex();
-    const byTerms = lexical.rank(query);
+    const intent = detectIntent(query);
+    const byTerms = preferTiers(lexical.rank(query), tools, intent);
     const byCosine = await this.#rankSemantically(query, tools, signal);
     signal.throwIfAborted();
     const ranked =
@@ -85,13 +88,14 @@ export class ToolDiscovery implements AsyncDisposable {
             ],
             FUSION_K,
           );
-    const records = ranked.flatMap(({ id, score }) => {
+    const allowed = ranked.flatMap(({ id, score }) => {
       const found = tools[id];
       return found && !this.#isDisabled(found.app.appId, found.tool.name)
-        ? [toToolRecord(found, score)]
+        ? [{ ...found, score }]
         : [];
     });
-    return records.slice(0, RESULTS_MAX);
+    const ordered = intent === "look" ? keepDestructiveBehind(allowed) : allowed;
+    return limitEachApp(ordered, RESULTS_MAX).map(toToolRecord);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -132,7 +136,19 @@ export class ToolDiscovery implements AsyncDisposable {
   }
 }
 
-function toToolRecord({ app, tool }: SearchableTool, score: number): ToolRecord {
+/** Multiplies the scores by the factors of the tiers, and sorts the items by the products. */
+function preferTiers(
+  items: readonly RankedItem[],
+  tools: readonly SearchableTool[],
+  intent: RequestIntent,
+): readonly RankedItem[] {
+  const factors = tierFactors[intent];
+  return items
+    .map(({ id, score }) => ({ id, score: score * factors[tools[id]?.tool.tier ?? "read"] }))
+    .toSorted((a, b) => b.score - a.score || a.id - b.id);
+}
+
+function toToolRecord({ app, tool, score }: RankedTool): ToolRecord {
   return {
     app_id: app.appId,
     name: tool.name,
