@@ -27,9 +27,9 @@ import { benchUpload } from "./upload.ts";
  * `kamal-proxy`, if it is installed.
  *
  * Arguments select benchmarks. These need an engine: create, save, deploy, ingress, upload, list and apps. These do
- * not: ledger, agent, bus, companion, grammar, inference, search, tools, download and start. ledger=1000000 sets the number of
- * verified entries, search=20000 the number of passages, companion=2000 the number of turns, and inference=tiny selects
- * one model. soak=600 (seconds) only runs if it is named.
+ * not: ledger, agent, bus, companion, grammar, inference, search, tools, download and start. ledger=1000000 sets the
+ * number of verified entries, search=20000 the number of passages, tools=FILE an embedding model in a GGUF file,
+ * companion=2000 the number of turns, and inference=tiny selects one model. soak=600 (seconds) only runs if it is named.
  */
 
 const wanted = new Map(
@@ -62,7 +62,7 @@ try {
   if (runs("download")) figures.push(...(await benchDownload()));
   if (runs("start")) figures.push(await benchProgramStart());
   if (runs("grammar")) figures.push(...(await benchGrammar()));
-  if (runs("tools")) figures.push(...(await benchTools()));
+  if (runs("tools")) figures.push(...(await benchTools(wanted.get("tools"))));
   if (runs("search")) figures.push(...(await benchSearch(Number(wanted.get("search") ?? 100_000))));
   if (wanted.size === 0 || [...wanted.keys()].some((name) => !withoutEngine.has(name))) {
     await benchWithEngine();

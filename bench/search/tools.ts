@@ -1,7 +1,10 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { LexicalIndex } from "../../src/assistant/agent/discover/lexical-index.ts";
-import { toSearchableTools } from "../../src/assistant/agent/discover/searchable-tool.ts";
+import {
+  buildEmbeddingText,
+  toSearchableTools,
+} from "../../src/assistant/agent/discover/searchable-tool.ts";
 import { corpusApps } from "../../test/support/discover-corpus.ts";
 import {
   type DiscoveryFigures,
@@ -10,43 +13,74 @@ import {
   withoutSearchTexts,
 } from "../../test/support/measure-discovery.ts";
 import type { Figure } from "../report.ts";
+import { loadGgufEmbedder } from "./gguf-embedder.ts";
 
-/** Measures Discover without an embedding model on the wishes of test/fixtures/discover. */
-export async function benchTools(): Promise<Figure[]> {
-  const apps = corpusApps();
+/**
+ * Measures Discover on the wishes of test/fixtures/discover: without an embedding model, and also with the model in the
+ * GGUF file `modelPath`, if there is one.
+ */
+export async function benchTools(modelPath: string | undefined): Promise<Figure[]> {
+  const bareApps = withoutSearchTexts(corpusApps());
   const asDeclared = await measureDiscovery();
-  const bare = await measureDiscovery({ apps: withoutSearchTexts(apps) });
-  const toShare = (share: number) => `${(100 * share).toFixed(1)} %`;
-  const describe = ({ wishes, ...figures }: WishFigures) =>
-    `${wishes} wishes: first ${toShare(figures.firstShare)}, among four ${toShare(figures.amongFourShare)}, ` +
-    `MRR ${figures.meanReciprocalRank.toFixed(3)}, destructive first ${figures.destructiveFirst}`;
-  const table = (name: string, { chosen, heldOut, queries }: DiscoveryFigures) => [
-    `${name}, chosen by:   ${describe(chosen)}`,
-    `${name}, held out:    ${describe(heldOut)}`,
-    `${name}, older set:   nDCG@10 ${queries.ndcgAt10.toFixed(3)}, recall@1 ${queries.recallAt1.toFixed(3)}, recall@5 ${queries.recallAt5.toFixed(3)}`,
+  const bare = await measureDiscovery({ apps: bareApps });
+  const notes = [
+    ...describe("as declared", asDeclared),
+    ...describe("without keywords and examples", bare),
   ];
+  if (modelPath !== undefined) {
+    const embedder = await loadGgufEmbedder(modelPath);
+    // The tools are embedded before, because discovery limits the time for it.
+    const tools = toSearchableTools([...corpusApps(), ...bareApps]);
+    await embedder.embed(tools.map(buildEmbeddingText), new AbortController().signal);
+    const hybrid = await measureDiscovery({ embedder });
+    const bareHybrid = await measureDiscovery({ embedder, apps: bareApps });
+    notes.push(
+      ...describe(`${embedder.id}, as declared`, hybrid),
+      ...describe(`${embedder.id}, without keywords and examples`, bareHybrid),
+    );
+  }
   const { heldOut, chosen } = asDeclared;
   const destructive = heldOut.destructiveFirst + chosen.destructiveFirst;
+  const noFloor = { floor: "", ratio: "" };
   return [
     {
       name: "tools: a right one among four, held out",
-      value: toShare(heldOut.amongFourShare),
-      floor: "",
-      ratio: "",
+      value: toPercent(heldOut.amongFourShare),
+      ...noFloor,
       aim: ">= 90 %",
       isMet: heldOut.amongFourShare >= 0.9,
-      notes: [...table("as declared", asDeclared), ...table("without keywords and examples", bare)],
+      notes,
     },
     {
       name: "tools: destructive first for a look",
       value: String(destructive),
-      floor: "",
-      ratio: "",
+      ...noFloor,
       aim: "0",
       isMet: destructive === 0,
     },
-    { ...measureIndex(asDeclared.queryMs), floor: "", ratio: "", aim: "", isMet: undefined },
+    { ...measureIndex(asDeclared.queryMs), ...noFloor, aim: "", isMet: undefined },
   ];
+}
+
+function describe(name: string, { chosen, heldOut, queries }: DiscoveryFigures): string[] {
+  const { ndcgAt10, recallAt1, recallAt5 } = queries;
+  return [
+    `${name}: ${describeWishes("wishes", chosen)}`,
+    `${name}: ${describeWishes("held-out wishes", heldOut)}`,
+    `${name}: queries: nDCG@10 ${ndcgAt10.toFixed(3)}, first ${toPercent(recallAt1)}, among five ${toPercent(recallAt5)}`,
+  ];
+}
+
+function describeWishes(kind: string, figures: WishFigures): string {
+  const { wishes, firstShare, amongFourShare, meanReciprocalRank, destructiveFirst } = figures;
+  return (
+    `${wishes} ${kind}: first ${toPercent(firstShare)}, among four ${toPercent(amongFourShare)}, ` +
+    `MRR ${meanReciprocalRank.toFixed(3)}, destructive first for a look ${destructiveFirst}`
+  );
+}
+
+function toPercent(share: number): string {
+  return `${(100 * share).toFixed(1)} %`;
 }
 
 function measureIndex(queryMs: number): Pick<Figure, "name" | "value" | "notes"> {

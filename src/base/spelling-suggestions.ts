@@ -28,8 +28,11 @@ export function countTypos(a: string, b: string): number {
 }
 
 export function hasSameLetters(a: string, b: string): boolean {
-  const sort = (text: string) => text.split("").toSorted().join("");
-  return a.length === b.length && sort(a) === sort(b);
+  return a.length === b.length && sortLetters(a) === sortLetters(b);
+}
+
+function sortLetters(text: string): string {
+  return text.split("").toSorted().join("");
 }
 
 function normalizeWord(text: string): string {

@@ -58,7 +58,7 @@ export async function measureDiscovery(options: MeasureOptions = {}): Promise<Di
     embedder: options.embedder,
     clock: systemClock,
     logger: silentLogger,
-    deadlineMs: 10_000,
+    deadlineMs: 60_000,
   });
   const { signal } = new AbortController();
   await discovery.discover("warm up", signal);

@@ -80,8 +80,6 @@ export class LexicalIndex {
     const unknown = splitWords(query).filter((word) => !this.#words.has(word) && !isUnspaced(word));
     const guesses = unknown.slice(0, GUESSED_MAX).flatMap((word) => this.#guessTerms(word));
     const concepts = findConcepts([...tokenize(query), ...guesses]);
-    const weigh = (terms: readonly string[], weight: number) =>
-      terms.map((term) => [term, weight] as const);
     return new Map([
       ...weigh(listWordPairs(query), WORD_PAIR_WEIGHT),
       ...weigh(concepts, CONCEPT_WEIGHT),
@@ -101,6 +99,10 @@ export class LexicalIndex {
     const unknown = splitWords(name).filter((word) => !this.#words.has(word));
     return [name, ...unknown.flatMap((word) => this.#words.divide(word))].join(" ");
   }
+}
+
+function weigh(terms: readonly string[], weight: number): [string, number][] {
+  return terms.map((term) => [term, weight]);
 }
 
 /**

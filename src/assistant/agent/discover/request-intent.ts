@@ -1,8 +1,8 @@
 import type { Tier } from "../port.ts";
 
 /**
- * What a request asks for, as far as its form tells: to see something, or to do something. A statement such as "my
- * eyes hurt" is `unknown`.
+ * The intent of a request, as far as its form tells: to see something, or to do something. A statement such as "my eyes
+ * hurt" is `unknown`.
  */
 export type RequestIntent = "look" | "act" | "unknown";
 

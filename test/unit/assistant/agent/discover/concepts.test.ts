@@ -31,10 +31,10 @@ describe("the concepts of a text", () => {
   });
 
   it("come from groups of several members without duplicates", () => {
-    for (const group of conceptGroups) {
+    const faulty = conceptGroups.filter((group) => {
       const members = group.split(", ").map((member) => tokenize(member).join(" "));
-      expect(members.length, group).toBeGreaterThan(1);
-      expect(new Set(members).size, group).toBe(members.length);
-    }
+      return members.length < 2 || new Set(members).size < members.length;
+    });
+    expect(faulty).toEqual([]);
   });
 });

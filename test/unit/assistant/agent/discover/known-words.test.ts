@@ -13,8 +13,8 @@ describe("known words", () => {
   );
 
   it("contain the forms of a word and the parts of identifiers", () => {
-    for (const word of ["deploy", "Deployed", "list", "apps", "LOG"])
-      expect(words.has(word), word).toBe(true);
+    const present = ["deploy", "Deployed", "list", "apps", "LOG"];
+    expect(present.filter((word) => words.has(word))).toEqual(present);
     expect(words.has("listapps")).toBe(false);
   });
 
