@@ -17,6 +17,7 @@ import { benchRecover } from "./recover.ts";
 import { type Figure, printReport } from "./report.ts";
 import { benchSave } from "./save.ts";
 import { measureCosineWeight } from "./search/cosine-weight.ts";
+import { benchTools } from "./search/tools.ts";
 import { benchSearch } from "./search.ts";
 import { benchSoak } from "./soak.ts";
 import { benchUpload } from "./upload.ts";
@@ -27,9 +28,10 @@ import { benchUpload } from "./upload.ts";
  * `kamal-proxy`, if it is installed.
  *
  * Arguments select benchmarks. These need an engine: create, save, deploy, ingress, upload, list and apps. These do
- * not: ledger, agent, bus, companion, grammar, inference, search, download and start. ledger=1000000 sets the number of
- * verified entries, search=20000 the number of passages, companion=2000 the number of turns, and inference=tiny selects
- * one model. soak=600 (seconds) and vectors=FILE.gguf, an embedding model, only run if they are named.
+ * not: ledger, agent, bus, companion, grammar, inference, search, tools, download and start. ledger=1000000 sets the
+ * number of verified entries, search=20000 the number of passages, tools=FILE an embedding model in a GGUF file,
+ * companion=2000 the number of turns, and inference=tiny selects one model. soak=600 (seconds) and vectors=FILE, an embedding
+ * model in a GGUF file, only run if they are named.
  */
 
 const wanted = new Map(
@@ -48,6 +50,7 @@ const withoutEngine = new Set<string | undefined>([
   "search",
   "start",
   "vectors",
+  "tools",
 ]);
 const figures: Figure[] = [];
 
@@ -62,6 +65,7 @@ try {
   if (runs("download")) figures.push(...(await benchDownload()));
   if (runs("start")) figures.push(await benchProgramStart());
   if (runs("grammar")) figures.push(...(await benchGrammar()));
+  if (runs("tools")) figures.push(...(await benchTools(wanted.get("tools"))));
   if (runs("search")) figures.push(...(await benchSearch(Number(wanted.get("search") ?? 100_000))));
   const embeddingModel = wanted.get("vectors");
   if (embeddingModel !== undefined) figures.push(await measureCosineWeight(embeddingModel));

@@ -1,3 +1,5 @@
+import { berthSearchTexts } from "./berth-search-texts.ts";
+
 /**
  * The id of Berth's own tool manifest, with which Berth offers itself to the companion as an app, with tools for the
  * apps of a server. Both the companion and the tool server read the manifest from this module, so that they agree about
@@ -291,5 +293,9 @@ export const berthAppsManifest = {
   name: "Berth",
   description: "Runs the apps of your server: deploy, start, stop, logs, rollback, delete.",
   mcp: { transport: "unix", activatable: true },
-  tools: berthToolNames.map((tool) => ({ name: tool, ...berthTools[tool] })),
+  tools: berthToolNames.map((tool) => ({
+    name: tool,
+    ...berthTools[tool],
+    ...berthSearchTexts[tool],
+  })),
 } as const;

@@ -22,9 +22,13 @@ export function findNearest(word: string, candidates: Iterable<string>): string 
 }
 
 /** Returns the number of typos between two words. Two swapped letters count as one typo. */
-function countTypos(a: string, b: string): number {
+export function countTypos(a: string, b: string): number {
   const slips = distance(a, b);
-  return slips === 2 && sortLetters(a) === sortLetters(b) ? 1 : slips;
+  return slips === 2 && hasSameLetters(a, b) ? 1 : slips;
+}
+
+export function hasSameLetters(a: string, b: string): boolean {
+  return a.length === b.length && sortLetters(a) === sortLetters(b);
 }
 
 function sortLetters(text: string): string {

@@ -61,7 +61,8 @@ export function buildDeclaration(
 ): ToolDeclaration {
   const plain = { name, tier, inputSchema, undo: undo && [undo.tool, ...undo.map] };
   const description = `Does ${name}.`;
-  return { name, title: name, tier, description, inputSchema, undo, digest: hashJson(plain) };
+  const texts = { title: name, description, keywords: [], examples: [] };
+  return { name, ...texts, tier, inputSchema, undo, digest: hashJson(plain) };
 }
 
 const deleteUndo: ToolDeclaration["undo"] = {

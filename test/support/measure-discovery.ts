@@ -1,23 +1,52 @@
 import { ToolDiscovery } from "../../src/assistant/agent/discover/tool-discovery.ts";
+import type { AppManifest } from "../../src/assistant/agent/tool-manifest.ts";
 import type { ContextEmbedder } from "../../src/assistant/context/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
-import { corpusApps, corpusQueries } from "./discover-corpus.ts";
+import { corpusApps, corpusQueries, corpusWishes, type Wish } from "./discover-corpus.ts";
 import { type Judged, type Relevance, relevanceOf } from "./tool-relevance.ts";
 
+/** How often discovery puts a right tool in front, as shares of the wishes. */
+export interface WishFigures {
+  readonly wishes: number;
+  readonly firstShare: number;
+  readonly amongFourShare: number;
+  /** The mean of one divided by the rank of the first right tool, 0 if none was found. */
+  readonly meanReciprocalRank: number;
+  /** The number of wishes that ask only to see something, but whose first tool is destructive. */
+  readonly destructiveFirst: number;
+  /** The share of the wishes for which a tool of the untrusted app is first. */
+  readonly untrustedFirstShare: number;
+}
+
 export interface DiscoveryFigures {
-  readonly all: Relevance;
-  /** The results for the half of the queries that was not used to choose the weights. */
-  readonly heldOut: Relevance;
+  /** The relevance for the queries by whose results the ranking was adjusted. */
+  readonly queries: Relevance;
+  /** The figures of the wishes by whose results the ranking was adjusted. */
+  readonly chosen: WishFigures;
+  readonly heldOut: WishFigures;
   /** The median duration of a query in milliseconds, when the index already exists. */
   readonly queryMs: number;
 }
 
-/**
- * Measures the ranking of every labelled query over the tools of test/fixtures/discover, for tests and the benchmark.
- */
-export async function measureDiscovery(embedder?: ContextEmbedder): Promise<DiscoveryFigures> {
-  const apps = corpusApps();
+export interface MeasureOptions {
+  readonly embedder?: ContextEmbedder | undefined;
+  readonly apps?: readonly AppManifest[];
+  /** The id of an app whose success is counted. */
+  readonly untrusted?: string;
+}
+
+/** Returns the apps as they would be without the fields that only tool discovery reads. */
+export function withoutSearchTexts(apps: readonly AppManifest[]): readonly AppManifest[] {
+  return apps.map((app) => ({
+    ...app,
+    tools: app.tools.map((tool) => ({ ...tool, keywords: [], examples: [] })),
+  }));
+}
+
+/** Measures the ranking of every labelled query and wish of test/fixtures/discover, for tests and the benchmark. */
+export async function measureDiscovery(options: MeasureOptions = {}): Promise<DiscoveryFigures> {
+  const apps = options.apps ?? corpusApps();
   const registry = {
     version: 1,
     apps: () => apps,
@@ -26,24 +55,62 @@ export async function measureDiscovery(embedder?: ContextEmbedder): Promise<Disc
   };
   await using discovery = new ToolDiscovery({
     registry,
-    embedder,
+    embedder: options.embedder,
     clock: systemClock,
     logger: silentLogger,
-    deadlineMs: 10_000,
+    deadlineMs: 60_000,
   });
   const { signal } = new AbortController();
   await discovery.discover("warm up", signal);
   const times: number[] = [];
-  const judged: Judged[] = [];
-  for (const { query, wanted } of corpusQueries()) {
+  const rank = async (query: string) => {
     const startedAt = performance.now();
     const records = await discovery.discover(query, signal);
     times.push(performance.now() - startedAt);
-    judged.push({ wanted, ranked: records.map(({ name }) => name) });
+    return records;
+  };
+  const judged: Judged[] = [];
+  for (const { query, wanted } of corpusQueries())
+    judged.push({ wanted, ranked: (await rank(query)).map(({ name }) => name) });
+  const granted: GrantedWish[] = [];
+  for (const wish of corpusWishes()) {
+    const records = await rank(wish.query);
+    granted.push({
+      wish,
+      place: records.findIndex(({ name }) => wish.wanted.includes(name)),
+      isDestructiveFirst: records[0]?.tier === "destructive",
+      isUntrustedFirst: records[0] !== undefined && records[0].app_id === options.untrusted,
+    });
   }
   return {
-    all: relevanceOf(judged),
-    heldOut: relevanceOf(judged.filter((_, index) => index % 2 === 1)),
+    queries: relevanceOf(judged),
+    chosen: summarize(granted.filter(({ wish }) => !wish.isHeldOut)),
+    heldOut: summarize(granted.filter(({ wish }) => wish.isHeldOut)),
     queryMs: times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0,
+  };
+}
+
+interface GrantedWish {
+  readonly wish: Wish;
+  /** The place of the first right tool, counted from 0; -1 if none was found. */
+  readonly place: number;
+  readonly isDestructiveFirst: boolean;
+  readonly isUntrustedFirst: boolean;
+}
+
+function summarize(granted: readonly GrantedWish[]): WishFigures {
+  const share = (holds: (one: GrantedWish) => boolean) =>
+    granted.filter(holds).length / Math.max(granted.length, 1);
+  const reciprocals = granted.map(({ place }) => (place < 0 ? 0 : 1 / (place + 1)));
+  return {
+    wishes: granted.length,
+    firstShare: share(({ place }) => place === 0),
+    amongFourShare: share(({ place }) => place >= 0 && place < 4),
+    meanReciprocalRank:
+      reciprocals.reduce((sum, one) => sum + one, 0) / Math.max(granted.length, 1),
+    destructiveFirst: granted.filter(
+      ({ wish, isDestructiveFirst }) => wish.isLook && isDestructiveFirst,
+    ).length,
+    untrustedFirstShare: share(({ isUntrustedFirst }) => isUntrustedFirst),
   };
 }

@@ -18,6 +18,10 @@ export interface ToolDeclaration {
   /** The risk of the tool; `destructive` if the declaration has no tier. */
   readonly tier: Tier;
   readonly description: string;
+  /** Further words by which users ask for the tool. Only tool discovery reads them. */
+  readonly keywords: readonly string[];
+  /** Requests for the tool, as users word them. Only tool discovery reads them. */
+  readonly examples: readonly string[];
   readonly inputSchema: JsonObject;
   readonly undo: UndoDeclaration | undefined;
   /**

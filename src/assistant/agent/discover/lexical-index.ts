@@ -1,71 +1,108 @@
 import MiniSearch from "minisearch";
 import type { RankedItem } from "../../../base/rank-fusion.ts";
 import { stopTerms } from "../../../base/stop-terms.ts";
-import { tokenize } from "../../../base/tokenize.ts";
-import type { SearchableTool } from "./searchable-tool.ts";
-import { findSynonyms } from "./synonyms.ts";
+import { isUnspaced, splitWords, tokenize } from "../../../base/tokenize.ts";
+import { conceptGroups, findConcepts } from "./concepts.ts";
+import { KnownWords } from "./known-words.ts";
+import { type SearchableTool, searchableFields } from "./searchable-tool.ts";
 
 /** Characters of a query beyond this number are ignored. */
 export const QUERY_CHARS_MAX = 1000;
 
-const fields = ["name", "title", "description", "properties", "appName"] as const;
-
 /**
  * The weight of a word in each field. Words in argument names weigh little, because many tools name their arguments
- * alike. These weights and the synonym weight were chosen on every second query of test/fixtures/discover and tested
- * on the others.
+ * alike. These and the other weights were chosen by the queries and by two thirds of the wishes in
+ * test/fixtures/discover. None of them changes the figures much.
  */
-const weights = { name: 1, title: 1.5, description: 1.5, properties: 0.5, appName: 1 };
+const fieldWeights = {
+  name: 2,
+  title: 1.5,
+  description: 1.5,
+  properties: 0.5,
+  appName: 2,
+  keywords: 1,
+  examples: 1,
+};
 
-/** The weight of a synonym of a word in the query. */
-const SYNONYM_WEIGHT = 0.15;
+/**
+ * BM25 without the lower bound of BM25+: otherwise a long text would match every query a little, and a tool that lists
+ * many words would be among the results of every query.
+ */
+const bm25 = { k: 1.2, b: 0.7, d: 0 };
 
-/** The minimum length of a word for which typing errors are considered. Short words are too similar to each other. */
-const TYPO_LETTERS_MIN = 5;
-const TYPO_WEIGHT = 0.1;
+/** The weights of terms that are not words of the query. A word of the query has the weight 1. */
+const CONCEPT_WEIGHT = 0.7;
+const GUESS_WEIGHT = 0.5;
+const WORD_PAIR_WEIGHT = 0.3;
+/** At most this number of unknown words of a query is corrected, because each is compared with all known words. */
+const GUESSED_MAX = 10;
 
-/** Ranks tools by BM25+. */
+/** Ranks tools by BM25, by the words and the concepts that their texts share with a query. */
 export class LexicalIndex {
   readonly #search: MiniSearch;
-  readonly #words: ReadonlySet<string>;
+  readonly #words = new KnownWords();
 
   constructor(tools: readonly SearchableTool[]) {
+    for (const group of conceptGroups) this.#words.add(group);
+    for (const tool of tools) {
+      for (const field of searchableFields) if (field !== "name") this.#words.add(tool[field]);
+    }
+    const names = tools.map(({ name }) => this.#divideName(name));
+    for (const name of names) this.#words.add(name);
     this.#search = new MiniSearch({
-      fields: [...fields],
-      tokenize,
+      fields: [...searchableFields],
+      tokenize: analyzeText,
       processTerm: (term) => term,
     });
-    const documents = tools.map((tool, id) => ({ ...pickFields(tool), id }));
-    this.#search.addAll(documents);
-    this.#words = new Set(
-      documents.flatMap((document) => fields.flatMap((field) => tokenize(document[field]))),
-    );
+    this.#search.addAll(tools.map((tool, id) => ({ ...tool, name: names[id], id })));
   }
 
   /**
-   * Returns the tools whose texts contain a term of the query or a synonym of such a term, best first. The result
-   * identifies each tool by its index in the list of tools.
+   * Returns the tools that share a term with the query, best first. The result identifies each tool by its index in
+   * the list of tools.
    */
   rank(query: string): readonly RankedItem[] {
-    const queryTerms = tokenizeQuery(query);
-    if (queryTerms.length === 0) return [];
-    const terms = new Map<string, number>(queryTerms.map((term) => [term, 1]));
-    for (const term of queryTerms) {
-      for (const other of findSynonyms(term)) {
-        if (!terms.has(other)) terms.set(other, SYNONYM_WEIGHT);
-      }
-    }
+    const terms = this.#weighTerms(query.slice(0, QUERY_CHARS_MAX));
+    if (terms.size === 0) return [];
     const found = this.#search.search([...terms.keys()].join(" "), {
       tokenize: (text) => text.split(" "),
-      boost: weights,
+      boost: fieldWeights,
       boostTerm: (term) => terms.get(term) ?? 1,
-      fuzzy: (term) => (this.#words.has(term) || term.length < TYPO_LETTERS_MIN ? 0 : 1),
-      weights: { fuzzy: TYPO_WEIGHT, prefix: 0 },
+      bm25,
     });
     return found
       .map(({ id, score }) => ({ id: Number(id), score }))
       .toSorted((a, b) => b.score - a.score || a.id - b.id);
   }
+
+  /** Returns the terms of a query, each with its weight. */
+  #weighTerms(query: string): ReadonlyMap<string, number> {
+    const unknown = splitWords(query).filter((word) => !this.#words.has(word) && !isUnspaced(word));
+    const guesses = unknown.slice(0, GUESSED_MAX).flatMap((word) => this.#guessTerms(word));
+    const concepts = findConcepts([...tokenize(query), ...guesses]);
+    return new Map([
+      ...weigh(listWordPairs(query), WORD_PAIR_WEIGHT),
+      ...weigh(concepts, CONCEPT_WEIGHT),
+      ...weigh(guesses, GUESS_WEIGHT),
+      ...weigh(tokenizeQuery(query), 1),
+    ]);
+  }
+
+  /** Returns terms that an unknown word may stand for. */
+  #guessTerms(word: string): readonly string[] {
+    const parts = this.#words.divide(word);
+    return parts.length > 0 ? parts : this.#words.correct(word);
+  }
+
+  /** Adds the parts of unknown compounds to a name: `listapps` becomes `listapps list app`. */
+  #divideName(name: string): string {
+    const unknown = splitWords(name).filter((word) => !this.#words.has(word));
+    return [name, ...unknown.flatMap((word) => this.#words.divide(word))].join(" ");
+  }
+}
+
+function weigh(terms: readonly string[], weight: number): [string, number][] {
+  return terms.map((term) => [term, weight]);
 }
 
 /**
@@ -73,12 +110,23 @@ export class LexicalIndex {
  * words.
  */
 export function tokenizeQuery(query: string): string[] {
-  const terms = [...new Set(tokenize(query.slice(0, QUERY_CHARS_MAX)))];
+  const terms = [...new Set(tokenize(query))];
   const kept = terms.filter((term) => !stopTerms.has(term));
   return kept.length > 0 ? kept : terms;
 }
 
-function pickFields(tool: SearchableTool): Record<(typeof fields)[number], string> {
-  const { name, title, description, properties, appName } = tool;
-  return { name, title, description, properties, appName };
+/** Returns the terms of a tool's text: words, concepts, and in an example also pairs of words. */
+function analyzeText(text: string, field?: string): string[] {
+  const terms = tokenize(text);
+  const pairs = field === "examples" ? text.split("\n").flatMap(listWordPairs) : [];
+  return [...terms, ...findConcepts(terms), ...pairs];
+}
+
+/**
+ * Returns pairs of neighbouring words, stop words among them, as terms that no word equals. They tell wishes apart that
+ * consist of common words, such as `what am I doing`.
+ */
+function listWordPairs(text: string): string[] {
+  const terms = ["^", ...tokenize(text)];
+  return terms.slice(1).map((term, index) => `${terms[index]}_${term}`);
 }

@@ -2,20 +2,30 @@ import { isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 
+export const searchableFields = [
+  "name",
+  "title",
+  "description",
+  "properties",
+  "appName",
+  "keywords",
+  "examples",
+] as const;
+
 /** A tool with the texts that Discover searches. */
-export interface SearchableTool {
+export interface SearchableTool
+  extends Readonly<Record<(typeof searchableFields)[number], string>> {
   readonly app: AppManifest;
   readonly tool: ToolDeclaration;
   /** The ids of the app and the tool in one text. Unlike the declaration's digest, this text is unique. */
   readonly id: string;
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
-  /** The names, titles and descriptions of the arguments in the tool's schema. */
-  readonly properties: string;
-  readonly appName: string;
 }
 
+/**
+ * The characters of each text that are searched, which bounds the time for the index of tools, and the number of words
+ * by which one tool can be found.
+ */
+const SEARCHED_CHARS_MAX = 1000;
 /** Arguments nested deeper than this are not searchable. */
 const DEPTH_MAX = 3;
 const PROPERTIES_MAX = 100;
@@ -28,18 +38,21 @@ export function toSearchableTools(apps: readonly AppManifest[]): readonly Search
       id: `${app.appId}/${tool.name}`,
       name: tool.name,
       title: tool.title === tool.name ? "" : tool.title,
-      description: tool.description,
-      properties: collectPropertyText(tool.inputSchema),
-      appName:
-        app.name === app.appId ? getLastSegment(app.appId) : `${app.name} ${app.description ?? ""}`,
+      description: tool.description.slice(0, SEARCHED_CHARS_MAX),
+      // The names, titles and descriptions of the arguments.
+      properties: collectPropertyText(tool.inputSchema).slice(0, SEARCHED_CHARS_MAX),
+      keywords: tool.keywords.join("\n"),
+      examples: tool.examples.join("\n"),
+      appName: describeApp(app).slice(0, SEARCHED_CHARS_MAX),
     })),
   );
 }
 
 /** Returns a description of the tool as one text for an embedder. */
-export function buildEmbeddingText({ name, title, description, appName }: SearchableTool): string {
+export function buildEmbeddingText(searchable: SearchableTool): string {
+  const { name, title, description, appName, tool } = searchable;
   const head = title || name.replaceAll(/[_.-]+/g, " ");
-  return `${head}. ${description} (${appName.trim()})`;
+  return `${head}. ${description} ${tool.keywords.join(", ")} (${appName.trim()})`;
 }
 
 function collectPropertyText(schema: JsonObject): string {
@@ -60,6 +73,10 @@ function collectPropertyText(schema: JsonObject): string {
   };
   visit(schema, 1);
   return words.join(" ");
+}
+
+function describeApp({ appId, name, description }: AppManifest): string {
+  return name === appId ? getLastSegment(appId) : `${name} ${description ?? ""}`;
 }
 
 function getLastSegment(appId: string): string {

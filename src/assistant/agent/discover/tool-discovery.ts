@@ -1,26 +1,19 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
-import { fuseRankings, type RankedItem } from "../../../base/rank-fusion.ts";
+import type { RankedItem } from "../../../base/rank-fusion.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 import type { ContextEmbedder } from "../../context/port.ts";
 import type { ToolRecord } from "../port.ts";
 import type { ToolRegistry } from "../tool-manifest.ts";
 import { LexicalIndex, QUERY_CHARS_MAX } from "./lexical-index.ts";
+import { detectIntent, type RequestIntent, tierFactors } from "./request-intent.ts";
+import { keepDestructiveBehind, limitEachApp, type RankedTool } from "./result-order.ts";
 import { type SearchableTool, toSearchableTools } from "./searchable-tool.ts";
+import { byScore, fuseScores, rankByCosine } from "./semantic-ranking.ts";
 import { ToolVectors } from "./tool-vectors.ts";
 
 const RESULTS_MAX = 20;
-/**
- * The constant k of reciprocal rank fusion. It is low because lists of tools are short: a first rank in one list is
- * worth more than a third rank in two lists.
- */
-const FUSION_K = 3;
-/**
- * The weight of the semantic ranking relative to the lexical ranking, whose weight is 1. The quality of the embedder is
- * unknown: with this weight an embedder that only compares letters costs 0.01 of nDCG@10; with 0.6 it costs 0.04.
- */
-const SEMANTIC_WEIGHT = 0.3;
 /**
  * The longest time in milliseconds that a query waits for the embedder. A program waits for the tools, and the lexical
  * ranking alone is already good.
@@ -72,26 +65,19 @@ export class ToolDiscovery implements AsyncDisposable {
   async discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]> {
     signal.throwIfAborted();
     const { tools, lexical } = this.#currentIndex();
-    const byTerms = lexical.rank(query);
-    const byCosine = await this.#rankSemantically(query, tools, signal);
+    const intent = detectIntent(query);
+    const byTerms = preferTiers(lexical.rank(query), tools, intent);
+    const byCosine = preferTiers(await this.#rankSemantically(query, tools, signal), tools, intent);
     signal.throwIfAborted();
-    const ranked =
-      byCosine.length === 0
-        ? byTerms
-        : fuseRankings(
-            [
-              { items: byTerms, weight: 1 },
-              { items: byCosine, weight: SEMANTIC_WEIGHT },
-            ],
-            FUSION_K,
-          );
-    const records = ranked.flatMap(({ id, score }) => {
+    const ranked = byCosine.length === 0 ? byTerms : fuseScores(byTerms, byCosine);
+    const allowed = ranked.flatMap(({ id, score }) => {
       const found = tools[id];
       return found && !this.#isDisabled(found.app.appId, found.tool.name)
-        ? [toToolRecord(found, score)]
+        ? [{ ...found, score }]
         : [];
     });
-    return records.slice(0, RESULTS_MAX);
+    const ordered = intent === "look" ? keepDestructiveBehind(allowed) : allowed;
+    return limitEachApp(ordered, RESULTS_MAX).map(toToolRecord);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -132,7 +118,19 @@ export class ToolDiscovery implements AsyncDisposable {
   }
 }
 
-function toToolRecord({ app, tool }: SearchableTool, score: number): ToolRecord {
+/** Multiplies the scores by the factors of the tiers, and sorts the items by the products. */
+function preferTiers(
+  items: readonly RankedItem[],
+  tools: readonly SearchableTool[],
+  intent: RequestIntent,
+): readonly RankedItem[] {
+  const factors = tierFactors[intent];
+  return items
+    .map(({ id, score }) => ({ id, score: score * factors[tools[id]?.tool.tier ?? "read"] }))
+    .toSorted(byScore);
+}
+
+function toToolRecord({ app, tool, score }: RankedTool): ToolRecord {
   return {
     app_id: app.appId,
     name: tool.name,
@@ -141,35 +139,4 @@ function toToolRecord({ app, tool }: SearchableTool, score: number): ToolRecord 
     undoable: tool.undo !== undefined,
     score: Number(score.toFixed(SCORE_DIGITS)),
   };
-}
-
-/**
- * A tool is returned if the cosine of its vector and the query's vector exceeds the mean cosine of all tools by this
- * number of standard deviations. A fixed cosine would not do, because the range of cosines differs between models.
- */
-const DEVIATIONS_MIN = 1.5;
-const OUTLIERS_MAX = 10;
-
-/**
- * Returns the tools whose cosines are outliers, best first. All other tools are left out, because every tool has some
- * cosine to any query.
- */
-function rankByCosine(query: Float32Array, tools: readonly Float32Array[]): readonly RankedItem[] {
-  const cosines = tools.map((tool) => dotProduct(query, tool));
-  const mean = cosines.reduce((sum, cosine) => sum + cosine, 0) / Math.max(cosines.length, 1);
-  const variance =
-    cosines.reduce((sum, cosine) => sum + (cosine - mean) ** 2, 0) / Math.max(cosines.length, 1);
-  const threshold = mean + DEVIATIONS_MIN * Math.sqrt(variance);
-  return cosines
-    .map((score, id) => ({ id, score }))
-    .filter(({ score }) => score > 0 && score > threshold)
-    .toSorted((a, b) => b.score - a.score || a.id - b.id)
-    .slice(0, OUTLIERS_MAX);
-}
-
-/** Returns the dot product, which is the cosine of two unit vectors. */
-function dotProduct(a: Float32Array, b: Float32Array): number {
-  let sum = 0;
-  for (let index = 0; index < a.length; index += 1) sum += (a[index] ?? 0) * (b[index] ?? 0);
-  return sum;
 }

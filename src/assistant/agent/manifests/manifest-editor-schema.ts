@@ -4,6 +4,7 @@ import {
   DESCRIPTION_CHARS_MAX,
   MANIFEST_VERSION,
   NAME_CHARS_MAX,
+  searchTextLimits,
   TOOLS_MAX,
   tiers,
   toolNamePattern,
@@ -19,6 +20,12 @@ export function toolManifestEditorSchema(): string {
 }
 
 const displayText = { type: "string", minLength: 1 };
+
+const searchTexts = ({ itemsMax, charsMax }: { itemsMax: number; charsMax: number }) => ({
+  type: "array",
+  maxItems: itemsMax,
+  items: { ...displayText, maxLength: charsMax },
+});
 
 const undo = {
   description:
@@ -58,6 +65,15 @@ const tool = {
       description: "What the tool does. Users decide by this text, and tool discovery searches it.",
       type: "string",
       maxLength: DESCRIPTION_CHARS_MAX,
+    },
+    keywords: {
+      description:
+        "Further words by which users ask for the tool, such as synonyms. Only tool discovery reads them.",
+      ...searchTexts(searchTextLimits.keywords),
+    },
+    examples: {
+      description: "Requests for the tool, as users word them. Only tool discovery reads them.",
+      ...searchTexts(searchTextLimits.examples),
     },
     input_schema: {
       description: "JSON Schema of the arguments, 2020-12 or draft-07, of type object.",

@@ -10,6 +10,14 @@ export const MANIFEST_BYTES_MAX = 1024 * 1024;
 export const TOOLS_MAX = 500;
 export const NAME_CHARS_MAX = 100;
 export const DESCRIPTION_CHARS_MAX = 8000;
+/**
+ * The limits of the texts that only tool discovery reads. They leave room for honest words, and keep a manifest from
+ * listing the whole language.
+ */
+export const searchTextLimits = {
+  keywords: { itemsMax: 20, charsMax: 40 },
+  examples: { itemsMax: 10, charsMax: 120 },
+} as const;
 
 /** A reverse-domain name that is also a valid bus name: two or more elements, none of which begins with a digit. */
 export const appIdPattern = /^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)+$/;
@@ -36,5 +44,14 @@ export const manifestFields = [
   "tools",
 ] as const;
 export const mcpFields = ["transport", "activatable"] as const;
-export const toolFields = ["name", "title", "tier", "description", "input_schema", "undo"] as const;
+export const toolFields = [
+  "name",
+  "title",
+  "tier",
+  "description",
+  "keywords",
+  "examples",
+  "input_schema",
+  "undo",
+] as const;
 export const undoFields = ["tool", "map"] as const;

@@ -13,6 +13,7 @@ import {
   toolNamePattern,
 } from "./manifest-format.ts";
 import { readDisplayText } from "./read-display-text.ts";
+import { readSearchTexts } from "./read-search-texts.ts";
 import { readUndo } from "./read-undo.ts";
 
 /**
@@ -40,6 +41,8 @@ export function readTool(
   const title = readTitle(value, pointer, faults);
   const tier = readTier(value, pointer, faults);
   const description = readDescription(value, pointer, faults);
+  const keywords = readSearchTexts(value, "keywords", pointer, faults);
+  const examples = readSearchTexts(value, "examples", pointer, faults);
   const inputSchema = readSchema(value, pointer, faults, checkSchema);
   const undo = readUndo(getOwn(value, "undo"), pointerBelow(pointer, "undo"), faults);
   if (name === undefined) return undefined;
@@ -48,6 +51,8 @@ export function readTool(
     title: title ?? name,
     tier,
     description,
+    keywords,
+    examples,
     inputSchema,
     undo,
     digest: hashJson(value),

@@ -52,6 +52,10 @@ describe("the editor schema of manifests", () => {
     ["an invalid name", withTools(tool({ name: "a b" })), false],
     ["no schema", withTools({ name: "a" }), false],
     ["a schema of type array", withTools(tool({ input_schema: { type: "array" } })), false],
+    ["keywords and examples", withTools(tool({ keywords: ["a"], examples: ["b c"] })), true],
+    ["an empty keyword", withTools(tool({ keywords: [""] })), false],
+    ["an example that is too long", withTools(tool({ examples: ["x".repeat(121)] })), false],
+    ["too many examples", withTools(tool({ examples: Array(11).fill("x") })), false],
     ["an undo without a tool", withTools(tool({ undo: { map: {} } })), false],
     [
       "a constant in an undo",

@@ -69,6 +69,17 @@ describe("a valid manifest", () => {
     expect(parse(unnamed).manifest?.name).toBe("org.example.Notes");
   });
 
+  it("may have keywords and examples for each tool", () => {
+    const texts = { keywords: ["memo", "jot"], examples: ["write this down"] };
+    const [declared] = parse(withTools(tool(texts))).manifest?.tools ?? [];
+    expect(declared).toMatchObject(texts);
+    const [bare] = parse(withTools(tool({}))).manifest?.tools ?? [];
+    expect(bare).toMatchObject({ keywords: [], examples: [] });
+    expect(warningsOf(withTools(tool({ keywords: ["memo", "memo"] })))).toEqual([
+      '/tools/0/keywords/1: repeats "memo"',
+    ]);
+  });
+
   it("without a tier counts as destructive, with a warning", () => {
     const { tier: _, ...untiered } = tool({});
     expect(warningsOf(withTools(untiered))).toEqual([
@@ -141,6 +152,26 @@ describe("an invalid manifest", () => {
     expect(parseManifest(bytes, undefined).faults[0]?.message).toBe("the file is not UTF-8");
     const large = parseText(`${JSON.stringify(notesManifest())}${" ".repeat(2 ** 20)}`);
     expect(large.faults[0]?.message).toBe("the file is larger than 1 MiB");
+  });
+
+  it("is one whose keywords or examples are no short list of short texts", () => {
+    const twentyOne = Array.from({ length: 21 }, (_, index) => `word ${index}`);
+    const changes = {
+      keywords: ["", 1, "x".repeat(41), "a\nb", "a\u200bb"],
+      examples: ["x".repeat(121)],
+    };
+    expect(errorsOf(withTools(tool(changes)))).toEqual([
+      "/tools/0/keywords/0: must not be empty",
+      "/tools/0/keywords/1: must be text, not 1",
+      "/tools/0/keywords/2: is longer than 40 characters",
+      "/tools/0/keywords/3: contains a control character",
+      "/tools/0/keywords/4: contains an invisible character, or one that reverses the direction of the text",
+      "/tools/0/examples/0: is longer than 120 characters",
+    ]);
+    expect(errorsOf(withTools(tool({ keywords: twentyOne, examples: "write" })))).toEqual([
+      "/tools/0/keywords: has 21 texts; at most 20 are allowed",
+      '/tools/0/examples: must be a list of texts, not "write"',
+    ]);
   });
 
   it("is one whose app id differs from its file name", () => {

@@ -162,6 +162,8 @@ describe("the agent pass, in which a local model chooses tool calls", () => {
       title: "t",
       tier: "read" as const,
       description: `number ${index}`,
+      keywords: [],
+      examples: [],
       inputSchema: { type: "object" },
       undo: undefined,
       digest: String(index),
