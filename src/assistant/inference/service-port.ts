@@ -215,7 +215,7 @@ export interface InferenceHealth {
   readonly engine: string;
   /** False while the ledger cannot be written; every request would then be refused. */
   readonly ledgerOk: boolean;
-  /** The models that should stay in memory but could not be loaded; absent if another process runs the models. */
+  /** The models that should stay in memory but could not be loaded; absent if there are none. */
   readonly failedModels?: readonly { readonly id: string; readonly message: string }[];
   /**
    * The state of the system instance that runs the models; absent if this process runs them. `degraded` means that the

@@ -189,12 +189,13 @@ export class LocalInferenceService implements InferenceService {
 
   async health(): Promise<InferenceHealth> {
     const states = await this.#options.residency.states();
+    const failedModels = states.flatMap(({ id, state, error, known }) =>
+      known.isPinned && state === "failed" && error ? [{ id, message: error.message }] : [],
+    );
     return {
       engine: this.#options.engine.name,
       ledgerOk: this.#options.ledgerOk(),
-      failedModels: states.flatMap(({ id, state, error, known }) =>
-        known.isPinned && state === "failed" && error ? [{ id, message: error.message }] : [],
-      ),
+      ...(failedModels.length > 0 && { failedModels }),
     };
   }
 

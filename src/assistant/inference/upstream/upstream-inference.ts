@@ -2,6 +2,7 @@ import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { createEventDecoder } from "../../../base/openai-wire/event-decoder.ts";
 import {
+  getArrayMember,
   getCountMember,
   getMember,
   getStringMember,
@@ -69,7 +70,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
   readonly #http: UpstreamHttpClient;
   #engine = "upstream";
   #healthCheckedAtMs = Number.NEGATIVE_INFINITY;
-  #healthCheck: Promise<UpstreamState> = Promise.resolve("unreachable");
+  #healthCheck: Promise<UpstreamHealth> = Promise.resolve(unreachable);
 
   /** Throws AssistantError `invalid_request` for an address that is not on this machine. */
   constructor(options: UpstreamOptions) {
@@ -138,8 +139,13 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
       this.#healthCheckedAtMs = now;
       this.#healthCheck = this.#checkHealth();
     }
-    const upstream = await this.#healthCheck;
-    return { engine: this.#engine, ledgerOk: this.#options.ledgerOk?.() ?? true, upstream };
+    const { upstream, failedModels } = await this.#healthCheck;
+    return {
+      engine: this.#engine,
+      ledgerOk: this.#options.ledgerOk?.() ?? true,
+      ...(failedModels.length > 0 && { failedModels }),
+      upstream,
+    };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -155,21 +161,31 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
   /**
    * Requests the health of the system instance. Never rejects: an error means that the system instance is unreachable.
    */
-  async #checkHealth(): Promise<UpstreamState> {
+  async #checkHealth(): Promise<UpstreamHealth> {
     try {
       const report = await this.#fetchJson("/health", HEALTH_SILENT_MS_MAX);
       const engine = getStringMember(report, "engine");
       if (engine === undefined) throw malformedResponseError("it does not name the engine");
       this.#engine = engine;
-      return getStringMember(report, "status") === "ok" ? "ok" : "degraded";
+      const upstream = getStringMember(report, "status") === "ok" ? "ok" : "degraded";
+      const failedModels = (getArrayMember(report, "failed_models") ?? []).map((failed) => ({
+        id: getStringMember(failed, "id") ?? "",
+        message: getStringMember(failed, "message") ?? "",
+      }));
+      return { upstream, failedModels };
     } catch (error) {
       this.#options.logger.debug({ err: error }, "the system instance does not report its health");
-      return "unreachable";
+      return unreachable;
     }
   }
 }
 
-type UpstreamState = NonNullable<InferenceHealth["upstream"]>;
+interface UpstreamHealth {
+  readonly upstream: NonNullable<InferenceHealth["upstream"]>;
+  readonly failedModels: NonNullable<InferenceHealth["failedModels"]>;
+}
+
+const unreachable: UpstreamHealth = { upstream: "unreachable", failedModels: [] };
 
 /** A signal that never aborts, for calls that have a time limit and end when this client is disposed. */
 const never = new AbortController().signal;

@@ -53,11 +53,7 @@ describe("writing the ledger before inference", () => {
       ),
     ).rejects.toMatchObject({ code: "ledger_unavailable" });
     expect(harness.engine.models).toEqual([]);
-    expect(await harness.service.health()).toEqual({
-      engine: "scripted",
-      ledgerOk: false,
-      failedModels: [],
-    });
+    expect(await harness.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
   });
 
   test("does not happen for a refused request, and happens for each embedding", async () => {

@@ -401,6 +401,12 @@ describe("embeddings, models and health of the system instance, over HTTP", () =
     expect(await upstream.health()).toEqual({ engine: "scripted", ledgerOk: true, upstream: "ok" });
   });
 
+  test("the health report names the server's models that could not be loaded", async () => {
+    const failedModels = [{ id: "minilm", message: "the file is damaged" }];
+    system.service.healthAnswer = { engine: "scripted", ledgerOk: true, failedModels };
+    expect(await upstream.health()).toMatchObject({ failedModels, upstream: "ok" });
+  });
+
   test("the health report says that the server refuses requests", async () => {
     system.service.healthAnswer = { engine: "scripted", ledgerOk: false };
     expect(await upstream.health()).toMatchObject({ ledgerOk: true, upstream: "degraded" });
