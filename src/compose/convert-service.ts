@@ -113,6 +113,7 @@ const fieldOrder = [
   "hostname",
   "env",
   "volumes",
+  "files",
   "tmpfs",
   "shmSize",
   "security",

@@ -34,6 +34,7 @@ export interface EffectiveApp {
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
   readonly volumes: readonly Volume[];
+  readonly files: readonly EffectiveFile[];
   readonly ports: readonly EffectivePort[];
   readonly healthCheck: EffectiveHealthCheck;
   readonly rollout: {
@@ -96,6 +97,12 @@ export interface EffectiveIngress {
     | { readonly message: string | undefined; readonly html: string | undefined }
     | undefined;
   readonly https: "auto" | "off";
+}
+
+export interface EffectiveFile {
+  readonly path: string;
+  readonly content: string | SecretReference;
+  readonly mode: number;
 }
 
 export interface EffectivePort {
@@ -176,6 +183,11 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
       spec.resources?.memory === undefined ? undefined : parseBytes(spec.resources.memory),
     nanoCpus: cpu === undefined ? undefined : parseCpu(String(cpu)),
     volumes: spec.volumes ?? [],
+    files: (spec.files ?? []).map((file) => ({
+      path: file.path,
+      content: "content" in file ? file.content : file.from,
+      mode: Number.parseInt(file.mode ?? "0444", 8),
+    })),
     ports: (spec.ports ?? []).map((port) => ({
       host: port.host,
       container: port.container,

@@ -22,6 +22,7 @@ export function checkAppSpec(
   checkDurations(spec, add);
   checkLimits(spec, add);
   checkVolumes(spec, add);
+  checkFiles(spec, add);
   checkPorts(spec, add);
   checkDependencies(spec, name, add);
   return issues;
@@ -137,6 +138,7 @@ function checkVolumes(spec: AppSpec, add: AddIssue): void {
   const mounts = [
     ...(spec.volumes ?? []).map((volume, index) => ["volumes", index, volume] as const),
     ...(spec.tmpfs ?? []).map((folder, index) => ["tmpfs", index, folder] as const),
+    ...(spec.files ?? []).map((file, index) => ["files", index, file] as const),
   ];
   for (const [list, index, volume] of mounts) {
     const at = ["spec", list, String(index)];
@@ -149,6 +151,28 @@ function checkVolumes(spec: AppSpec, add: AddIssue): void {
     const sameName = names.get(volume.name);
     if (sameName === undefined) names.set(volume.name, index);
     else add([...at, "name"], `"${volume.name}" is the name of volumes[${sameName}] already`);
+  }
+}
+
+/** The most text that the files of an App may have together: a spec must fit into one request to the API. */
+const FILES_BYTES_MAX = 512 * 1024;
+
+function checkFiles({ files = [] }: AppSpec, add: AddIssue): void {
+  for (const [index, { path }] of files.entries()) {
+    if (path.endsWith("/")) {
+      add(
+        ["spec", "files", String(index), "path"],
+        "names a folder: a file's path does not end with /",
+      );
+    }
+  }
+  const texts = files.map((file) => ("content" in file ? file.content : ""));
+  const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  if (bytes > FILES_BYTES_MAX) {
+    add(
+      ["spec", "files"],
+      `the files have ${formatBytes(bytes)} of text, and may have ${formatBytes(FILES_BYTES_MAX)} together`,
+    );
   }
 }
 

@@ -1,3 +1,5 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { BerthError } from "../../src/base/errors.ts";
 import * as labels from "../../src/controller/labels.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
@@ -308,6 +310,7 @@ function randomSpec(dice: Dice, name: string): AppSpec {
     : dice.pick([...Object.keys(IMAGES), "nowhere:1"]);
   const spec: AppSpec = { image, port: 80, replicas: dice.between(1, 3) };
   if (dice.chance(0.3)) spec.env = { VALUE: String(dice.between(1, 3)) };
+  if (spec.env) spec.files = [{ path: "/etc/value", content: String(spec.env["VALUE"]) }];
   if (dice.chance(0.2)) spec.volumes = [{ name: "data", path: "/data" }];
   if (dice.chance(0.1)) spec.running = false;
   if (dice.chance(0.05)) spec.suspend = true;
@@ -351,7 +354,7 @@ function checkExclusive(harness: ControlPlaneHarness, problems: string[], call: 
     const up = harness
       .listContainers(name)
       .filter((container) => container.state === "running")
-      .filter((container) => !harness.routes || container.spec.mounts.length > 0);
+      .filter(({ spec: { mounts } }) => !harness.routes || mounts.some((m) => m.type === "volume"));
     const versions = new Set(up.map((container) => container.labels[labels.SPEC_HASH]));
     if (versions.size > 1)
       problems.push(`${name}: ${versions.size} versions run at once after call ${call.number}`);
@@ -399,6 +402,29 @@ function checkRevision(
   }
 }
 
+/** Asserts that containers see the files of the spec, and that no files of earlier versions are left over. */
+function checkFiles(
+  harness: ControlPlaneHarness,
+  { metadata: { name }, spec }: Resource<"App">,
+  containers: readonly FakeContainer[],
+  say: (what: string) => void,
+): void {
+  const wanted = (spec.files ?? []).map((file) => ("content" in file ? file.content : ""));
+  for (const { spec: own } of containers) {
+    const seen = own.mounts.flatMap((mount) =>
+      mount.type === "bind" ? [readFileSync(mount.hostPath, "utf8")] : [],
+    );
+    if (seen.join() !== wanted.join()) say(`Ready with the files ${seen.join()}`);
+  }
+  const kept = listFileFolder(harness, name);
+  if (kept.length !== wanted.length) say(`Ready with ${kept.length} files on the disk`);
+}
+
+function listFileFolder({ dataDir }: ControlPlaneHarness, app: string): readonly string[] {
+  const folder = join(dataDir, "files", app);
+  return existsSync(folder) ? readdirSync(folder) : [];
+}
+
 /** Asserts that every status is correct after convergence, and that no objects are left over. */
 function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
   if (!harness.manager.isIdle) problems.push("the queue has not come to rest");
@@ -422,6 +448,7 @@ function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
       if (up.length !== (app.spec.replicas ?? 1)) say(`Ready with ${up.length} healthy containers`);
       checkRevision(harness, app, containers, say);
       checkRoute(harness, name, up, say);
+      checkFiles(harness, app, containers, say);
       for (const container of containers) {
         if (!container.name.startsWith("berth-")) say(`Ready under the name ${container.name}`);
         if (container.memoryBytes !== null) say("Ready with limits that nobody asked for");
@@ -449,6 +476,9 @@ function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
     if (!isExplained && !fades) say("neither Ready nor Stalled, and nothing it waits for");
     if (!ready?.message) say("not Ready, without a reason");
   }
+  for (const name of NAMES)
+    if (!harness.app(name) && listFileFolder(harness, name).length > 0)
+      problems.push(`${name} was deleted, and its files are left over`);
   for (const container of harness.engine.containers()) {
     const name = container.labels[labels.APP];
     if (container.labels[labels.INSTANCE] !== undefined && !harness.app(name ?? ""))

@@ -86,13 +86,12 @@ function listRegistryCredentials(store: StoreReader): readonly (readonly [string
  * Returns why the spec is invalid, for the first Secret reference that cannot be resolved; undefined if all can be.
  */
 export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | undefined {
-  for (const [variable, value] of Object.entries(spec.env ?? {})) {
-    if (typeof value !== "object") continue;
+  for (const [user, value] of listReferences(spec)) {
     const values = store.secrets.reveal(value.secret);
     if (!values) {
       return {
         reason: "SecretNotFound",
-        message: `env ${variable} needs Secret "${value.secret}", which does not exist; create it with berth secrets set ${value.secret} ${value.key ?? "value"}=VALUE`,
+        message: `${user} needs Secret "${value.secret}", which does not exist; create it with berth secrets set ${value.secret} ${value.key ?? "value"}=VALUE`,
       };
     }
     if (resolveSecretKey(values, value) === undefined) {
@@ -101,8 +100,8 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
         reason: "SecretKeyNotFound",
         message:
           value.key === undefined
-            ? `env ${variable} names Secret "${value.secret}" without a key, but that Secret has several keys (${keys})`
-            : `env ${variable} names key "${value.key}" of Secret "${value.secret}", which has ${keys}`,
+            ? `${user} names Secret "${value.secret}" without a key, but that Secret has several keys (${keys})`
+            : `${user} names key "${value.key}" of Secret "${value.secret}", which has ${keys}`,
       };
     }
   }
@@ -113,6 +112,18 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
     };
   }
   return undefined;
+}
+
+/** Lists the references to values of Secrets, each with the field that has it. */
+function listReferences({ env = {}, files = [] }: AppSpec): [string, SecretReference][] {
+  return [
+    ...Object.entries(env).flatMap(([name, value]): [string, SecretReference][] =>
+      typeof value === "object" ? [[`env ${name}`, value]] : [],
+    ),
+    ...files.flatMap((file): [string, SecretReference][] =>
+      "from" in file ? [[`file ${file.path}`, file.from]] : [],
+    ),
+  ];
 }
 
 /** Returns the value of a Secret reference that `findMissingSecret` has accepted. */

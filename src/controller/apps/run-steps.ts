@@ -41,7 +41,13 @@ export function runInputs(store: StoreReader, { resource, source }: RunState): s
 export function resolveRun(
   dependencies: Pick<
     ResolveAppInput,
-    "store" | "ingress" | "containerListener" | "networkPool" | "getLoopbackPort" | "getAddressPair"
+    | "store"
+    | "ingress"
+    | "containerListener"
+    | "networkPool"
+    | "filesDir"
+    | "getLoopbackPort"
+    | "getAddressPair"
   >,
   state: RunState,
   image: ImagePin | null,

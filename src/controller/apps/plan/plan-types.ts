@@ -6,6 +6,7 @@ import type {
   NetworkEndpoint,
   ObservedContainer,
 } from "../../runtime/port.ts";
+import type { AppFileSpec } from "../app-files.ts";
 import type { DriftHistory } from "../drift-history.ts";
 import type { RestartHistory } from "../restart-budget.ts";
 import type { Strategy } from "../rollout-strategy.ts";
@@ -83,6 +84,12 @@ export type Operation = { readonly cause: string } & (
       readonly labels: Labels;
       /** The IPv4 range from which the network gets a subnet. Without it, the engine chooses the subnet. */
       readonly pool?: string;
+    }
+  | {
+      /** Writes the files that the App's containers mount. `name` is that of the App. */
+      readonly type: "writeFiles";
+      readonly name: string;
+      readonly files: readonly AppFileSpec[];
     }
   | { readonly type: "ensureVolume"; readonly volume: string; readonly labels: Labels }
   | { readonly type: "createContainer"; readonly spec: ContainerSpec }
