@@ -28,6 +28,7 @@ export interface EffectiveApp {
   };
   readonly tmpfs: readonly { readonly path: string; readonly sizeBytes: number | undefined }[];
   readonly shmBytes: number | undefined;
+  readonly oneShot: boolean;
   readonly running: boolean;
   readonly suspend: boolean;
   readonly replicas: number;
@@ -165,6 +166,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
     command: spec.command?.length ? spec.command : undefined,
     user: spec.user,
     workingDir: spec.workingDir,
+    oneShot: spec.oneShot ?? false,
     running: spec.running ?? true,
     suspend: spec.suspend ?? false,
     replicas: spec.replicas ?? 1,
@@ -211,7 +213,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
       autoRevert: spec.rollout?.autoRevert ?? true,
     },
     restart: {
-      attempts: spec.restart?.attempts ?? 5,
+      attempts: spec.oneShot === true ? 0 : (spec.restart?.attempts ?? 5),
       intervalMs: parseDuration(spec.restart?.interval ?? "10m"),
       backoffMs: parseDuration(spec.restart?.backoff ?? "1s"),
     },

@@ -317,6 +317,11 @@ export const AppSpec = Type.Object(
     shmSize: Type.Optional(
       Type.Unsafe<string>({ ...Bytes, description: "size of /dev/shm; default: 64Mi" }),
     ),
+    oneShot: Type.Optional(
+      Type.Boolean({
+        description: "true: the container runs once to its end, before the apps that depend on it",
+      }),
+    ),
     running: Type.Optional(Type.Boolean({ description: "false: the app is stopped" })),
     suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not change the app" })),
     replicas: Type.Optional(Type.Integer({ minimum: 1, maximum: 50 })),

@@ -21,6 +21,7 @@ export function checkAppSpec(
   checkHealth(spec, add);
   checkDurations(spec, add);
   checkLimits(spec, add);
+  checkOneShot(spec, add);
   checkVolumes(spec, add);
   checkFiles(spec, add);
   checkPorts(spec, add);
@@ -29,6 +30,18 @@ export function checkAppSpec(
 }
 
 type AddIssue = IssueList["add"];
+
+/** Fields of an App that accepts requests, or that runs until it is stopped. */
+const fieldsOfServices = ["port", "domain", "ingress", "ports", "healthCheck", "restart"] as const;
+
+function checkOneShot(spec: AppSpec, add: AddIssue): void {
+  if (spec.oneShot !== true) return;
+  for (const field of fieldsOfServices) {
+    if (spec[field] !== undefined)
+      add(["spec", field], "not with oneShot: the container runs once to its end");
+  }
+  if ((spec.replicas ?? 1) > 1) add(["spec", "replicas"], "not with oneShot: it runs once");
+}
 
 /**
  * Checks the command line and the variables. The engine passes them as C strings, so they must not contain a NUL

@@ -90,7 +90,7 @@ describe("the files of an app on Docker", () => {
         mounts,
         restrictions: { ...NO_RESTRICTIONS, readOnlyRoot: true },
       });
-      const lines = (await output(id, 10)).map(({ text }) => text);
+      const lines = (await output(id, 10)).map(({ message }) => message);
       expect(lines.at(0)).toBe("port 80");
       expect(lines.at(-1)).toBe("refused");
       expect(await readFile(files[0]?.hostPath ?? "", "utf8")).toBe("port 80\n");

@@ -16,6 +16,7 @@ import { sampleOf } from "../support/sampling.ts";
 const images = {
   "web:1": {},
   "web:2": {},
+  "once:1": { exits: { afterMs: 2_000, code: 0 } },
   "web:3": {},
   "bad:1": { exits: { afterMs: 100, code: 1 } },
   "shut:1": { readyAfterMs: 1_000, exits: { afterMs: 100, code: 1 } },
@@ -65,6 +66,17 @@ const scenarios: readonly Scenario[] = [
     initialSpec: web,
     act: (harness) => harness.apply("web", { ...web, image: "web:2" }),
     isDone: (harness) => harness.isReady("web") && serves(harness, "web:2", 2),
+  },
+  {
+    name: "run a one-shot",
+    act: (harness) => {
+      harness.apply("job", { image: "once:1", oneShot: true });
+      harness.apply("web", { ...web, dependsOn: ["job"] });
+    },
+    isDone: (harness) =>
+      harness.app("job")?.status?.phase === "completed" &&
+      harness.isReady("web") &&
+      serves(harness, "web:1", 2),
   },
   {
     name: "replace a file",

@@ -151,6 +151,12 @@ export function findPendingDependency(store: StoreReader, spec: AppSpec): Reason
         reason: "DependencyNotFound",
         message: `depends on app "${name}", which does not exist`,
       };
+    const { metadata, status } = dependency;
+    if (dependency.spec.oneShot === true && status?.observedGeneration !== metadata.generation)
+      return {
+        reason: "DependencyNotReady",
+        message: `waits for app "${name}": its new version has not run yet`,
+      };
     const ready = findCondition(dependency.status?.conditions ?? [], "Ready");
     // Containers reach each other directly, so a dependency is usable even while the ingress has no certificate for it.
     const isUsable = ready?.status === "True" || ready?.reason === CERTIFICATE_PENDING;

@@ -59,6 +59,8 @@ export interface DesiredApp {
    * restart makes no new version.
    */
   readonly version: string;
+  /** The time of the last restart that the user requested; null if there was none. */
+  readonly restartedAt: string | null;
   readonly network: string;
   readonly networkLabels: Labels;
   /** The network of the App's stack; null for an App without a stack. */
@@ -228,6 +230,7 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     isRouted,
     hash,
     version: hashJson(hashedSettings).slice(0, 16),
+    restartedAt,
     network,
     networkLabels: { [labels.INSTANCE]: instance },
     stackNetwork,

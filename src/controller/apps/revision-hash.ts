@@ -30,6 +30,7 @@ const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   security: true,
   tmpfs: true,
   shmSize: true,
+  oneShot: false,
   domain: false,
   ingress: false,
   running: false,

@@ -193,8 +193,8 @@ test("Authentik: secrets from files are mounted, others and inline configs becom
     { path: "/web/branding.css", content: "body { color: red }\n" },
   ]);
   expect(result.secretValues).toEqual([{ secret: "authentik-server-secrets", key: "secret_key" }]);
-  expect(server?.dependsOn).toEqual(["authentik-postgresql"]);
-  expect(migrate).toMatchObject({ running: false, command: ["ak", "migrate"] });
+  expect(server?.dependsOn).toEqual(["authentik-postgresql", "authentik-migrate"]);
+  expect(migrate).toMatchObject({ oneShot: true, command: ["ak", "migrate"] });
   expect(worker).toBeUndefined();
 });
 
@@ -556,6 +556,28 @@ secrets: { password: { environment: PASSWORD } }
     files: [{ path: "/run/secrets/password", from: reference }],
   });
   expect(result.secretValues).toEqual([reference]);
+});
+
+test("a service for whose end others wait becomes a one-shot without what only services have", () => {
+  const text = `services:
+  web:
+    image: example/web:1
+    depends_on: { migrate: { condition: service_completed_successfully } }
+  migrate:
+    image: example/web:1
+    command: migrate
+    restart: on-failure
+    ports: ["8080:80"]
+    healthcheck: { test: [CMD, "true"] }
+`;
+  const result = importTexts({ "compose.yaml": text });
+  const { web, migrate } = collectSpecs(result);
+  expect(web).toMatchObject({ dependsOn: ["project-migrate"] });
+  expect(migrate).toEqual({ image: "example/web:1", command: ["migrate"], oneShot: true });
+  expect(result.apps.flatMap(({ publicPlaces }) => publicPlaces)).toEqual([]);
+  expect(result.findings).toContainEqual(
+    expect.objectContaining({ level: "lost", message: expect.stringContaining("healthCheck") }),
+  );
 });
 
 test("configs become files: inline content, variables and modes are converted, owners are reported", () => {

@@ -26,6 +26,21 @@ describe("an App", () => {
       "spec.source: set image or source, not both",
     ],
     [
+      "a one-shot with a port",
+      { image: "a", oneShot: true, port: 80 },
+      "spec.port: not with oneShot: the container runs once to its end",
+    ],
+    [
+      "a one-shot with restarts",
+      { image: "a", oneShot: true, restart: { attempts: 3 } },
+      "spec.restart: not with oneShot: the container runs once to its end",
+    ],
+    [
+      "several replicas of a one-shot",
+      { image: "a", oneShot: true, replicas: 2 },
+      "spec.replicas: not with oneShot: it runs once",
+    ],
+    [
       "a file without text",
       { image: "a", files: [{ path: "/a" }] },
       "spec.files[0]: expected a file with path, and its text in content or from, found a mapping with path",

@@ -240,9 +240,11 @@ function requestRestart(
 
 /**
  * Plans the restart of a container of an old version that is still needed, because its replacement has not received
- * requests yet.
+ * requests yet. A one-shot is not restarted: it has run to its end, or has failed.
  */
 export function planOldRestart(draft: PlanDraft, container: ObservedContainer): void {
+  const { desired, observed } = draft;
+  if (desired.app.oneShot || observed.completed.includes(getSpecHash(container))) return;
   planRestart(draft, container, false, true);
 }
 

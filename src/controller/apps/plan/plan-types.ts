@@ -14,6 +14,10 @@ import type { Strategy } from "../rollout-strategy.ts";
 /** This file has the types of the input and the result of an App's plan. */
 
 export interface ObservedApp {
+  /** True if the App is a one-shot whose desired version has run to its end. */
+  readonly isCompleted: boolean;
+  /** The versions of a one-shot that have run to their ends: the hashes of their container settings. */
+  readonly completed: readonly string[];
   readonly nowMs: number;
   readonly containers: readonly ObservedContainer[];
   /** Health by container id; absent for a container that has not been probed yet. */
