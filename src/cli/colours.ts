@@ -20,6 +20,7 @@ export function createColours(
 export function getStatusColour(colors: Colors, status: string): (text: string) => string {
   switch (status.toLowerCase()) {
     case "running":
+    case "completed":
     case "ready":
     case "ok":
     case "applied":

@@ -2,6 +2,13 @@ import { type ComposeNode, type Entry, getValue, isNull, listEntries } from "./c
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
+/** Conditions of `depends_on`: Berth waits until an app is Ready, and a one-shot is Ready when it has completed. */
+const knownConditions: ReadonlySet<string> = new Set([
+  "service_started",
+  "service_healthy",
+  "service_completed_successfully",
+]);
+
 /** Converts `depends_on` and `links` to the list of apps that must be Ready first. */
 export function convertDependencies(conversion: ServiceConversion): void {
   const node = conversion.getNode("depends_on");
@@ -25,15 +32,7 @@ function convertDependency(scope: ServiceConversion, { key, value, place }: Entr
   if (restart && scope.isTrue(restart)) {
     scope.addLoss(restart, `the app does not restart when "${key}" restarts`);
   }
-  if (text === "service_completed_successfully") {
-    scope.addLoss(
-      condition ?? value,
-      `no app can wait for "${key}" to exit: apps run permanently, and one-time jobs are not supported`,
-      `do the job of "${key}" by hand, or at the start of this app`,
-    );
-    return;
-  }
-  if (condition && text !== "service_started" && text !== "service_healthy") {
+  if (condition && !knownConditions.has(text ?? "")) {
     scope.addLoss(condition, `there is no condition "${text}"`);
   }
   if (isOptional && !scope.apps.has(key)) {

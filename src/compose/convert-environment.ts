@@ -46,7 +46,6 @@ export function writeEnvironment(conversion: ServiceConversion): void {
       );
     }
   }
-  for (const [name, reference] of conversion.secretReferences) env[name] = reference;
   if (Object.keys(env).length > 0) conversion.spec.env = env;
 }
 

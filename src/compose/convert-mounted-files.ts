@@ -1,11 +1,15 @@
 import { resolve } from "node:path";
-import { type ComposeNode, collectScalars, getValue, isNull } from "./compose-tree.ts";
+import type { AppFile } from "../resources/app-spec.ts";
+import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
 import { getSecretName } from "./convert-environment.ts";
 import { describeReach } from "./describe-reach.ts";
 import { REACH_HINT } from "./project-folder.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Converts `secrets` and `configs`: those that are files of the machine become mounts, and all others are reported. */
+/**
+ * Converts `secrets` and `configs`: files of the machine become mounts, other secrets become files with a value of a
+ * Secret, and other configs become files with their content.
+ */
 export function convertMountedFiles(conversion: ServiceConversion): void {
   for (const section of ["secrets", "configs"] as const) {
     const node = conversion.getNode(section);
@@ -28,13 +32,10 @@ function convertMountedFile(
   }
   const folder = section === "secrets" ? "/run/secrets" : "";
   const target = given?.startsWith("/") ? given : `${folder}/${given ?? name}`;
-  for (const entry of conversion.listEntries(item)) {
-    if (["source", "target"].includes(entry.key)) continue;
-    conversion.addLoss(entry, `${entry.key} is omitted: the file keeps its owner and mode`);
-  }
   const declared = getValue(conversion.project[section], name);
   const file = getValue(declared, "file");
   if (file?.kind === "scalar" && file.text !== "") {
+    reportOptions(conversion, item, ["source", "target"], "the file keeps its owner and mode");
     const hostPath = resolve(file.place.source.folder, file.text);
     conversion.spec.volumes = [
       ...(conversion.spec.volumes ?? []),
@@ -55,65 +56,62 @@ function convertMountedFile(
     conversion.addLoss(item, `there is no ${section.slice(0, -1)} "${name}" in the file`);
     return;
   }
-  const hint = `save it as a file, and mount that: volumes: [{ hostPath: /PATH, path: ${target}, readOnly: true }]`;
-  if (section === "secrets" && isReadByCommand(conversion, target)) {
-    conversion.addUnsafe(
+  const mode = convertMode(conversion, getValue(item, "mode"));
+  const place = { path: target, ...(mode !== undefined && { mode }) };
+  reportOptions(conversion, item, ["source", "target", "mode"], "Berth owns the files of apps");
+  const content = readContent(conversion, declared);
+  if (section === "secrets") {
+    const secret = getSecretName(conversion.app);
+    addFile(conversion, { ...place, from: { secret, key: name } });
+    conversion.secretValues.push({ secret, key: name });
+    conversion.addChange(
       item,
-      `${target} is missing, and the service's own command reads it: it may run without this secret`,
-      hint,
+      `${target} has the value from the Secret "${secret}"`,
+      `berth secrets set ${secret} ${name}=VALUE`,
     );
-    return;
+  } else if (content !== undefined) {
+    addFile(conversion, { ...place, content });
+    conversion.markHandled(item);
+  } else {
+    conversion.addLoss(
+      item,
+      `${target} is missing: its content is not in the Compose file`,
+      `add it to the app: files: [{ path: ${target}, content: TEXT }]`,
+    );
   }
-  if (section === "secrets" && replaceFileVariables(conversion, item, target)) return;
-  conversion.addLoss(
-    item,
-    `${target} is missing: its content is not in a file of this machine`,
-    hint,
-  );
 }
 
-/**
- * Returns true if a command line of the service contains the file's path, or a variable whose value is this path. Such
- * a use rules out a replacement of the variable `NAME_FILE` by `NAME`.
- */
-function isReadByCommand(conversion: ServiceConversion, target: string): boolean {
-  const words = ["command", "entrypoint", "healthcheck"]
-    .flatMap((key) => collectScalars(conversion.getNode(key)))
-    .map(({ text }) => text);
-  const names = [...conversion.env.values()]
-    .filter(({ value }) => value === target)
-    .map(({ name }) => name);
-  return words.some((word) => [target, ...names].some((part) => word.includes(part)));
+function addFile({ spec }: ServiceConversion, file: AppFile): void {
+  spec.files = [...(spec.files ?? []), file];
 }
 
-/**
- * Replaces variables that name a missing file by variables that get their value from a Secret: by convention, images
- * that read `NAME_FILE` also read `NAME`. Returns false if no variable names the file.
- */
-function replaceFileVariables(
+/** Returns the content of a config that is in the Compose file or in a variable; undefined if it is elsewhere. */
+function readContent(conversion: ServiceConversion, declared: ComposeNode): string | undefined {
+  const content = getValue(declared, "content");
+  if (content?.kind === "scalar") return content.text;
+  const variable = getValue(declared, "environment");
+  return variable?.kind === "scalar" ? conversion.project.variables.get(variable.text) : undefined;
+}
+
+/** Returns the permissions of a file, which Compose writes as an octal number; undefined for the default. */
+function convertMode(
+  conversion: ServiceConversion,
+  node: ComposeNode | undefined,
+): string | undefined {
+  const text = conversion.readText(node);
+  if (node === undefined || text === undefined) return undefined;
+  const [, digits] = /^0?o?([0-7]{3})$/.exec(text) ?? [];
+  if (digits !== undefined) return `0${digits}`;
+  conversion.addLoss(node, `${text} is omitted: it is no octal mode, such as 0440`);
+  return undefined;
+}
+
+function reportOptions(
   conversion: ServiceConversion,
   item: ComposeNode,
-  target: string,
-): boolean {
-  const readers = [...conversion.env.values()].filter(
-    ({ name, value }) => value === target && name.endsWith("_FILE"),
-  );
-  for (const { name, node } of readers) {
-    const plain = name.slice(0, -"_FILE".length);
-    const secret = getSecretName(conversion.app);
-    conversion.env.delete(name);
-    conversion.secretReferences.set(plain, { secret, key: plain });
-    conversion.secretValues.push({ secret, key: plain });
-    conversion.addChange(
-      node,
-      `${name} has become ${plain}, with the value from the Secret "${secret}": images that read ${name} usually also read ${plain}`,
-      `berth secrets set ${secret} ${plain}=VALUE`,
-    );
-  }
-  if (readers.length === 0) return false;
-  conversion.addNote(
-    item,
-    `${target} is not mounted; the variables that named it are replaced by variables with its value`,
-  );
-  return true;
+  known: readonly string[],
+  reason: string,
+): void {
+  for (const entry of conversion.listEntries(item))
+    if (!known.includes(entry.key)) conversion.addLoss(entry, `${entry.key} is omitted: ${reason}`);
 }

@@ -8,6 +8,7 @@ import { convertDependencies, convertNetworks, isJob } from "./convert-dependenc
 import { convertEnvironment, writeEnvironment } from "./convert-environment.ts";
 import { convertHealthCheck } from "./convert-health-check.ts";
 import { convertMountedFiles } from "./convert-mounted-files.ts";
+import { convertOneShot } from "./convert-one-shot.ts";
 import { convertPorts } from "./convert-ports.ts";
 import { convertImage, convertProcess } from "./convert-process.ts";
 import { convertResources, convertRestart } from "./convert-resources.ts";
@@ -48,14 +49,7 @@ export function convertService(
   conversion.markHandled(getValue(conversion.body, "profiles"));
   reportUnsupportedKeys(conversion);
   writeEnvironment(conversion);
-  if (isJob(conversion.service, conversion.project.services)) {
-    conversion.spec.running = false;
-    conversion.addServiceFinding(
-      "lost",
-      "other services wait for this one to exit: one-time jobs are not supported, so the app is stopped (running: false)",
-      "do its job by hand, or at the start of the app that needs it",
-    );
-  }
+  if (isJob(conversion.service, conversion.project.services)) convertOneShot(conversion);
   reportUnhandled(conversion, findings);
   return conversion.isFailed ? undefined : validateConversion(conversion);
 }
@@ -113,6 +107,7 @@ const fieldOrder = [
   "hostname",
   "env",
   "volumes",
+  "files",
   "tmpfs",
   "shmSize",
   "security",
@@ -121,6 +116,7 @@ const fieldOrder = [
   "dependsOn",
   "healthCheck",
   "replicas",
+  "oneShot",
   "running",
   "resources",
   "rollout",

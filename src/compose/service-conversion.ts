@@ -1,4 +1,4 @@
-import type { AppSpec, SecretReference } from "../resources/app-spec.ts";
+import type { AppSpec } from "../resources/app-spec.ts";
 import {
   type ComposeNode,
   type Entry,
@@ -68,8 +68,6 @@ export class ServiceConversion {
   readonly apps: ReadonlyMap<string, string>;
   readonly spec: AppSpec = {};
   readonly env = new Map<string, EnvVariable>();
-  /** Variables whose values come from Secrets. */
-  readonly secretReferences = new Map<string, SecretReference>();
   readonly secretValues: SecretValue[] = [];
   readonly publicPlaces: PublicPlace[] = [];
   isFailed = false;

@@ -28,12 +28,14 @@ export interface EffectiveApp {
   };
   readonly tmpfs: readonly { readonly path: string; readonly sizeBytes: number | undefined }[];
   readonly shmBytes: number | undefined;
+  readonly oneShot: boolean;
   readonly running: boolean;
   readonly suspend: boolean;
   readonly replicas: number;
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
   readonly volumes: readonly Volume[];
+  readonly files: readonly EffectiveFile[];
   readonly ports: readonly EffectivePort[];
   readonly healthCheck: EffectiveHealthCheck;
   readonly rollout: {
@@ -98,6 +100,12 @@ export interface EffectiveIngress {
   readonly https: "auto" | "off";
 }
 
+export interface EffectiveFile {
+  readonly path: string;
+  readonly content: string | SecretReference;
+  readonly mode: number;
+}
+
 export interface EffectivePort {
   readonly host: number;
   readonly container: number;
@@ -158,6 +166,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
     command: spec.command?.length ? spec.command : undefined,
     user: spec.user,
     workingDir: spec.workingDir,
+    oneShot: spec.oneShot ?? false,
     running: spec.running ?? true,
     suspend: spec.suspend ?? false,
     replicas: spec.replicas ?? 1,
@@ -176,6 +185,11 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
       spec.resources?.memory === undefined ? undefined : parseBytes(spec.resources.memory),
     nanoCpus: cpu === undefined ? undefined : parseCpu(String(cpu)),
     volumes: spec.volumes ?? [],
+    files: (spec.files ?? []).map((file) => ({
+      path: file.path,
+      content: "content" in file ? file.content : file.from,
+      mode: Number.parseInt(file.mode ?? "0444", 8),
+    })),
     ports: (spec.ports ?? []).map((port) => ({
       host: port.host,
       container: port.container,
@@ -199,7 +213,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
       autoRevert: spec.rollout?.autoRevert ?? true,
     },
     restart: {
-      attempts: spec.restart?.attempts ?? 5,
+      attempts: spec.oneShot === true ? 0 : (spec.restart?.attempts ?? 5),
       intervalMs: parseDuration(spec.restart?.interval ?? "10m"),
       backoffMs: parseDuration(spec.restart?.backoff ?? "1s"),
     },

@@ -11,6 +11,9 @@ import {
   Port,
 } from "./field-schemas.ts";
 
+/** The longest text of a file, in characters. Larger files belong into an image or a volume. */
+const FILE_LENGTH_MAX = 256 * 1024;
+
 const closed = { additionalProperties: false } as const;
 
 /** A reference to a value in a Secret. `key` is optional if the Secret has only one key. */
@@ -196,6 +199,26 @@ export const Security = Type.Object(
   { ...closed, description: "restrictions of the app's containers" },
 );
 
+const FilePlace = {
+  path: ContainerPath,
+  mode: Type.Optional(
+    Type.String({
+      pattern: "^0[0-7]{3}$",
+      description: 'octal permissions in quotes, such as "0400" or "0555"',
+    }),
+  ),
+};
+
+/** A file that Berth writes, and that the containers see read-only at `path`. */
+export const AppFile = Type.Union(
+  [
+    Type.Object({ ...FilePlace, content: Type.String({ maxLength: FILE_LENGTH_MAX }) }, closed),
+    Type.Object({ ...FilePlace, from: SecretReference }, closed),
+  ],
+  { description: "a file with path, and its text in content or from" },
+);
+export type AppFile = Static<typeof AppFile>;
+
 /** A folder whose content is in memory, and ends with the container. */
 export const Tmpfs = Type.Object({ path: ContainerPath, size: Type.Optional(Bytes) }, closed);
 
@@ -294,6 +317,11 @@ export const AppSpec = Type.Object(
     shmSize: Type.Optional(
       Type.Unsafe<string>({ ...Bytes, description: "size of /dev/shm; default: 64Mi" }),
     ),
+    oneShot: Type.Optional(
+      Type.Boolean({
+        description: "true: the container runs once to its end, before the apps that depend on it",
+      }),
+    ),
     running: Type.Optional(Type.Boolean({ description: "false: the app is stopped" })),
     suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not change the app" })),
     replicas: Type.Optional(Type.Integer({ minimum: 1, maximum: 50 })),
@@ -307,6 +335,12 @@ export const AppSpec = Type.Object(
       ),
     ),
     volumes: Type.Optional(Type.Array(Volume, { maxItems: 100 })),
+    files: Type.Optional(
+      Type.Array(AppFile, {
+        maxItems: 50,
+        description: "files that the containers see read-only, with text of the spec or a Secret",
+      }),
+    ),
     ports: Type.Optional(
       Type.Array(PublishedPort, {
         maxItems: 100,

@@ -27,7 +27,7 @@ export interface Condition {
 
 /**
  * pending: accepted, not started yet. building: an image is being built. deploying: containers of the desired
- * generation are being created. running: Ready. degraded: the App serves requests, but not as its spec requests.
+ * generation are being created. running: Ready. completed: a one-shot that has run to its end. degraded: the App serves requests, but not as its spec requests.
  * stopped: stopped as its spec requests. failed: Stalled. deleting: has a deletion timestamp. unknown: the
  * engine is unreachable.
  */
@@ -36,6 +36,7 @@ export const appPhases = [
   "building",
   "deploying",
   "running",
+  "completed",
   "degraded",
   "stopped",
   "failed",
@@ -171,6 +172,14 @@ export interface ReconcileState {
   readonly window: RolloutWindow | null;
   /** The number of the last stable revision, to which a failed revision is reverted. */
   readonly good: number | null;
+  /**
+   * The runs of a one-shot that have ended with exit code 0, newest last. Its versions are not run again, unless the
+   * user requests a restart after `restartedAt`, the time of the last request that was handled.
+   */
+  readonly completed: {
+    readonly runs: readonly { readonly version: string; readonly hash: string }[];
+    readonly restartedAt: string | null;
+  };
   /** The image of the spec; null if it has not been resolved yet. */
   readonly image: ImagePin | null;
 }
@@ -187,6 +196,7 @@ export const emptyReconcileState: ReconcileState = {
   servedRevisions: [],
   window: null,
   good: null,
+  completed: { runs: [], restartedAt: null },
   image: null,
 };
 

@@ -21,13 +21,27 @@ export function checkAppSpec(
   checkHealth(spec, add);
   checkDurations(spec, add);
   checkLimits(spec, add);
+  checkOneShot(spec, add);
   checkVolumes(spec, add);
+  checkFiles(spec, add);
   checkPorts(spec, add);
   checkDependencies(spec, name, add);
   return issues;
 }
 
 type AddIssue = IssueList["add"];
+
+/** Fields of an App that accepts requests, or that runs until it is stopped. */
+const fieldsOfServices = ["port", "domain", "ingress", "ports", "healthCheck", "restart"] as const;
+
+function checkOneShot(spec: AppSpec, add: AddIssue): void {
+  if (spec.oneShot !== true) return;
+  for (const field of fieldsOfServices) {
+    if (spec[field] !== undefined)
+      add(["spec", field], "not with oneShot: the container runs once to its end");
+  }
+  if ((spec.replicas ?? 1) > 1) add(["spec", "replicas"], "not with oneShot: it runs once");
+}
 
 /**
  * Checks the command line and the variables. The engine passes them as C strings, so they must not contain a NUL
@@ -137,6 +151,7 @@ function checkVolumes(spec: AppSpec, add: AddIssue): void {
   const mounts = [
     ...(spec.volumes ?? []).map((volume, index) => ["volumes", index, volume] as const),
     ...(spec.tmpfs ?? []).map((folder, index) => ["tmpfs", index, folder] as const),
+    ...(spec.files ?? []).map((file, index) => ["files", index, file] as const),
   ];
   for (const [list, index, volume] of mounts) {
     const at = ["spec", list, String(index)];
@@ -149,6 +164,28 @@ function checkVolumes(spec: AppSpec, add: AddIssue): void {
     const sameName = names.get(volume.name);
     if (sameName === undefined) names.set(volume.name, index);
     else add([...at, "name"], `"${volume.name}" is the name of volumes[${sameName}] already`);
+  }
+}
+
+/** The most text that the files of an App may have together: a spec must fit into one request to the API. */
+const FILES_BYTES_MAX = 512 * 1024;
+
+function checkFiles({ files = [] }: AppSpec, add: AddIssue): void {
+  for (const [index, { path }] of files.entries()) {
+    if (path.endsWith("/")) {
+      add(
+        ["spec", "files", String(index), "path"],
+        "names a folder: a file's path does not end with /",
+      );
+    }
+  }
+  const texts = files.map((file) => ("content" in file ? file.content : ""));
+  const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  if (bytes > FILES_BYTES_MAX) {
+    add(
+      ["spec", "files"],
+      `the files have ${formatBytes(bytes)} of text, and may have ${formatBytes(FILES_BYTES_MAX)} together`,
+    );
   }
 }
 

@@ -5,6 +5,7 @@ export function listReferencedSecrets(spec: AppSpec): readonly string[] {
   const names = new Set<string>();
   for (const value of Object.values(spec.env ?? {}))
     if (typeof value === "object") names.add(value.secret);
+  for (const file of spec.files ?? []) if ("from" in file) names.add(file.from.secret);
   if (spec.pullSecret !== undefined) names.add(spec.pullSecret);
   if (spec.source && "git" in spec.source && spec.source.git.credential !== undefined)
     names.add(spec.source.git.credential);

@@ -142,6 +142,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
       bootedAtMs: createBootTimeReader(runtime, clock),
       containerListener: containerListeners,
       networkPool: config.networkPool,
+      filesDir: join(config.dataDir, "files"),
       metrics: reconcileMetrics,
       random: Math.random,
     }),

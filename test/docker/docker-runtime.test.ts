@@ -1,10 +1,12 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
+import { buildFiles, writeFiles } from "../../src/controller/apps/app-files.ts";
 import { findDifferences } from "../../src/controller/container-differences.ts";
+import { NO_RESTRICTIONS } from "../../src/controller/container-settings.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
 import { divideSubnet } from "../../src/controller/reserved-addresses.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
@@ -63,6 +65,39 @@ afterEach(async () => {
 });
 afterAll(async () => {
   await runtime[Symbol.asyncDispose]();
+});
+
+describe("the files of an app on Docker", () => {
+  it("are seen read-only by programs of any user, although their folder is closed to other users", async () => {
+    const dir = await mkdtemp(join(tmpdir(), "berth-files-"));
+    try {
+      const files = buildFiles(
+        join(dir, "files"),
+        "one",
+        [{ path: "/etc/one/deep/app.conf", content: "port 80\n", mode: 0o444 }],
+        () => "",
+      );
+      writeFiles(files);
+      const mounts = files.map(({ hostPath, path }) => ({
+        type: "bind" as const,
+        hostPath,
+        path,
+        readOnly: true,
+      }));
+      const id = await run({
+        ...shell("cat /etc/one/deep/app.conf; echo x > /etc/one/deep/app.conf || echo refused"),
+        user: "1000:1000",
+        mounts,
+        restrictions: { ...NO_RESTRICTIONS, readOnlyRoot: true },
+      });
+      const lines = (await output(id, 10)).map(({ message }) => message);
+      expect(lines.at(0)).toBe("port 80");
+      expect(lines.at(-1)).toBe("refused");
+      expect(await readFile(files[0]?.hostPath ?? "", "utf8")).toBe("port 80\n");
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  });
 });
 
 describe("a network on Docker", () => {

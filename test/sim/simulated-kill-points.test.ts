@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import * as labels from "../../src/controller/labels.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
@@ -14,6 +16,7 @@ import { sampleOf } from "../support/sampling.ts";
 const images = {
   "web:1": {},
   "web:2": {},
+  "once:1": { exits: { afterMs: 2_000, code: 0 } },
   "web:3": {},
   "bad:1": { exits: { afterMs: 100, code: 1 } },
   "shut:1": { readyAfterMs: 1_000, exits: { afterMs: 100, code: 1 } },
@@ -46,6 +49,12 @@ const serves = (harness: ControlPlaneHarness, image: string, replicas: number) =
   harness.listContainers("web").length === replicas &&
   running(harness).every((container) => container.spec.image === image);
 
+/** Returns the content of each file of the App on the disk. */
+function readFiles({ dataDir }: ControlPlaneHarness): readonly string[] {
+  const folder = join(dataDir, "files", "web");
+  return readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
+}
+
 const scenarios: readonly Scenario[] = [
   {
     name: "create",
@@ -57,6 +66,25 @@ const scenarios: readonly Scenario[] = [
     initialSpec: web,
     act: (harness) => harness.apply("web", { ...web, image: "web:2" }),
     isDone: (harness) => harness.isReady("web") && serves(harness, "web:2", 2),
+  },
+  {
+    name: "run a one-shot",
+    act: (harness) => {
+      harness.apply("job", { image: "once:1", oneShot: true });
+      harness.apply("web", { ...web, dependsOn: ["job"] });
+    },
+    isDone: (harness) =>
+      harness.app("job")?.status?.phase === "completed" &&
+      harness.isReady("web") &&
+      serves(harness, "web:1", 2),
+  },
+  {
+    name: "replace a file",
+    initialSpec: { ...web, files: [{ path: "/etc/web.conf", content: "one" }] },
+    act: (harness) =>
+      harness.apply("web", { ...web, files: [{ path: "/etc/web.conf", content: "two" }] }),
+    isDone: (harness) =>
+      harness.isReady("web") && serves(harness, "web:1", 2) && readFiles(harness).join() === "two",
   },
   {
     name: "scale down",

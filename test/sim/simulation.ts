@@ -1,6 +1,9 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { BerthError } from "../../src/base/errors.ts";
 import * as labels from "../../src/controller/labels.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
+import type { Condition } from "../../src/resources/app-status.ts";
 import { RESTARTED_AT_ANNOTATION, type Resource } from "../../src/resources/resource.ts";
 import { ControlPlaneHarness } from "../support/control-plane-harness.ts";
 import type { FakeContainer, FakeImage } from "../support/fake-engine.ts";
@@ -23,6 +26,7 @@ const IMAGES: Readonly<Record<string, FakeImage>> = {
   "slow:1": { readyAfterMs: 4_000, healthyAfterMs: 4_000 },
   "stubborn:1": { ignoresTerm: true },
   "pulled:1": { held: false, pullMs: 3_000 },
+  "once:1": { exits: { afterMs: 5_000, code: 0 } },
   "brief:1": { exits: { afterMs: 3_000, code: 1 } },
   "crash:1": { exits: { afterMs: 500, code: 1 } },
   "fades:1": { exits: { afterMs: 45_000, code: 0 } },
@@ -30,6 +34,7 @@ const IMAGES: Readonly<Record<string, FakeImage>> = {
   "unstartable:1": { startError: "exec: no such file" },
 };
 const NAMES = ["alpha", "beta", "gamma", "delta"];
+const JOB = "job";
 const FAULT_STEPS = 40;
 /**
  * The time without faults at the end. It is longer than the longest back-off, and than the resync interval and a
@@ -54,6 +59,8 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   const diskDice = new Dice(seed + 104_729);
   // The changes by other programs have their own random generator, so that they do not change the faults of a seed.
   const foreignDice = new Dice(seed + 15_485_863);
+  // So has the one-shot.
+  const jobDice = new Dice(seed + 32_452_843);
   let faulty = true;
   let killAfter: number | undefined;
   let killNow = false;
@@ -108,6 +115,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
     disturb(harness, dice);
     if (diskDice.chance(harness.isDiskFull ? 0.3 : 0.08)) harness.isDiskFull = !harness.isDiskFull;
     disturbImages(harness, foreignDice);
+    disturbJob(harness, jobDice);
     await second.step();
     if (killAfter === undefined && dice.chance(0.3)) killAfter = dice.between(1, 12);
     await harness.clock.advance(dice.pick([0, 10, 100, 1_000, 5_000, 30_000]));
@@ -254,6 +262,32 @@ function meddle(harness: ControlPlaneHarness, dice: Dice, container: FakeContain
   else harness.engine.makeUnhealthy(container.id);
 }
 
+/** Runs a version of the one-shot, or disturbs its run. */
+function disturbJob(harness: ControlPlaneHarness, dice: Dice): void {
+  const [container] = harness.listContainers(JOB);
+  switch (dice.between(0, 9)) {
+    case 0:
+    case 1: {
+      const spec: AppSpec = {
+        image: "once:1",
+        oneShot: true,
+        env: { RUN: `${dice.between(1, 3)}` },
+      };
+      return write(() => harness.apply(JOB, spec));
+    }
+    case 2:
+      if (container) harness.engine.kill(container.id, dice.pick([1, 137]));
+      return;
+    case 3:
+      if (container) harness.engine.remove(container.id);
+      return;
+    case 4:
+      if (harness.app(JOB)) write(() => harness.retry(JOB));
+      return;
+    default:
+  }
+}
+
 /** Changes an image or a container as another program does, without regard to Berth's revisions. */
 function disturbImages(harness: ControlPlaneHarness, dice: Dice): void {
   const name = dice.pick(NAMES);
@@ -305,9 +339,10 @@ function recreate(harness: ControlPlaneHarness, dice: Dice, { id }: FakeContaine
 function randomSpec(dice: Dice, name: string): AppSpec {
   const image = dice.chance(0.7)
     ? dice.pick(["good:1", "good:2", "pulled:1", "slow:1"])
-    : dice.pick([...Object.keys(IMAGES), "nowhere:1"]);
+    : dice.pick([...Object.keys(IMAGES).filter((key) => key !== "once:1"), "nowhere:1"]);
   const spec: AppSpec = { image, port: 80, replicas: dice.between(1, 3) };
   if (dice.chance(0.3)) spec.env = { VALUE: String(dice.between(1, 3)) };
+  if (spec.env) spec.files = [{ path: "/etc/value", content: String(spec.env["VALUE"]) }];
   if (dice.chance(0.2)) spec.volumes = [{ name: "data", path: "/data" }];
   if (dice.chance(0.1)) spec.running = false;
   if (dice.chance(0.05)) spec.suspend = true;
@@ -351,7 +386,7 @@ function checkExclusive(harness: ControlPlaneHarness, problems: string[], call: 
     const up = harness
       .listContainers(name)
       .filter((container) => container.state === "running")
-      .filter((container) => !harness.routes || container.spec.mounts.length > 0);
+      .filter(({ spec: { mounts } }) => !harness.routes || mounts.some((m) => m.type === "volume"));
     const versions = new Set(up.map((container) => container.labels[labels.SPEC_HASH]));
     if (versions.size > 1)
       problems.push(`${name}: ${versions.size} versions run at once after call ${call.number}`);
@@ -399,6 +434,43 @@ function checkRevision(
   }
 }
 
+/** Asserts that a one-shot has run to its end, or says why not, and is not running any more. */
+function checkJob(
+  { status }: Resource<"App">,
+  containers: readonly FakeContainer[],
+  ready: Condition | undefined,
+  say: (what: string) => void,
+): void {
+  if (containers.some(({ state }) => state === "running")) say("its one run has no end");
+  const isFailed = status?.phase === "failed" && ready?.reason === "OneShotFailed";
+  const isCompleted = status?.phase === "completed" && ready?.status === "True";
+  if (!isFailed && !isCompleted) say("neither completed nor failed");
+  if (isFailed && containers.some(({ exitCode }) => exitCode === 0)) say("failed with exit code 0");
+}
+
+/** Asserts that containers see the files of the spec, and that no files of earlier versions are left over. */
+function checkFiles(
+  harness: ControlPlaneHarness,
+  { metadata: { name }, spec }: Resource<"App">,
+  containers: readonly FakeContainer[],
+  say: (what: string) => void,
+): void {
+  const wanted = (spec.files ?? []).map((file) => ("content" in file ? file.content : ""));
+  for (const { spec: own } of containers) {
+    const seen = own.mounts.flatMap((mount) =>
+      mount.type === "bind" ? [readFileSync(mount.hostPath, "utf8")] : [],
+    );
+    if (seen.join() !== wanted.join()) say(`Ready with the files ${seen.join()}`);
+  }
+  const kept = listFileFolder(harness, name);
+  if (kept.length !== wanted.length) say(`Ready with ${kept.length} files on the disk`);
+}
+
+function listFileFolder({ dataDir }: ControlPlaneHarness, app: string): readonly string[] {
+  const folder = join(dataDir, "files", app);
+  return existsSync(folder) ? readdirSync(folder) : [];
+}
+
 /** Asserts that every status is correct after convergence, and that no objects are left over. */
 function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
   if (!harness.manager.isIdle) problems.push("the queue has not come to rest");
@@ -415,6 +487,10 @@ function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
       say("its status speaks of another generation");
     if (!ready || ready.status === "Unknown") say("nobody knows whether it is Ready");
     if (app.spec.suspend) continue;
+    if (app.spec.oneShot === true) {
+      checkJob(app, containers, ready, say);
+      continue;
+    }
     if (ready?.status === "True") {
       const up = containers.filter(
         (container) => container.state === "running" && !container.unhealthy,
@@ -422,6 +498,7 @@ function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
       if (up.length !== (app.spec.replicas ?? 1)) say(`Ready with ${up.length} healthy containers`);
       checkRevision(harness, app, containers, say);
       checkRoute(harness, name, up, say);
+      checkFiles(harness, app, containers, say);
       for (const container of containers) {
         if (!container.name.startsWith("berth-")) say(`Ready under the name ${container.name}`);
         if (container.memoryBytes !== null) say("Ready with limits that nobody asked for");
@@ -449,6 +526,9 @@ function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
     if (!isExplained && !fades) say("neither Ready nor Stalled, and nothing it waits for");
     if (!ready?.message) say("not Ready, without a reason");
   }
+  for (const name of NAMES)
+    if (!harness.app(name) && listFileFolder(harness, name).length > 0)
+      problems.push(`${name} was deleted, and its files are left over`);
   for (const container of harness.engine.containers()) {
     const name = container.labels[labels.APP];
     if (container.labels[labels.INSTANCE] !== undefined && !harness.app(name ?? ""))

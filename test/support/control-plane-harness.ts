@@ -7,6 +7,7 @@ import { timestamp } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
 import { type Logger, silentLogger } from "../../src/base/logger.ts";
 import { ControllerManager } from "../../src/controller/controller-manager.ts";
+import type { EngineLocation } from "../../src/controller/engine-host.ts";
 import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
 import { EngineLease } from "../../src/controller/lease/engine-lease.ts";
 import { withLease } from "../../src/controller/lease/leased-runtime.ts";
@@ -44,6 +45,8 @@ export class ControlPlaneHarness implements AsyncDisposable {
   isDiskFull = false;
   /** The boot time of the machine in epoch milliseconds; undefined if it is unknown. */
   bootedAtMs: number | undefined;
+  /** The location of the engine; a change takes effect at the next boot. */
+  engineLocation: EngineLocation = "this-machine";
   /** The number of apps that are reconciled concurrently; by default as many as in Berth. */
   workers: number | undefined;
   readonly dataDir: string;
@@ -103,7 +106,12 @@ export class ControlPlaneHarness implements AsyncDisposable {
     });
     this.builds = this.builds.afterRestart(clock, this.store);
     this.builds.onChanged = (app) => this.manager.apps.enqueue(app);
-    this.runtime = new FakeRuntime({ clock, engine: this.engine, faults });
+    this.runtime = new FakeRuntime({
+      clock,
+      engine: this.engine,
+      faults,
+      location: this.engineLocation,
+    });
     this.lease = new EngineLease({
       runtime: this.runtime,
       clock,
@@ -132,6 +140,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
       builds: this.builds,
       ingress,
       baseDomain: "localhost",
+      filesDir: join(this.dataDir, "files"),
       bootedAtMs: () => this.bootedAtMs,
       metrics: createControllerMetrics(new Registry()),
       random: this.#random,

@@ -15,6 +15,7 @@ const PHASES_BY_URGENCY: readonly AppPhase[] = [
   "deploying",
   "deleting",
   "running",
+  "completed",
   "stopped",
 ];
 

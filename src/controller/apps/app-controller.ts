@@ -46,6 +46,8 @@ export interface AppControllerOptions {
   readonly containerListener?: ContainerListenerStatus;
   /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
   readonly networkPool?: string;
+  /** The folder in which the files of Apps are written. Without it, or with an engine elsewhere, Apps have no files. */
+  readonly filesDir?: string;
   readonly metrics: ControllerMetrics;
   readonly random: () => number;
   readonly workers?: number;
@@ -86,6 +88,7 @@ export class AppController {
     });
     this.#reconciler = new AppReconciler({
       ...options,
+      filesDir: runtime.location === "this-machine" ? options.filesDir : undefined,
       health: new HealthMonitor({ runtime, clock, tasks, onChange: wakeByHint }),
       puller: new ImagePuller({ runtime, clock, tasks, onSettled: wakeByEvent }),
       stops: new BackgroundStops({ ...options, onEnded: wakeByHint }),

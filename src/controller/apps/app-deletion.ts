@@ -6,6 +6,7 @@ import {
 } from "../../resources/resource.ts";
 import { getStack } from "../../resources/stack.ts";
 import { networkName } from "../engine-names.ts";
+import { removeFiles } from "./app-files.ts";
 import { offerVolumesOfDeleted } from "./kept-volumes.ts";
 import { planRemoval } from "./plan/plan-app.ts";
 import { groupConcurrentStops } from "./plan-executor.ts";
@@ -63,6 +64,7 @@ export async function finalizeApp(
     // Berth remains on the engine.
     await runtime.removeNetwork(networkName(store.instanceId), signal);
   }
+  removeFiles(context.filesDir, name);
   await context.archive.drop(name);
   store.ports.release(name);
   store.addresses.release(name);
@@ -86,6 +88,7 @@ export async function removeOrphanedContainers(
   signal: AbortSignal,
 ): Promise<void> {
   const removed = await removeContainers(context, name, ORPHAN_GRACE_MS, "no such app", signal);
+  removeFiles(context.filesDir, name);
   if (removed > 0) {
     // The logs are deleted, because a later App of the same name must not get them.
     await context.archive.drop(name);

@@ -86,13 +86,12 @@ function listRegistryCredentials(store: StoreReader): readonly (readonly [string
  * Returns why the spec is invalid, for the first Secret reference that cannot be resolved; undefined if all can be.
  */
 export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | undefined {
-  for (const [variable, value] of Object.entries(spec.env ?? {})) {
-    if (typeof value !== "object") continue;
+  for (const [user, value] of listReferences(spec)) {
     const values = store.secrets.reveal(value.secret);
     if (!values) {
       return {
         reason: "SecretNotFound",
-        message: `env ${variable} needs Secret "${value.secret}", which does not exist; create it with berth secrets set ${value.secret} ${value.key ?? "value"}=VALUE`,
+        message: `${user} needs Secret "${value.secret}", which does not exist; create it with berth secrets set ${value.secret} ${value.key ?? "value"}=VALUE`,
       };
     }
     if (resolveSecretKey(values, value) === undefined) {
@@ -101,8 +100,8 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
         reason: "SecretKeyNotFound",
         message:
           value.key === undefined
-            ? `env ${variable} names Secret "${value.secret}" without a key, but that Secret has several keys (${keys})`
-            : `env ${variable} names key "${value.key}" of Secret "${value.secret}", which has ${keys}`,
+            ? `${user} names Secret "${value.secret}" without a key, but that Secret has several keys (${keys})`
+            : `${user} names key "${value.key}" of Secret "${value.secret}", which has ${keys}`,
       };
     }
   }
@@ -113,6 +112,18 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
     };
   }
   return undefined;
+}
+
+/** Lists the references to values of Secrets, each with the field that has it. */
+function listReferences({ env = {}, files = [] }: AppSpec): [string, SecretReference][] {
+  return [
+    ...Object.entries(env).flatMap(([name, value]): [string, SecretReference][] =>
+      typeof value === "object" ? [[`env ${name}`, value]] : [],
+    ),
+    ...files.flatMap((file): [string, SecretReference][] =>
+      "from" in file ? [[`file ${file.path}`, file.from]] : [],
+    ),
+  ];
 }
 
 /** Returns the value of a Secret reference that `findMissingSecret` has accepted. */
@@ -139,6 +150,12 @@ export function findPendingDependency(store: StoreReader, spec: AppSpec): Reason
       return {
         reason: "DependencyNotFound",
         message: `depends on app "${name}", which does not exist`,
+      };
+    const { metadata, status } = dependency;
+    if (dependency.spec.oneShot === true && status?.observedGeneration !== metadata.generation)
+      return {
+        reason: "DependencyNotReady",
+        message: `waits for app "${name}": its new version has not run yet`,
       };
     const ready = findCondition(dependency.status?.conditions ?? [], "Ready");
     // Containers reach each other directly, so a dependency is usable even while the ingress has no certificate for it.

@@ -2,6 +2,7 @@ import type { ReconcileState } from "../../resources/app-status.ts";
 import type { AppRoute } from "../ingress/port.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 import type { DesiredApp } from "./desired-app.ts";
+import { isCompleted } from "./one-shot.ts";
 import { classifyContainers, getSpecHash } from "./plan/observed-containers.ts";
 import { isRouted, isVersionReady } from "./plan/plan-route.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
@@ -12,7 +13,7 @@ export interface ReadinessObservation {
   readonly containers: readonly ObservedContainer[];
   readonly health: ReadonlyMap<string, ContainerHealth>;
   readonly route: AppRoute | null;
-  readonly memory: Pick<ReconcileState, "window">;
+  readonly memory: Pick<ReconcileState, "window" | "completed">;
 }
 
 /**
@@ -22,6 +23,7 @@ export interface ReadinessObservation {
  */
 export function isComplete(desired: DesiredApp, observation: ReadinessObservation): boolean {
   const { surplus, old } = classifyContainers(desired, observation.containers);
+  if (desired.app.oneShot) return isCompleted(desired, observation.memory) && old.length === 0;
   return (
     isVersionReady(desired, observation.containers, observation.health) &&
     isRouted(desired, observation) &&

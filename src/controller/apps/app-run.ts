@@ -5,6 +5,7 @@ import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
 import type { ReconcileResult } from "../reconcile-loop.ts";
 import { actOnPlan, failVersion, isSuperseded, type RunRecorder } from "./act-on-plan.ts";
+import { removeUnusedFiles } from "./app-files.ts";
 import { isComplete } from "./app-readiness.ts";
 import { trackEngineRecovery } from "./engine-recovery.ts";
 import { listForeignOldContainers } from "./foreign-old-containers.ts";
@@ -82,6 +83,7 @@ export class AppRun {
     let isFinished = false;
     for (let round = 0; round < ROUNDS_MAX && !isFinished && isCurrent(); round += 1)
       isFinished = await this.#round(signal);
+    if (isFinished && isCurrent()) this.#removeUnusedFiles(this.#state);
     if (isCurrent()) this.#state = this.#noteReady(this.#state);
     this.writeStatus({});
     throwIfTransient(this.#context, this.#resource, this.#state.source);
@@ -157,7 +159,7 @@ export class AppRun {
 
   /** Resolves the App's spec to a version, which is one set of container settings, and observes the containers. */
   async #observe(signal: AbortSignal): Promise<ResolvedRun> {
-    const { store, ingress, containerListener, networkPool, takeHints } = this.#context;
+    const { store, ingress, containerListener, networkPool, filesDir, takeHints } = this.#context;
     const { name } = this.#resource.metadata;
     const isChanged = takeHints(name) || !this.#hasOnlyRouted;
     this.#hasOnlyRouted = false;
@@ -175,6 +177,7 @@ export class AppRun {
       ingress,
       containerListener,
       networkPool,
+      filesDir,
       getLoopbackPort,
       getAddressPair,
     };
@@ -215,6 +218,10 @@ export class AppRun {
     );
     this.#state = planned;
     return planned;
+  }
+
+  #removeUnusedFiles({ resolved, containers }: RunState): void {
+    if (resolved?.desired) removeUnusedFiles(this.#context.filesDir, resolved.desired, containers);
   }
 
   #noteReady(state: RunState): RunState {

@@ -189,6 +189,13 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
   if (isComplete(desired, findings)) {
     const problem = findRoutingProblem(findings);
     if (problem) return notReady("degraded", problem.reason, problem.message);
+    if (desired.app.oneShot)
+      return {
+        phase: "completed",
+        ready: "True",
+        reason: "Completed",
+        message: "the run has ended with exit code 0",
+      };
     const count = desired.containers.length;
     const healthy = count === 1 ? "running and healthy" : `${count} of ${count} replicas healthy`;
     const draining = isDraining(desired, findings)
@@ -244,6 +251,8 @@ function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
   for (const container of findings.containers) {
     if (getSpecHash(container) !== desired.hash) continue;
     if (container.state === "running") {
+      if (desired.app.oneShot)
+        return { reason: "RunningOnce", message: "the container runs to its end" };
       const health = findings.health.get(container.id);
       if (health?.healthy !== true)
         return {
@@ -293,7 +302,7 @@ function setProgressingCondition(
   const strategy = findings.plan?.strategy;
   if (findings.unknown !== null)
     set("Progressing", "Unknown", "EngineUnreachable", findings.unknown);
-  else if (verdict.phase === "running" && verdict.ready === "True") {
+  else if (verdict.ready === "True") {
     set(
       "Progressing",
       "False",

@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import type { AppSpec } from "../../resources/app-spec.ts";
+import type { AppSpec, Volume } from "../../resources/app-spec.ts";
 import { findCondition } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
@@ -15,9 +15,8 @@ type MountCheck = Pick<Store, "findMountProblem">;
  * Returns the reason why no containers may be created if the App mounts a path of the machine that is not allowed. The
  * check at admission is not enough, because a link in the path may have changed since then.
  */
-export function findRefusedMount(store: MountCheck, { volumes = [] }: AppSpec): Reason | undefined {
-  const paths = volumes.flatMap((volume) => ("hostPath" in volume ? [volume.hostPath] : []));
-  const problem = findProblem(store, paths);
+export function findRefusedMount(store: MountCheck, spec: AppSpec): Reason | undefined {
+  const problem = findProblem(store, listHostPaths(spec));
   return problem === undefined ? undefined : { reason: MOUNT_REFUSED, message: problem };
 }
 
@@ -40,10 +39,13 @@ export function assertMountable(
 ): void {
   if (!operations.some(({ type }) => type === "createContainer" || type === "startContainer"))
     return;
-  const mounts = desired.containers[0]?.mounts ?? [];
-  const paths = mounts.flatMap((mount) => (mount.type === "bind" ? [mount.hostPath] : []));
-  const problem = findProblem(store, paths);
+  const problem = findProblem(store, listHostPaths(desired.app));
   if (problem !== undefined) throw new BerthError("forbidden", problem);
+}
+
+/** Lists the paths that the App mounts. Its files are left out: Berth writes them below its data directory. */
+function listHostPaths({ volumes = [] }: { readonly volumes?: readonly Volume[] }): string[] {
+  return volumes.flatMap((volume) => ("hostPath" in volume ? [volume.hostPath] : []));
 }
 
 function findProblem(store: MountCheck, paths: readonly string[]): string | undefined {

@@ -16,6 +16,7 @@ import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
 import { MODELS_PORT } from "../models/container-listener.ts";
 import type { ContainerSpec, Labels } from "../runtime/port.ts";
+import { type AppFileSpec, buildFiles } from "./app-files.ts";
 import type { VersionImage } from "./image-pin.ts";
 import { buildModelSettings } from "./model-inputs.ts";
 import { chooseStrategy, type Strategy } from "./rollout-strategy.ts";
@@ -58,11 +59,15 @@ export interface DesiredApp {
    * restart makes no new version.
    */
   readonly version: string;
+  /** The time of the last restart that the user requested; null if there was none. */
+  readonly restartedAt: string | null;
   readonly network: string;
   readonly networkLabels: Labels;
   /** The network of the App's stack; null for an App without a stack. */
   readonly stackNetwork: StackNetwork | null;
   readonly volumes: readonly { readonly name: string; readonly labels: Labels }[];
+  /** The files that the containers mount. They are written before a container starts. */
+  readonly files: readonly AppFileSpec[];
   /** The specs of the containers, one for each replica, in order. */
   readonly containers: readonly ContainerSpec[];
   /**
@@ -98,6 +103,8 @@ export interface DesiredAppInput {
    * their addresses. If this function is absent, the engine chooses all addresses.
    */
   readonly addressPair?: (replica: number) => number | undefined;
+  /** The folder of the files of all Apps; undefined if the engine cannot mount it. The App then gets no files. */
+  readonly filesDir?: string | undefined;
   /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
   readonly networkPool?: string;
   /** The port at which containers reach the models; default: MODELS_PORT. */
@@ -131,6 +138,7 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
         ]
       : [],
   );
+  const files = buildFiles(input.filesDir, name, app.files, input.revealSecret);
   const restrictions = { ...app.security, tmpfs: app.tmpfs };
   const template = {
     image,
@@ -139,12 +147,22 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     network,
     aliases: [name],
     ...modelHosts,
-    mounts: app.volumes.map((volume): MountSpec => {
-      const common = { path: volume.path, readOnly: volume.readOnly ?? false };
-      return "name" in volume
-        ? { type: "volume", volume: volumeName(instance, name, volume.name), ...common }
-        : { type: "bind", hostPath: volume.hostPath, ...common };
-    }),
+    mounts: [
+      ...app.volumes.map((volume): MountSpec => {
+        const common = { path: volume.path, readOnly: volume.readOnly ?? false };
+        return "name" in volume
+          ? { type: "volume", volume: volumeName(instance, name, volume.name), ...common }
+          : { type: "bind", hostPath: volume.hostPath, ...common };
+      }),
+      ...files.map(
+        ({ hostPath, path }): MountSpec => ({
+          type: "bind",
+          hostPath,
+          path,
+          readOnly: true,
+        }),
+      ),
+    ],
     stopGraceMs: app.stopGraceMs,
     ...(app.entrypoint ? { entrypoint: app.entrypoint } : {}),
     ...(app.command ? { command: app.command } : {}),
@@ -212,10 +230,12 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     isRouted,
     hash,
     version: hashJson(hashedSettings).slice(0, 16),
+    restartedAt,
     network,
     networkLabels: { [labels.INSTANCE]: instance },
     stackNetwork,
     volumes,
+    files,
     containers,
     addressPairs: hasPairs ? containers.map((_, replica) => input.addressPair?.(replica)) : [],
   };

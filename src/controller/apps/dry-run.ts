@@ -94,11 +94,12 @@ export async function reportAppPlan(
 }
 
 async function resolveDryRun(
-  { store, ingress, containerListener, networkPool, images, puller }: ReconcilerContext,
+  context: ReconcilerContext,
   state: RunState,
   plannedResources: readonly PlannedResource[],
   signal: AbortSignal,
 ) {
+  const { store, ingress, containerListener, networkPool, filesDir, images, puller } = context;
   const route = await ingress.table.read(state.resource.metadata.name);
   const overlay = overlayPlannedResources(store, plannedResources);
   const getLoopbackPort = (app: string, replica: number, port: number) =>
@@ -107,7 +108,15 @@ async function resolveDryRun(
   // A dry run uses what the store and the engine know about the image, because it sends no request to a registry.
   const image = await resolveImagePin({ store: overlay, images, puller }, state, signal);
   return resolveRun(
-    { store: overlay, ingress, containerListener, networkPool, getLoopbackPort, getAddressPair },
+    {
+      store: overlay,
+      ingress,
+      containerListener,
+      networkPool,
+      filesDir,
+      getLoopbackPort,
+      getAddressPair,
+    },
     { ...state, route },
     image,
   );

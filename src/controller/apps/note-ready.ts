@@ -33,7 +33,7 @@ export function noteReady(
     const what = memory.quarantine
       ? `revision ${number}, which replaces the failed generation ${memory.quarantine.generation},`
       : `generation ${desired.generation}, revision ${number},`;
-    const message = `${what} is running and healthy`;
+    const message = `${what} ${desired.app.oneShot ? "has run to its end" : "is running and healthy"}`;
     store.events.record({
       kind: "App",
       name: desired.name,

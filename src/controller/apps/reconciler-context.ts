@@ -34,6 +34,8 @@ export interface ReconcilerDependencies {
   readonly containerListener?: ContainerListenerStatus;
   /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
   readonly networkPool?: string;
+  /** The folder of the files of all Apps; undefined if the engine cannot mount it. */
+  readonly filesDir?: string | undefined;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
   readonly retries: RetryTimes;

@@ -70,6 +70,8 @@ export interface ResolveAppInput {
   readonly containerListener?: ContainerListenerStatus | undefined;
   /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
   readonly networkPool?: string | undefined;
+  /** The folder of the files of all Apps; undefined if the engine cannot mount it. */
+  readonly filesDir?: string | undefined;
 }
 
 export function resolveApp(input: ResolveAppInput): ResolvedApp {
@@ -85,7 +87,7 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
     quarantine,
     ownImage: null,
   };
-  const refused = findRefusal(store, resource);
+  const refused = findRefusal(store, resource, input.filesDir);
   if (refused) return { ...unresolved, refused };
   const blocked =
     findRefusedMount(store, spec) ??
@@ -183,7 +185,11 @@ function explainPendingSource(source: SourceState | null): Reason {
   return { reason: "ResolvingSource", message };
 }
 
-function findRefusal(store: StoreReader, resource: Resource<"App">): Reason | null {
+function findRefusal(
+  store: StoreReader,
+  resource: Resource<"App">,
+  filesDir: string | undefined,
+): Reason | null {
   const { spec, metadata } = resource;
   if (spec.image === undefined && spec.source === undefined)
     return {
@@ -200,6 +206,12 @@ function findRefusal(store: StoreReader, resource: Resource<"App">): Reason | nu
       reason: "DependencyCycle",
       message: `dependsOn has a cycle: ${cycle.join(" -> ")}`,
     };
+  if ((spec.files ?? []).length > 0 && filesDir === undefined)
+    return {
+      reason: "EngineElsewhere",
+      message:
+        "files needs an engine on this machine, because its containers mount the files from Berth's data directory: put them into the image or a volume",
+    };
   return findMissingSecret(store, spec) ?? null;
 }
 
@@ -215,6 +227,7 @@ function buildVersion(input: ResolveAppInput, spec: AppSpec, image: VersionImage
     revealSecret: (reference) => revealReference(store, reference),
     loopbackPort: (replica, port) => getLoopbackPort(name, replica, port),
     addressPair: (replica) => getAddressPair(name, replica),
+    filesDir: input.filesDir,
     ...(input.networkPool !== undefined && { networkPool: input.networkPool }),
     modelsPort: getContainerListener(input).port,
   });

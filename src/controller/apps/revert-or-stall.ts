@@ -88,6 +88,8 @@ export function findRevertTarget(
   memory: ReconcileState,
   serving: Revision | undefined,
 ): Revision | undefined {
+  // A one-shot has nothing that could serve again: an earlier version has run to its end.
+  if (desired.app.oneShot) return undefined;
   if (!desired.app.rollout.autoRevert || memory.quarantine !== null) return undefined;
   if (memory.stable?.hash === desired.hash) return undefined;
   const good = serving ?? findLastGoodRevision(store, resource.metadata.name, memory);

@@ -7,6 +7,7 @@ import { servingVersion } from "./app-readiness.ts";
 import { wasMountRefused } from "./check-mounts.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { StoreReader } from "./dry-run-store.ts";
+import { isCompleted, noteCompleted } from "./one-shot.ts";
 import { planApp } from "./plan/plan-app.ts";
 import { isVersionReady } from "./plan/plan-route.ts";
 import type { ObservedApp } from "./plan/plan-types.ts";
@@ -41,7 +42,13 @@ export function runInputs(store: StoreReader, { resource, source }: RunState): s
 export function resolveRun(
   dependencies: Pick<
     ResolveAppInput,
-    "store" | "ingress" | "containerListener" | "networkPool" | "getLoopbackPort" | "getAddressPair"
+    | "store"
+    | "ingress"
+    | "containerListener"
+    | "networkPool"
+    | "filesDir"
+    | "getLoopbackPort"
+    | "getAddressPair"
   >,
   state: RunState,
   image: ImagePin | null,
@@ -93,8 +100,10 @@ export interface TrackedAttempt {
 /** Begins the attempt of a new version, or notes the progress of the current one. A stalled App makes no attempt. */
 export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttempt {
   const { desired, containers, health, recovery } = observed;
-  const works = desired.app.running && isVersionReady(desired, containers, health);
-  const known = works ? reconcileState.endStall(observed.memory) : observed.memory;
+  const works =
+    desired.app.running && !desired.app.oneShot && isVersionReady(desired, containers, health);
+  const ended = works ? reconcileState.endStall(observed.memory) : observed.memory;
+  const known = noteCompleted(ended, desired, containers, recovery.hasEndedWithEngine);
   const isFresh = recovery.hasEndedWithEngine;
   const window = trackWindow(known.window, desired, observed, {
     nowMs,
@@ -155,6 +164,8 @@ export function planRun(
     served,
     window,
     isStalled: memory.stalled !== null,
+    isCompleted: isCompleted(desired, memory),
+    completed: memory.completed.runs.map(({ hash }) => hash),
   });
   return { ...state, plan };
 }

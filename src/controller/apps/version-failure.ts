@@ -114,6 +114,11 @@ async function findCrash(
     ? `the container is unhealthy: ${health.get(container.id)?.message ?? ""}`
     : describeContainerState(container);
   const lines = await readLastLogLines(context, container, view.mask, signal);
+  if (desired.app.oneShot)
+    return {
+      reason: "OneShotFailed",
+      message: `${what}${lines}; fix the cause, then run berth retry ${desired.name}`,
+    };
   return {
     reason: isUp ? "Unhealthy" : "CrashLoop",
     message: `${what}, after ${desired.app.restart.attempts} restarts${lines}; fix the spec or run berth retry ${desired.name}`,

@@ -173,7 +173,7 @@ test("Ghost: nginx-proxy variables, limits, restarts and an external volume are 
   expect(copies[1]).toContain("-v old_blog_db:/from:ro");
 });
 
-test("Authentik: secrets from files are mounted, other secrets become references", () => {
+test("Authentik: secrets from files are mounted, others and inline configs become files", () => {
   const result = importFixture("authentik.yaml");
   const { postgresql, server, migrate, worker } = collectSpecs(result);
   expect(postgresql?.volumes).toContainEqual({
@@ -182,13 +182,19 @@ test("Authentik: secrets from files are mounted, other secrets become references
     readOnly: true,
   });
   expect(server?.env).toMatchObject({
-    AUTHENTIK_SECRET_KEY: { secret: "authentik-server-secrets", key: "AUTHENTIK_SECRET_KEY" },
+    AUTHENTIK_SECRET_KEY_FILE: "/run/secrets/secret_key",
   });
-  expect(result.secretValues).toEqual([
-    { secret: "authentik-server-secrets", key: "AUTHENTIK_SECRET_KEY" },
+  expect(server?.files).toEqual([
+    {
+      path: "/run/secrets/secret_key",
+      mode: "0440",
+      from: { secret: "authentik-server-secrets", key: "secret_key" },
+    },
+    { path: "/web/branding.css", content: "body { color: red }\n" },
   ]);
-  expect(server?.dependsOn).toEqual(["authentik-postgresql"]);
-  expect(migrate).toMatchObject({ running: false, command: ["ak", "migrate"] });
+  expect(result.secretValues).toEqual([{ secret: "authentik-server-secrets", key: "secret_key" }]);
+  expect(server?.dependsOn).toEqual(["authentik-postgresql", "authentik-migrate"]);
+  expect(migrate).toMatchObject({ oneShot: true, command: ["ak", "migrate"] });
   expect(worker).toBeUndefined();
 });
 
@@ -534,7 +540,7 @@ test.each([
   );
 });
 
-test("a NAME_FILE variable stays if the command of the service itself reads the file", () => {
+test("a secret without a file becomes a file with the value of a Secret, for the command that reads it", () => {
   const text = `services:
   cache:
     image: redis:8
@@ -544,10 +550,60 @@ test("a NAME_FILE variable stays if the command of the service itself reads the 
 secrets: { password: { environment: PASSWORD } }
 `;
   const result = importTexts({ "compose.yaml": text });
-  expect(collectSpecs(result)["cache"]?.env).toEqual({ PASSWORD_FILE: "/run/secrets/password" });
-  expect(result.secretValues).toEqual([]);
+  const reference = { secret: "project-cache-secrets", key: "password" };
+  expect(collectSpecs(result)["cache"]).toMatchObject({
+    env: { PASSWORD_FILE: "/run/secrets/password" },
+    files: [{ path: "/run/secrets/password", from: reference }],
+  });
+  expect(result.secretValues).toEqual([reference]);
+});
+
+test("a service for whose end others wait becomes a one-shot without what only services have", () => {
+  const text = `services:
+  web:
+    image: example/web:1
+    depends_on: { migrate: { condition: service_completed_successfully } }
+  migrate:
+    image: example/web:1
+    command: migrate
+    restart: on-failure
+    ports: ["8080:80"]
+    healthcheck: { test: [CMD, "true"] }
+`;
+  const result = importTexts({ "compose.yaml": text });
+  const { web, migrate } = collectSpecs(result);
+  expect(web).toMatchObject({ dependsOn: ["project-migrate"] });
+  expect(migrate).toEqual({ image: "example/web:1", command: ["migrate"], oneShot: true });
+  expect(result.apps.flatMap(({ publicPlaces }) => publicPlaces)).toEqual([]);
   expect(result.findings).toContainEqual(
-    expect.objectContaining({ level: "unsafe", key: "services.cache.secrets[0]" }),
+    expect.objectContaining({ level: "lost", message: expect.stringContaining("healthCheck") }),
+  );
+});
+
+test("configs become files: inline content, variables and modes are converted, owners are reported", () => {
+  const text = `services:
+  web:
+    image: example/web:1
+    configs:
+      - inline
+      - { source: variable, target: /etc/a.conf, mode: 0555, uid: "1000" }
+      - { source: outside, mode: 9 }
+configs:
+  inline: { content: "port \${PORT:-80}" }
+  variable: { environment: TEXT }
+  outside: { external: true }
+`;
+  const result = importTexts({ "compose.yaml": text, ".env": "TEXT=hello\n" });
+  expect(collectSpecs(result)["web"]?.files).toEqual([
+    { path: "/inline", content: "port 80" },
+    { path: "/etc/a.conf", mode: "0555", content: "hello" },
+  ]);
+  expect(result.findings.map(({ level, key }) => [level, key])).toEqual(
+    expect.arrayContaining([
+      ["lost", "services.web.configs[1].uid"],
+      ["lost", "services.web.configs[2].mode"],
+      ["lost", "services.web.configs[2]"],
+    ]),
   );
 });
 

@@ -113,6 +113,7 @@ function base(): Record<string, unknown> {
     port: 80,
     ports: [{ host: 81, container: 82 }],
     volumes: [{ name: "data", path: "/data" }],
+    files: [{ path: "/etc/app.conf", content: "x" }],
     healthCheck: {},
     ingress: { redirects: [{ from: "old.example.org" }] },
   };

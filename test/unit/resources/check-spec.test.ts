@@ -26,6 +26,64 @@ describe("an App", () => {
       "spec.source: set image or source, not both",
     ],
     [
+      "a one-shot with a port",
+      { image: "a", oneShot: true, port: 80 },
+      "spec.port: not with oneShot: the container runs once to its end",
+    ],
+    [
+      "a one-shot with restarts",
+      { image: "a", oneShot: true, restart: { attempts: 3 } },
+      "spec.restart: not with oneShot: the container runs once to its end",
+    ],
+    [
+      "several replicas of a one-shot",
+      { image: "a", oneShot: true, replicas: 2 },
+      "spec.replicas: not with oneShot: it runs once",
+    ],
+    [
+      "a file without text",
+      { image: "a", files: [{ path: "/a" }] },
+      "spec.files[0]: expected a file with path, and its text in content or from, found a mapping with path",
+    ],
+    [
+      "a file with two texts",
+      { image: "a", files: [{ path: "/a", content: "x", from: { secret: "s" } }] },
+      "spec.files[0]: set content or from, not both",
+    ],
+    [
+      "a file whose mode is a number",
+      { image: "a", files: [{ path: "/a", content: "", mode: 292 }] },
+      'spec.files[0].mode: expected octal permissions in quotes, such as "0400" or "0555", found the number 292',
+    ],
+    [
+      "a file outside of every folder",
+      { image: "a", files: [{ path: "/a/../b", content: "" }] },
+      'spec.files[0].path: expected an absolute path, found "/a/../b"',
+    ],
+    [
+      "a folder as a file",
+      { image: "a", files: [{ path: "/a/", content: "" }] },
+      "spec.files[0].path: names a folder: a file's path does not end with /",
+    ],
+    [
+      "a file at the path of a volume",
+      { image: "a", volumes: [{ name: "v", path: "/a" }], files: [{ path: "/a", content: "" }] },
+      'spec.files[0].path: "/a" is mounted already by volumes[0]',
+    ],
+    [
+      "a file with too much text",
+      { image: "a", files: [{ path: "/a", content: "x".repeat(262_145) }] },
+      "spec.files[0].content: has 262145 characters; at most 262144 are allowed",
+    ],
+    [
+      "files with too much text together",
+      {
+        image: "a",
+        files: ["/a", "/b", "/c"].map((path) => ({ path, content: "ü".repeat(100_000) })),
+      },
+      "spec.files: the files have 585.9 KiB of text, and may have 512 KiB together",
+    ],
+    [
       "an image in capitals",
       { image: "Nginx" },
       'spec.image: "Nginx" has upper-case letters; image names are lower case',

@@ -18,7 +18,7 @@ export function planCreations(
 ): void {
   if (creations.length === 0) return;
   const { desired } = draft;
-  draft.ensureNetworks();
+  draft.ensureNetworksAndFiles();
   for (const volume of desired.volumes) {
     draft.add({
       type: "ensureVolume",
@@ -118,7 +118,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
     });
   }
   if (!container.networks.includes(desired.network) && draft.tryCorrect("network", replica)) {
-    draft.ensureNetworks();
+    draft.ensureNetworksAndFiles();
     draft.add({
       type: "connectNetwork",
       id: container.id,
@@ -132,11 +132,11 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
   const isNew = container.state === "created" && container.error === null;
   const missing = connectFurtherNetworks(spec, container, "it was disconnected by hand");
   if (!isNew && missing.length > 0 && draft.tryCorrect("network", replica)) {
-    draft.ensureNetworks();
+    draft.ensureNetworksAndFiles();
     draft.add(...missing);
   }
   if (isNew) {
-    draft.ensureNetworks();
+    draft.ensureNetworksAndFiles();
     draft.add(...connectFurtherNetworks(spec, container, "it was created but not connected"));
     draft.add({
       type: "startContainer",
@@ -147,7 +147,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
     });
   } else if (container.isPortTaken && !isUp(container)) {
     // A taken port is not a failure of the container, so the start is tried again with the reconciler's back-off.
-    draft.ensureNetworks();
+    draft.ensureNetworksAndFiles();
     draft.add({
       type: "startContainer",
       id: container.id,
@@ -193,7 +193,7 @@ function planRestart(
   // A restart is counted when the container is about to start, not when it stops, because the start follows even if
   // Berth crashes in between.
   if (isRunning) draft.add(buildStop(container, desired.app.stopGraceMs, cause));
-  draft.ensureNetworks();
+  draft.ensureNetworksAndFiles();
   const { id, name } = container;
   draft.add({ type: "startContainer", id, name, restart, cause });
 }
@@ -240,9 +240,11 @@ function requestRestart(
 
 /**
  * Plans the restart of a container of an old version that is still needed, because its replacement has not received
- * requests yet.
+ * requests yet. A one-shot is not restarted: it has run to its end, or has failed.
  */
 export function planOldRestart(draft: PlanDraft, container: ObservedContainer): void {
+  const { desired, observed } = draft;
+  if (desired.app.oneShot || observed.completed.includes(getSpecHash(container))) return;
   planRestart(draft, container, false, true);
 }
 

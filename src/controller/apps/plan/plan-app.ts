@@ -15,6 +15,7 @@ export function planApp(desired: DesiredApp, observed: ObservedApp): Plan {
   const draft = new PlanDraft(desired, observed);
   if (desired.app.suspend) return draft.finish();
   if (!desired.app.running) planStopped(draft);
+  else if (observed.isCompleted) planCompleted(draft);
   else if (desired.strategy.type === "rolling") planRolling(draft);
   else planRecreate(draft);
   return draft.finish();
@@ -38,6 +39,14 @@ export function planRemoval(
   cause: string,
 ): Operation[] {
   return buildRemovals(containers, graceMs, cause);
+}
+
+/** Keeps the container of a one-shot that has run to its end, for its log, and removes those of other versions. */
+function planCompleted(draft: PlanDraft): void {
+  const { desired, observed } = draft;
+  planRouteRemoval(draft, "the app accepts no requests");
+  const others = observed.containers.filter((item) => getSpecHash(item) !== desired.hash);
+  draft.add(...buildRemovals(others, desired.app.stopGraceMs, "it is of another version"));
 }
 
 /**

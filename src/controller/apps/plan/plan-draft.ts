@@ -17,7 +17,7 @@ export class PlanDraft {
   requeueAtMs: number | null = null;
   driftLoop: string | null = null;
   #operations: Operation[] = [];
-  #hasNetworks = false;
+  #hasNetworksAndFiles = false;
 
   constructor(desired: DesiredApp, observed: ObservedApp) {
     this.desired = desired;
@@ -30,12 +30,14 @@ export class PlanDraft {
   }
 
   /**
-   * Plans, once per plan, the operations that create the App's networks if they are missing: a prune of the engine
-   * removes a network on which no container runs.
+   * Plans, once per plan, the operations that create what a container needs at its start, if it is missing: the App's
+   * networks, because a prune of the engine removes a network on which no container runs, and the App's files.
    */
-  ensureNetworks(): void {
-    if (this.#hasNetworks) return;
-    this.#hasNetworks = true;
+  ensureNetworksAndFiles(): void {
+    if (this.#hasNetworksAndFiles) return;
+    this.#hasNetworksAndFiles = true;
+    const { name, files } = this.desired;
+    if (files.length > 0) this.add({ type: "writeFiles", name, files, cause: "the app's files" });
     const { network, networkLabels: labels, stackNetwork } = this.desired;
     this.add({ type: "ensureNetwork", network, labels, cause: "the app's network" });
     if (!stackNetwork) return;

@@ -6,6 +6,7 @@ import type {
   NetworkEndpoint,
   ObservedContainer,
 } from "../../runtime/port.ts";
+import type { AppFileSpec } from "../app-files.ts";
 import type { DriftHistory } from "../drift-history.ts";
 import type { RestartHistory } from "../restart-budget.ts";
 import type { Strategy } from "../rollout-strategy.ts";
@@ -13,6 +14,10 @@ import type { Strategy } from "../rollout-strategy.ts";
 /** This file has the types of the input and the result of an App's plan. */
 
 export interface ObservedApp {
+  /** True if the App is a one-shot whose desired version has run to its end. */
+  readonly isCompleted: boolean;
+  /** The versions of a one-shot that have run to their ends: the hashes of their container settings. */
+  readonly completed: readonly string[];
   readonly nowMs: number;
   readonly containers: readonly ObservedContainer[];
   /** Health by container id; absent for a container that has not been probed yet. */
@@ -83,6 +88,12 @@ export type Operation = { readonly cause: string } & (
       readonly labels: Labels;
       /** The IPv4 range from which the network gets a subnet. Without it, the engine chooses the subnet. */
       readonly pool?: string;
+    }
+  | {
+      /** Writes the files that the App's containers mount. `name` is that of the App. */
+      readonly type: "writeFiles";
+      readonly name: string;
+      readonly files: readonly AppFileSpec[];
     }
   | { readonly type: "ensureVolume"; readonly volume: string; readonly labels: Labels }
   | { readonly type: "createContainer"; readonly spec: ContainerSpec }

@@ -69,6 +69,8 @@ function observedOf(
 ): ObservedApp {
   return {
     nowMs: NOW,
+    isCompleted: false,
+    completed: [],
     containers,
     health: new Map(),
     route: null,

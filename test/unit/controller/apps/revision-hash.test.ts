@@ -11,6 +11,7 @@ import { AppSpec } from "../../../../src/resources/app-spec.ts";
 function hashOfEarlierVersions(spec: AppSpec, image: string | null): string {
   const {
     replicas: _replicas,
+    oneShot: _oneShot,
     running: _running,
     suspend: _suspend,
     domain: _domain,
@@ -52,6 +53,7 @@ const values: Record<keyof AppSpec, fc.Arbitrary<unknown>> = {
   command: fc.array(fc.string()),
   user: fc.constantFrom("root", "1000"),
   workingDir: fc.constantFrom("/", "/app"),
+  oneShot: fc.boolean(),
   running: fc.boolean(),
   suspend: fc.boolean(),
   replicas: fc.integer({ min: 1, max: 50 }),
@@ -60,6 +62,7 @@ const values: Record<keyof AppSpec, fc.Arbitrary<unknown>> = {
     { requiredKeys: [] },
   ),
   volumes: fc.array(fc.record({ name, path: fc.constant("/data"), readOnly: fc.boolean() })),
+  files: fc.array(fc.record({ path: fc.constant("/etc/a"), content: fc.string() })),
   ports: fc.array(fc.record({ host: port, container: port })),
   healthCheck: fc.record({ path: fc.constant("/"), interval: duration }, { requiredKeys: [] }),
   rollout: fc.record({ drain: duration, autoRevert: fc.boolean() }, { requiredKeys: [] }),

@@ -251,6 +251,8 @@ function observedOf(
 ): ObservedApp {
   return {
     nowMs: NOW,
+    isCompleted: false,
+    completed: [],
     containers,
     health: new Map<string, ContainerHealth>(),
     route: null,
