@@ -57,6 +57,12 @@ export const ModelSpec = Type.Object(
           "number of requests that the model serves concurrently; default: as many as memory allows, up to 8",
       }),
     ),
+    deterministic: Type.Optional(
+      Type.Boolean({
+        description:
+          "true: the same request gets the same answer and the same logprobs, bit for bit, whatever the model answered before and answers at the same time, at the cost of speed; default: the setting of the assistant, which is false unless it was started with --deterministic on",
+      }),
+    ),
     gpu: Type.Optional(
       Type.Union([Type.Boolean(), Type.Literal("auto")], {
         description:

@@ -28,6 +28,8 @@ export interface RunnerSetup {
   readonly options?: ModelOptions;
   readonly sequences?: number;
   readonly contextTokens?: number;
+  readonly isDeterministic?: boolean;
+  readonly threads?: number;
 }
 
 /** Opens a runner with the real library in this process for all tests of a file. */
@@ -48,10 +50,12 @@ export async function openRunner({
   options,
   sequences = 8,
   contextTokens = 255,
+  isDeterministic = false,
+  threads = 1,
 }: RunnerSetup): Promise<LlamaRunner> {
   const path = await getModelFile(preset, options);
   const { facts } = await inspectModel({ id: preset, path }, new AbortController().signal);
-  const llama = await openLibrary({ gpu: false, threadsMax: 1, log: () => {} });
+  const llama = await openLibrary({ gpu: false, threadsMax: threads, log: () => {} });
   const model = await openModel(llama, { path });
   return LlamaRunner.open({
     llama,
@@ -60,9 +64,10 @@ export async function openRunner({
     sequences: facts.kind === "embedding" ? 0 : sequences,
     embeddingsAtOnce: 2,
     chatTemplate: facts.chatTemplate,
+    isDeterministic,
     now: () => Date.UTC(2026, 0, 1),
     threads: new ThreadGovernor({
-      threadsMax: 1,
+      threadsMax: threads,
       setThreads: () => {},
       now: () => performance.now(),
       cpuMs: () => 0,

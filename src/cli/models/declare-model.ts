@@ -12,7 +12,14 @@ import { exportManifest } from "../output/export-manifest.ts";
 export type ModelFields = Partial<
   Pick<
     ModelSpec,
-    "file" | "quantization" | "revision" | "sha256" | "credential" | "contextSize" | "parallel"
+    | "file"
+    | "quantization"
+    | "revision"
+    | "sha256"
+    | "credential"
+    | "contextSize"
+    | "parallel"
+    | "deterministic"
   >
 >;
 

@@ -16,6 +16,7 @@ import { printModelDryRun } from "../models/print-dry-run.ts";
 interface StartFlags {
   readonly context?: number;
   readonly parallel?: number;
+  readonly deterministic?: boolean;
   readonly wait?: boolean;
   readonly timeout?: number;
   readonly quiet?: boolean;
@@ -40,6 +41,8 @@ export function addStart(models: Command, cli: Cli): void {
         integerBetween(128, 16_777_216),
       )
       .option("--parallel <number>", "number of concurrent requests", integerBetween(1, 256))
+      .option("--deterministic", "give the same request the same answer, at the cost of speed")
+      .option("--no-deterministic", "do not; the opposite of --deterministic")
       .option("--wait", "wait until the model serves requests, or has failed (the default)")
       .option("--no-wait", "return at once")
       .addOption(durationOption("--timeout <duration>", "maximum time to wait; default: no limit"))
@@ -82,6 +85,7 @@ async function requestStart(client: Client, word: string, flags: StartFlags): Pr
   const fields = {
     ...(flags.context === undefined ? {} : { contextSize: flags.context }),
     ...(flags.parallel === undefined ? {} : { parallel: flags.parallel }),
+    ...(flags.deterministic === undefined ? {} : { deterministic: flags.deterministic }),
   };
   let id = word;
   if (Object.keys(fields).length > 0) {

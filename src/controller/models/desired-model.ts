@@ -19,6 +19,7 @@ export interface DesiredModel {
   readonly running: boolean;
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
+  readonly deterministic: boolean | undefined;
   readonly gpu: ModelSpec["gpu"];
   /** The time of the last start by a user, in RFC 3339; null if there was none. */
   readonly startedAt: string | null;
@@ -43,6 +44,7 @@ export function desiredModel(resource: Resource<"Model">): DesiredModel {
     running: spec.running ?? false,
     contextTokens: spec.contextSize,
     sequences: spec.parallel,
+    deterministic: spec.deterministic,
     gpu: spec.gpu,
     startedAt: metadata.annotations[STARTED_AT_ANNOTATION] ?? null,
     retriedAt: metadata.annotations[RETRIED_AT_ANNOTATION] ?? null,

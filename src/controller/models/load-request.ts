@@ -18,7 +18,7 @@ export function buildLoadRequest(
 ): LoadModelRequest | undefined {
   const file = chooseFileToLoad(desired, observed);
   if (!file) return undefined;
-  const { name, contextTokens, sequences, gpu } = desired;
+  const { name, contextTokens, sequences, deterministic, gpu } = desired;
   const { assistant } = observed;
   const verdict = assistant.reachable ? assistant.verdict : undefined;
   // Aliases that another model at the assistant still has are not sent, because the assistant would refuse them.
@@ -32,6 +32,7 @@ export function buildLoadRequest(
     path: file.path,
     contextTokens,
     sequences,
+    deterministic,
     gpu,
     memoryBytesMax: verdict?.type === "fits" ? verdict.bytesMax : undefined,
   };

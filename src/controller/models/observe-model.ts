@@ -9,7 +9,10 @@ import type { ObservedModel } from "./plan-model.ts";
 
 /** Identifies the inputs of `status.facts`. When the file or the settings change, the facts are read again. */
 export function computeFactsKey(path: string, desired: DesiredModel): string {
-  return JSON.stringify([path, desired.contextTokens ?? null, desired.sequences ?? null]);
+  const { contextTokens = null, sequences = null, deterministic } = desired;
+  // Most models do not set `deterministic`, and the keys of their stored facts stay valid.
+  const settings = [path, contextTokens, sequences];
+  return JSON.stringify(deterministic === undefined ? settings : [...settings, deterministic]);
 }
 
 /** Observes the files of a Model, its state at the assistant and the memory, for the reconciler and for dry runs. */

@@ -175,6 +175,8 @@ function getLoadCause(
   if (model.wanted.contextTokens !== (desired.contextTokens ?? null))
     return "contextSize has changed";
   if (model.wanted.sequences !== (desired.sequences ?? null)) return "parallel has changed";
+  if (model.wanted.deterministic !== (desired.deterministic ?? null))
+    return "deterministic has changed";
   if (model.state === "unloaded") return "it is not in memory";
   return model.state === "failed" && !model.recovering ? "the last load failed" : null;
 }

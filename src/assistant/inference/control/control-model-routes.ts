@@ -19,6 +19,7 @@ const size = {
   /** The context of one KV-cache sequence in tokens. */
   context_tokens: Type.Optional(Type.Integer({ minimum: 16, maximum: 100_000_000 })),
   sequences: Type.Optional(Type.Integer({ minimum: 1, maximum: 256 })),
+  deterministic: Type.Optional(Type.Boolean()),
 };
 
 const LoadBody = Type.Object(
@@ -160,6 +161,7 @@ function toRegistration(
     isPinned: body.pinned ?? true,
     contextTokens: body.context_tokens,
     sequences: body.sequences,
+    isDeterministic: body.deterministic,
     memoryBytesMax: body.memory_bytes_max,
   };
 }

@@ -26,10 +26,14 @@ export interface ControlModelView {
   readonly pinned: boolean;
   readonly memory_bytes: number | null;
   /**
-   * The context size and the number of KV-cache sequences that the registration of the model requests; null for values
-   * that the registration leaves to the daemon and the engine.
+   * The context size, the number of KV-cache sequences and the repeatability that the registration of the model
+   * requests; null for values that the registration leaves to the daemon and the engine.
    */
-  readonly wanted: { readonly context_tokens: number | null; readonly sequences: number | null };
+  readonly wanted: {
+    readonly context_tokens: number | null;
+    readonly sequences: number | null;
+    readonly deterministic: boolean | null;
+  };
   readonly context_tokens: number | null;
   readonly sequences: number | null;
   readonly threads: number | null;
@@ -75,6 +79,7 @@ export function toControlModelView(
     wanted: {
       context_tokens: known.wanted.contextTokens ?? null,
       sequences: known.wanted.sequences ?? null,
+      deterministic: known.wanted.isDeterministic ?? null,
     },
     context_tokens: model?.contextTokens ?? null,
     sequences: model?.sequences ?? null,

@@ -2,6 +2,7 @@ import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node
 import { AssistantError } from "../../assistant-error.ts";
 import type {
   EmbeddingResult,
+  PieceRule,
   Prompt,
   Runner,
   Sampling,
@@ -17,6 +18,7 @@ import { toLibraryTokens } from "./llama-library.ts";
 import { LlamaStream, type StreamHost } from "./llama-stream.ts";
 import { type BatchCounts, Lockstep } from "./lockstep.ts";
 import { measurePrefill, measureSteps } from "./measure-steps.ts";
+import { createPieceRule } from "./piece-rule.ts";
 import { PromptEncoder } from "./prompt-encoder.ts";
 import type { ThreadGovernor } from "./threads/thread-governor.ts";
 import { Vocabulary } from "./vocabulary.ts";
@@ -31,6 +33,11 @@ export interface LlamaRunnerOptions {
   /** The number of texts that are embedded concurrently. */
   readonly embeddingsAtOnce: number;
   readonly chatTemplate: string | undefined;
+  /**
+   * True if the same request must always get the same logprobs, bit for bit. Decoding steps then have a batch for each
+   * stream, and flash attention is off, because it divides long contexts among the threads.
+   */
+  readonly isDeterministic: boolean;
   /** The time in epoch milliseconds, for templates that render the date. */
   readonly now: () => number;
   readonly threads: ThreadGovernor;
@@ -40,7 +47,7 @@ export interface LlamaRunnerOptions {
 export class LlamaRunner implements Runner {
   readonly sequences: number;
   readonly contextTokens: number;
-  readonly prefillTokensMax = BATCH_TOKENS;
+  readonly pieces: PieceRule;
   readonly #options: LlamaRunnerOptions;
   readonly #generation: GenerationContext | undefined;
   readonly #lockstep: Lockstep;
@@ -70,6 +77,7 @@ export class LlamaRunner implements Runner {
     this.#generation = generation;
     this.sequences = options.sequences;
     this.contextTokens = options.contextTokens;
+    this.pieces = createPieceRule(options.isDeterministic);
     const vocabulary = new Vocabulary(model);
     this.#encoder = new PromptEncoder({ ...options, vocabulary });
     this.#grammars = new GrammarCache(llama, model);
@@ -137,7 +145,7 @@ export class LlamaRunner implements Runner {
     const unprepared = llamaStreams.filter((stream) => !stream.isPrepared);
     if (unprepared.length > 0) await Promise.all(unprepared.map((stream) => stream.prepare()));
     this.#options.threads.prepare("decode");
-    this.#lockstep.expect(llamaStreams.length, this.#batchPlan.widths(llamaStreams.length));
+    this.#lockstep.expect(llamaStreams.length, this.#planBatches(llamaStreams.length));
     const started = performance.now();
     const outcomes = await Promise.all(llamaStreams.map((stream) => this.#stepStream(stream)));
     this.#options.threads.observe(performance.now() - started, llamaStreams.length);
@@ -182,7 +190,7 @@ export class LlamaRunner implements Runner {
       expectOne();
       const measured = await (kind === "decode"
         ? measureSteps([sequence], expectOne)
-        : measurePrefill(sequence, this.prefillTokensMax));
+        : measurePrefill(sequence, this.pieces.wideTokens));
       await sequence.clearHistory();
       return measured;
     } finally {
@@ -196,6 +204,10 @@ export class LlamaRunner implements Runner {
     await this.#embeddings[Symbol.asyncDispose]();
     await this.#generation?.context.dispose();
     await this.#options.model.dispose();
+  }
+
+  #planBatches(streams: number): readonly number[] {
+    return this.pieces.isExact ? Array<number>(streams).fill(1) : this.#batchPlan.widths(streams);
   }
 
   async #stepStream(stream: LlamaStream): Promise<StepOutcome> {
@@ -227,7 +239,7 @@ interface GenerationContext {
 }
 
 async function openGenerationContext(
-  { model, contextTokens, sequences, threads }: LlamaRunnerOptions,
+  { model, contextTokens, sequences, threads, isDeterministic }: LlamaRunnerOptions,
   lockstep: Lockstep,
 ): Promise<GenerationContext> {
   const context = await model.createContext({
@@ -235,7 +247,9 @@ async function openGenerationContext(
     // The context has one position more than requested, because node-llama-cpp never uses the last position.
     contextSize: contextTokens + 1,
     batchSize: Math.max(BATCH_TOKENS, sequences),
-    flashAttention: "auto",
+    flashAttention: isDeterministic ? false : "auto",
+    // In a cache for the window alone, the cells of tokens depend on what the sequence held before.
+    swaFullCache: isDeterministic,
     threads: threads.threadsMax,
     batching: lockstep.batching,
     failedCreationRemedy: false,

@@ -13,17 +13,19 @@ const SEQUENCES_PREFERRED = 8;
 /** Computes a model's memory need in bytes from its facts and its registered settings. */
 export function computeMemoryNeed(
   facts: ModelFacts,
-  { contextTokens, sequences }: KnownModel,
+  { contextTokens, sequences, isDeterministic }: KnownModel,
 ): MemoryNeed {
   const { kind, trainedContextTokens } = facts;
   return {
     wanted: facts.memoryBytes({
       contextTokens: contextTokens ?? Math.min(trainedContextTokens, CONTEXT_TOKENS_PREFERRED),
       sequences: sequences ?? (kind === "embedding" ? 1 : SEQUENCES_PREFERRED),
+      isDeterministic,
     }),
     least: facts.memoryBytes({
       contextTokens: contextTokens ?? Math.min(trainedContextTokens, CONTEXT_TOKENS_LEAST),
       sequences: sequences ?? 1,
+      isDeterministic,
     }),
   };
 }

@@ -52,6 +52,7 @@ export class ModelLoader {
         path: known.path,
         contextTokens: known.contextTokens,
         sequences: known.sequences,
+        isDeterministic: known.isDeterministic,
         memoryBytesMax,
         cores: this.#arbiter.createCores(),
       },

@@ -43,6 +43,7 @@ export class ControlClient implements AssistantControl {
       path: file.path,
       context_tokens: file.contextTokens,
       sequences: file.sequences,
+      deterministic: file.deterministic,
     };
     const call = { method: "POST", path: "/models/inspect", body } as const;
     return readInspectedModel(
@@ -57,6 +58,7 @@ export class ControlClient implements AssistantControl {
       aliases: model.aliases,
       context_tokens: model.contextTokens,
       sequences: model.sequences,
+      deterministic: model.deterministic,
       memory_bytes_max: model.memoryBytesMax,
       gpu: model.gpu,
       pinned: true,

@@ -14,6 +14,7 @@ export interface AssistantControl {
       readonly path: string;
       readonly contextTokens: number | undefined;
       readonly sequences: number | undefined;
+      readonly deterministic?: boolean | undefined;
     },
     signal: AbortSignal,
   ): Promise<InspectedModel>;
@@ -36,6 +37,7 @@ export interface LoadModelRequest {
   readonly path: string;
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
+  readonly deterministic?: boolean | undefined;
   /**
    * The limit of the model's memory in bytes, so that memory is left for other processes; if absent, the model may
    * use all free memory.
@@ -76,8 +78,12 @@ export interface AssistantModel {
   readonly state: "unloaded" | "loading" | "resident" | "unloading" | "failed";
   readonly pinned: boolean;
   readonly memoryBytes: number | null;
-  /** The context length with which the model was registered; null if the engine chooses it. */
-  readonly wanted: { readonly contextTokens: number | null; readonly sequences: number | null };
+  /** The settings with which the model was registered; null if the assistant chooses the value. */
+  readonly wanted: {
+    readonly contextTokens: number | null;
+    readonly sequences: number | null;
+    readonly deterministic: boolean | null;
+  };
   readonly contextTokens: number | null;
   readonly sequences: number | null;
   readonly loadedAt: string | null;

@@ -34,6 +34,7 @@ const desired: DesiredModel = {
   running: true,
   contextTokens: undefined,
   sequences: undefined,
+  deterministic: undefined,
   gpu: undefined,
   startedAt: null,
   retriedAt: null,
@@ -47,7 +48,7 @@ const resident: AssistantModel = {
   state: "resident",
   pinned: true,
   memoryBytes: 1,
-  wanted: { contextTokens: null, sequences: null },
+  wanted: { contextTokens: null, sequences: null, deterministic: null },
   contextTokens: 4_096,
   sequences: 8,
   loadedAt: "2030-01-01T00:00:00.000Z",
@@ -158,11 +159,21 @@ describe("the memory steps of a plan", () => {
     ["contextSize has changed", resident, { contextTokens: 512 }],
     [
       "contextSize has changed",
-      { ...resident, wanted: { contextTokens: 512, sequences: null } },
+      { ...resident, wanted: { contextTokens: 512, sequences: null, deterministic: null } },
       {},
     ],
     ["parallel has changed", resident, { sequences: 2 }],
-    ["parallel has changed", { ...resident, wanted: { contextTokens: null, sequences: 2 } }, {}],
+    [
+      "parallel has changed",
+      { ...resident, wanted: { contextTokens: null, sequences: 2, deterministic: null } },
+      {},
+    ],
+    ["deterministic has changed", resident, { deterministic: true }],
+    [
+      "deterministic has changed",
+      { ...resident, wanted: { contextTokens: null, sequences: null, deterministic: true } },
+      {},
+    ],
     ["the last load failed", failed, {}],
   ])("load a model because %s", (cause, model, wanted) => {
     expect(plan({ assistant: observeAssistant(model) }, wanted)).toEqual({

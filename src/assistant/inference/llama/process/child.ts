@@ -134,6 +134,7 @@ async function openLocalModel(
     sequences: onlyEmbeds ? 0 : params.sequences,
     embeddingsAtOnce: params.embeddingsAtOnce,
     chatTemplate: facts.chatTemplate,
+    isDeterministic: params.isDeterministic,
     now: () => Date.now(),
     threads,
   }).catch((error: unknown) => {
