@@ -172,6 +172,20 @@ describe("an answer of the model", () => {
     expect(new Set(only?.tokens)).toEqual(new Set([token]));
   });
 
+  it("follows its grammar where all tokens that it permits are banned", async () => {
+    const ends = new Set(["0", "1", "2", "260"]);
+    const tokens = Array.from({ length: 512 }, (_, token) => String(token));
+    const logitBias = Object.fromEntries(
+      tokens.flatMap((token) => (ends.has(token) ? [] : [[token, -100]])),
+    );
+    const [answer] = await runStreams(
+      runner(),
+      [await startStream(runner(), 0, "Is it?", { grammar: 'root ::= "yes" | "no"', logitBias })],
+      20,
+    );
+    expect(answer).toMatchObject({ ended: true, text: expect.stringMatching(/^(yes|no)$/) });
+  });
+
   it("refuses a bias for an end-of-generation token, which the library cannot apply", async () => {
     await expect(
       startStream(runner(), 0, "Go", { logitBias: { "2": -100 } }),

@@ -17,6 +17,7 @@ import { GrammarCache } from "./grammar-cache.ts";
 import { toLibraryTokens } from "./llama-library.ts";
 import { LlamaStream, type StreamHost } from "./llama-stream.ts";
 import { type BatchCounts, Lockstep } from "./lockstep.ts";
+import { LostRejections } from "./lost-rejections.ts";
 import { measurePrefill, measureSteps } from "./measure-steps.ts";
 import { createPieceRule } from "./piece-rule.ts";
 import { PromptEncoder } from "./prompt-encoder.ts";
@@ -54,6 +55,7 @@ export class LlamaRunner implements Runner {
   readonly #batchPlan = new BatchPlan();
   readonly #encoder: PromptEncoder;
   readonly #grammars: GrammarCache;
+  readonly #lostRejections = new LostRejections();
   readonly #embeddings: EmbeddingPool;
   readonly #host: StreamHost;
   #lastEmbedding: Promise<unknown> = Promise.resolve();
@@ -127,7 +129,9 @@ export class LlamaRunner implements Runner {
     }
     this.#options.threads.prepare("prefill");
     this.#lockstep.expect(1);
-    await state.evaluateWithoutGeneratingNewTokens(toLibraryTokens(tokens));
+    await this.#lostRejections.guard(
+      state.evaluateWithoutGeneratingNewTokens(toLibraryTokens(tokens)),
+    );
   }
 
   start(sequence: number, last: Token, sampling: Sampling): TokenStream {
@@ -147,7 +151,9 @@ export class LlamaRunner implements Runner {
     this.#options.threads.prepare("decode");
     this.#lockstep.expect(llamaStreams.length, this.#planBatches(llamaStreams.length));
     const started = performance.now();
-    const outcomes = await Promise.all(llamaStreams.map((stream) => this.#stepStream(stream)));
+    const outcomes = await this.#lostRejections.guard(
+      Promise.all(llamaStreams.map((stream) => this.#stepStream(stream))),
+    );
     this.#options.threads.observe(performance.now() - started, llamaStreams.length);
     return outcomes;
   }
@@ -161,6 +167,11 @@ export class LlamaRunner implements Runner {
     // `#lastEmbedding` must be awaited before the contexts are disposed of.
     this.#lastEmbedding = embedding.catch(() => {});
     return embedding;
+  }
+
+  /** To be called for each rejection of the process that nothing handled; see `LostRejections`. */
+  reportLostRejection(error: unknown): void {
+    this.#lostRejections.report(error);
   }
 
   /** Sets the measured costs of batches; see `measureStep`. */
