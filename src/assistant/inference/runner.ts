@@ -59,8 +59,8 @@ export interface PieceRule {
   /** The maximum number of tokens of any other piece. */
   readonly narrowTokensMax: number;
   /**
-   * The engine evaluates the rows of a piece in groups of this many tokens, and rounds differently in the rest. Both
-   * numbers above are multiples of it.
+   * The engine evaluates the tokens of a piece in groups of this many, and rounds differently in the rest, and in a
+   * piece of a single token. Both numbers above are multiples of it. With 1 there are no such differences.
    */
   readonly groupTokens: number;
   /**

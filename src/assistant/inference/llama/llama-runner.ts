@@ -149,13 +149,14 @@ export class LlamaRunner implements Runner {
     const unprepared = llamaStreams.filter((stream) => !stream.isPrepared);
     if (unprepared.length > 0) await Promise.all(unprepared.map((stream) => stream.prepare()));
     this.#options.threads.prepare("decode");
-    this.#lockstep.expect(llamaStreams.length, this.#planBatches(llamaStreams.length));
+    const order = this.#planBatches(llamaStreams);
     const started = performance.now();
     const outcomes = await this.#lostRejections.guard(
-      Promise.all(llamaStreams.map((stream) => this.#stepStream(stream))),
+      Promise.all(order.map((stream) => this.#stepStream(stream))),
     );
     this.#options.threads.observe(performance.now() - started, llamaStreams.length);
-    return outcomes;
+    const byStream = new Map(order.map((stream, at) => [stream, outcomes[at]]));
+    return llamaStreams.flatMap((stream) => byStream.get(stream) ?? []);
   }
 
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
@@ -217,8 +218,18 @@ export class LlamaRunner implements Runner {
     await this.#options.model.dispose();
   }
 
-  #planBatches(streams: number): readonly number[] {
-    return this.pieces.isExact ? Array<number>(streams).fill(1) : this.#batchPlan.widths(streams);
+  /**
+   * Plans the batches of a decoding step, and returns the streams in the order of their batches. The first token of an
+   * answer is decoded alone, because with some types of weights a batch rounds differently: it then depends on the
+   * prompt alone.
+   */
+  #planBatches(streams: readonly LlamaStream[]): readonly LlamaStream[] {
+    const isAlone = (stream: LlamaStream) => this.pieces.isExact || !stream.hasStepped;
+    const alone = streams.filter(isAlone);
+    const together = streams.filter((stream) => !isAlone(stream));
+    const widths = together.length === 0 ? [] : this.#batchPlan.widths(together.length);
+    this.#lockstep.expect(streams.length, [...alone.map(() => 1), ...widths]);
+    return [...alone, ...together];
   }
 
   async #stepStream(stream: LlamaStream): Promise<StepOutcome> {

@@ -37,15 +37,26 @@ export function cutPiece(rule: PieceRule, piece: Piece, end: number): Piece | un
  * They were evaluated one by one, so they get narrow pieces, which round alike.
  */
 export function findPieceEnd(
-  { wideTokens, narrowTokensMax }: PieceRule,
+  rule: PieceRule,
   start: number,
   promptEnd: number,
   end: number,
 ): number {
+  const { wideTokens, narrowTokensMax } = rule;
   const inBlock = start % wideTokens;
   if (inBlock === 0 && start + wideTokens <= promptEnd) return start + wideTokens;
-  const limit = start < promptEnd ? promptEnd : end;
-  return Math.min(limit, start - inBlock + wideTokens, start + narrowTokensMax);
+  const limit = Math.min(start < promptEnd ? promptEnd : end, start - inBlock + wideTokens);
+  return start + countFirstTokens(rule, limit - start, narrowTokensMax);
+}
+
+/**
+ * Returns how many of the `tokens` that must be evaluated narrowly are evaluated first, at most `most`. A single token
+ * rounds differently, so none is left alone.
+ */
+export function countFirstTokens({ groupTokens }: PieceRule, tokens: number, most: number): number {
+  if (tokens - most !== 1 || most <= groupTokens || groupTokens === 1)
+    return Math.min(tokens, most);
+  return most - groupTokens;
 }
 
 /** Returns true if the first tokens of a piece with this many tokens would round alike as a piece by themselves. */
@@ -113,13 +124,17 @@ function countSameWidths(
       continue;
     }
     if (mustBeWide(start)) break;
-    // The tokens after the last whole group of a piece round alike if this prompt has the same last group.
-    same = Math.min(groupsEnd, commonPrompt, promptGroupsEnd);
-    if (same === groupsEnd && same === promptGroupsEnd) same = Math.min(end, commonPrompt);
+    // The tokens after the last whole group of a piece round alike only if they are the last ones of this prompt, too.
+    const isLast = groupsEnd === promptGroupsEnd && end === promptEnd && end <= common;
+    const isAlone = end - start === 1 && start % wideTokens !== 0 && groupTokens > 1;
+    same = isLast && !isAlone ? end : Math.min(groupsEnd, commonPrompt, promptGroupsEnd);
   }
   if (same === promptEnd || same <= answerEnd) return same;
-  if (mustBeWide(same)) return same - (same % wideTokens);
-  return Math.max(answerEnd, same - (same % groupTokens));
+  const blockStart = same - (same % wideTokens);
+  if (mustBeWide(same)) return blockStart;
+  const kept = same - (same % groupTokens);
+  const leavesOne = promptEnd - kept === 1 && kept > blockStart && groupTokens > 1;
+  return Math.max(answerEnd, leavesOne ? kept - groupTokens : kept);
 }
 
 /**

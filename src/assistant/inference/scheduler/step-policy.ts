@@ -1,7 +1,7 @@
 import type { RequestPriority } from "../inference-engine.ts";
 import type { EmbeddingJob } from "./embedding-job.ts";
 import type { Generation, GenerationSlot } from "./generation.ts";
-import { isDivisible } from "./prompt-pieces.ts";
+import { countFirstTokens, isDivisible } from "./prompt-pieces.ts";
 
 /**
  * Ageing: while there is interactive work, one background stream (in rotation) joins every n-th decoding step, and
@@ -156,7 +156,7 @@ function countAgedUnits(piece: WorkPiece): number {
 
 function countAgedTokens({ slot, nextPieceTokens }: Generation): number {
   return slot && isDivisible(slot.rule, nextPieceTokens)
-    ? Math.min(AGED_PREFILL_TOKENS, nextPieceTokens)
+    ? countFirstTokens(slot.rule, nextPieceTokens, AGED_PREFILL_TOKENS)
     : nextPieceTokens;
 }
 

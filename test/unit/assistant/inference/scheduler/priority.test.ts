@@ -112,7 +112,7 @@ describe("the scheduler", () => {
     expect(background.end).toMatchObject({ completionTokens: 20 });
     const sizes = harness.runner.calls.filter(({ kind }) => kind === "prefill");
     // The prompt is evaluated twice, in the same pieces; the generated tokens are evaluated only in decoding steps.
-    expect(sizes.map(({ count }) => count)).toEqual([16, 8, 1, 4, 16, 8, 1]);
+    expect(sizes.map(({ count }) => count)).toEqual([16, 4, 5, 4, 16, 4, 5]);
     expect(harness.runner.calls.map(({ kind }) => kind)).not.toContain("suspend");
   });
 

@@ -25,8 +25,11 @@ function listPieces(rule: PieceRule, promptEnd: number, start = 0): [number, num
   return pieces;
 }
 
-/** What the engine did to evaluate one token: the kernel, and whether the token was in a whole group of rows. */
-type Kernel = "wide" | "narrow group" | "narrow rest";
+/**
+ * What the engine did to evaluate one token: the kernel, whether the token was in a whole group of rows, and whether it
+ * was alone.
+ */
+type Kernel = "wide" | "group" | "rest" | "single";
 
 /**
  * A KV-cache sequence that records how each of its tokens was evaluated. It knows only the limits of the kernels, not
@@ -49,7 +52,9 @@ class RecordingSequence {
     const start = this.kernels.length;
     const whole = count - (count % 4);
     for (let at = 0; at < count; at++)
-      this.kernels.push(count >= 64 ? "wide" : at < whole ? "narrow group" : "narrow rest");
+      this.kernels.push(
+        count >= 64 ? "wide" : count === 1 ? "single" : at < whole ? "group" : "rest",
+      );
     this.pieces.push([start, start + count]);
   }
 }
@@ -163,7 +168,8 @@ describe("the pieces of a prompt", () => {
     [0, []],
     [1, [1]],
     [60, [60]],
-    [61, [60, 1]],
+    [61, [56, 5]],
+    [121, [60, 56, 5]],
     [127, [60, 60, 7]],
     [128, [128]],
     [129, [128, 1]],
