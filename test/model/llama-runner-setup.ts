@@ -24,7 +24,8 @@ export const plainSampling: Sampling = {
 };
 
 export interface RunnerSetup {
-  readonly preset: Preset;
+  /** A model that is made from a seed, or the path of a file. */
+  readonly preset: Preset | { readonly path: string };
   readonly options?: ModelOptions;
   readonly sequences?: number;
   readonly contextTokens?: number;
@@ -45,17 +46,25 @@ export function setUpRunner(setup: RunnerSetup): () => LlamaRunner {
   };
 }
 
-export async function openRunner({
-  preset,
-  options,
-  sequences = 8,
-  contextTokens = 255,
-  isDeterministic = false,
-  threads = 1,
-}: RunnerSetup): Promise<LlamaRunner> {
-  const path = await getModelFile(preset, options);
-  const { facts } = await inspectModel({ id: preset, path }, new AbortController().signal);
-  const llama = await openLibrary({ gpu: false, threadsMax: threads, log: () => {} });
+const libraries = new Map<number, ReturnType<typeof openLibrary>>();
+
+/** Opens the library once for each number of threads, because that takes longer than opening a small model. */
+function getLibrary(threads: number): ReturnType<typeof openLibrary> {
+  const opened =
+    libraries.get(threads) ?? openLibrary({ gpu: false, threadsMax: threads, log: () => {} });
+  libraries.set(threads, opened);
+  return opened;
+}
+
+export async function getModelPath({ preset, options }: RunnerSetup): Promise<string> {
+  return typeof preset === "string" ? getModelFile(preset, options) : preset.path;
+}
+
+export async function openRunner(setup: RunnerSetup): Promise<LlamaRunner> {
+  const { sequences = 8, contextTokens = 255, isDeterministic = false, threads = 1 } = setup;
+  const path = await getModelPath(setup);
+  const { facts } = await inspectModel({ id: "model", path }, new AbortController().signal);
+  const llama = await getLibrary(threads);
   const model = await openModel(llama, { path });
   return LlamaRunner.open({
     llama,

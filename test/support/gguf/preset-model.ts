@@ -48,6 +48,15 @@ const llamaPresets = {
   tiny,
   /** A file of 0.4 MB, whose context needs far more memory than its weights. */
   "wide-context": { ...tiny, name: "Wide Random", contextTokens: 131_072 },
+  /** A file of 2 MB, in F16. Its four layers show how the tokens before a token were rounded. */
+  layers: {
+    ...tiny,
+    name: "Layers Random",
+    type: "F16",
+    embeddingLength: 128,
+    layers: 4,
+    feedForwardLength: 256,
+  },
   /** A file of 9 MB, in F16. */
   small: {
     ...tiny,

@@ -149,14 +149,10 @@ export class LlamaRunner implements Runner {
     const unprepared = llamaStreams.filter((stream) => !stream.isPrepared);
     if (unprepared.length > 0) await Promise.all(unprepared.map((stream) => stream.prepare()));
     this.#options.threads.prepare("decode");
-    const order = this.#planBatches(llamaStreams);
     const started = performance.now();
-    const outcomes = await this.#lostRejections.guard(
-      Promise.all(order.map((stream) => this.#stepStream(stream))),
-    );
+    const outcomes = await this.#lostRejections.guard(this.#decode(llamaStreams));
     this.#options.threads.observe(performance.now() - started, llamaStreams.length);
-    const byStream = new Map(order.map((stream, at) => [stream, outcomes[at]]));
-    return llamaStreams.flatMap((stream) => byStream.get(stream) ?? []);
+    return llamaStreams.flatMap((stream) => outcomes.get(stream) ?? []);
   }
 
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
@@ -219,17 +215,28 @@ export class LlamaRunner implements Runner {
   }
 
   /**
-   * Plans the batches of a decoding step, and returns the streams in the order of their batches. The first token of an
-   * answer is decoded alone, because with some types of weights a batch rounds differently: it then depends on the
-   * prompt alone.
+   * Decodes a token of each stream. The first token of an answer is decoded alone, because with some types of weights a
+   * batch rounds differently: it then depends on the prompt alone.
    */
-  #planBatches(streams: readonly LlamaStream[]): readonly LlamaStream[] {
+  async #decode(streams: readonly LlamaStream[]): Promise<Map<LlamaStream, StepOutcome>> {
     const isAlone = (stream: LlamaStream) => this.pieces.isExact || !stream.hasStepped;
     const alone = streams.filter(isAlone);
     const together = streams.filter((stream) => !isAlone(stream));
-    const widths = together.length === 0 ? [] : this.#batchPlan.widths(together.length);
-    this.#lockstep.expect(streams.length, [...alone.map(() => 1), ...widths]);
-    return [...alone, ...together];
+    const outcomes = new Map<LlamaStream, StepOutcome>();
+    // Streams submit their tokens in any order, so the two groups are decoded one after the other.
+    for (const [group, widths] of [
+      [alone, alone.map(() => 1)],
+      [together, this.#batchPlan.widths(together.length)],
+    ] as const) {
+      if (group.length === 0) continue;
+      this.#lockstep.expect(group.length, widths);
+      const ofGroup = await Promise.all(group.map((stream) => this.#stepStream(stream)));
+      for (const [at, outcome] of ofGroup.entries()) {
+        const stream = group[at];
+        if (stream) outcomes.set(stream, outcome);
+      }
+    }
+    return outcomes;
   }
 
   async #stepStream(stream: LlamaStream): Promise<StepOutcome> {
