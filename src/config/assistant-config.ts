@@ -44,6 +44,8 @@ export interface AssistantConfig {
   readonly contextTokens: number | undefined;
   /** The number of requests that a model answers concurrently; undefined means 8, or fewer if memory is short. */
   readonly sequences: number | undefined;
+  /** True if a request gets the same logprobs, bit for bit, from models whose registration does not say otherwise. */
+  readonly isDeterministic: boolean;
   /** The number of threads; if undefined, the assistant measures which number is fastest. */
   readonly threads: number | undefined;
   /** The number of requests that may wait for each model; further requests are refused with status 429. */
@@ -116,6 +118,7 @@ export function loadAssistantConfig(input: {
     keepAliveMs: read(settings.keepAlive, flags.keepAlive),
     contextTokens: readOptional(settings.context, flags.context),
     sequences: readOptional(settings.parallel, flags.parallel),
+    isDeterministic: read(settings.deterministic, flags.deterministic),
     threads: readOptional(settings.threads, flags.threads),
     queueMax: read(settings.queue, flags.queue),
     requestTimeoutMs: read(settings.timeout, flags.timeout),

@@ -138,6 +138,14 @@ export const assistantSettings = {
     default: undefined,
     parse: integer(1, 256),
   }),
+  deterministic: setting({
+    name: "DETERMINISTIC",
+    argument: "<on|off>",
+    help: "on: the same request gets the same answer, bit for bit, at the cost of speed (BERTH_ASSISTANT_DETERMINISTIC); default: off",
+    default: "off",
+    choices: ["on", "off"],
+    parse: (text, origin) => choice("on", "off")(text, origin) === "on",
+  }),
   threads: setting({
     name: "THREADS",
     argument: "<number>",

@@ -65,6 +65,12 @@ export const ModelSpec = Type.Object(
           "chat template in place of the one in the file: its text, or the absolute path of a file of the server; default: the file's own",
       }),
     ),
+    deterministic: Type.Optional(
+      Type.Boolean({
+        description:
+          "true: the same request gets the same answer and the same logprobs, bit for bit, whatever the model answered before and answers at the same time, at the cost of speed; default: the setting of the assistant, which is false unless it was started with --deterministic on",
+      }),
+    ),
     gpu: Type.Optional(
       Type.Union([Type.Boolean(), Type.Literal("auto")], {
         description:

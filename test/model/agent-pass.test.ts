@@ -36,8 +36,8 @@ function randomModel(seed: () => number) {
     const tokens = await runner.encode(prompt);
     await runner.truncate(0, 0);
     const head = tokens.slice(0, -1);
-    for (let at = 0; at < head.length; at += runner.prefillTokensMax)
-      await runner.prefill(0, head.slice(at, at + runner.prefillTokensMax));
+    for (let at = 0; at < head.length; at += runner.pieces.wideTokens)
+      await runner.prefill(0, head.slice(at, at + runner.pieces.wideTokens));
     const sampling = { temperature: 1, seed: seed(), grammar: gbnf, grammarExample: example };
     const stream = runner.start(0, tokens.at(-1) ?? 0, { ...plainSampling, ...sampling });
     const [answer] = await runStreams(runner, [stream], Math.min(maxTokens, 300));

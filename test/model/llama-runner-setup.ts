@@ -24,10 +24,13 @@ export const plainSampling: Sampling = {
 };
 
 export interface RunnerSetup {
-  readonly preset: Preset;
+  /** A model that is made from a seed, or the path of a file. */
+  readonly preset: Preset | { readonly path: string };
   readonly options?: ModelOptions;
   readonly sequences?: number;
   readonly contextTokens?: number;
+  readonly isDeterministic?: boolean;
+  readonly threads?: number;
 }
 
 /** Opens a runner with the real library in this process for all tests of a file. */
@@ -43,15 +46,25 @@ export function setUpRunner(setup: RunnerSetup): () => LlamaRunner {
   };
 }
 
-export async function openRunner({
-  preset,
-  options,
-  sequences = 8,
-  contextTokens = 255,
-}: RunnerSetup): Promise<LlamaRunner> {
-  const path = await getModelFile(preset, options);
-  const { facts } = await inspectModel({ id: preset, path }, new AbortController().signal);
-  const llama = await openLibrary({ gpu: false, threadsMax: 1, log: () => {} });
+const libraries = new Map<number, ReturnType<typeof openLibrary>>();
+
+/** Opens the library once for each number of threads, because that takes longer than opening a small model. */
+function getLibrary(threads: number): ReturnType<typeof openLibrary> {
+  const opened =
+    libraries.get(threads) ?? openLibrary({ gpu: false, threadsMax: threads, log: () => {} });
+  libraries.set(threads, opened);
+  return opened;
+}
+
+export async function getModelPath({ preset, options }: RunnerSetup): Promise<string> {
+  return typeof preset === "string" ? getModelFile(preset, options) : preset.path;
+}
+
+export async function openRunner(setup: RunnerSetup): Promise<LlamaRunner> {
+  const { sequences = 8, contextTokens = 255, isDeterministic = false, threads = 1 } = setup;
+  const path = await getModelPath(setup);
+  const { facts } = await inspectModel({ id: "model", path }, new AbortController().signal);
+  const llama = await getLibrary(threads);
   const model = await openModel(llama, { path });
   return LlamaRunner.open({
     llama,
@@ -60,9 +73,10 @@ export async function openRunner({
     sequences: facts.kind === "embedding" ? 0 : sequences,
     embeddingsAtOnce: 2,
     chatTemplate: facts.chatTemplate,
+    isDeterministic,
     now: () => Date.UTC(2026, 0, 1),
     threads: new ThreadGovernor({
-      threadsMax: 1,
+      threadsMax: threads,
       setThreads: () => {},
       now: () => performance.now(),
       cpuMs: () => 0,

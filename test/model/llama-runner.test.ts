@@ -5,19 +5,20 @@ import { plainSampling, runStreams, setUpRunner, startStream } from "./llama-run
 const runner = setUpRunner({ preset: "tiny", options: { endsAfter: null } });
 
 describe("decoding steps of many streams", () => {
-  it("are one batch each, whatever states the streams are in", async () => {
+  it("are one batch each after the first token of an answer, which is decoded alone", async () => {
     const streams = await Promise.all(
       [0, 1, 2, 3, 4, 5, 6].map((sequence) => startStream(runner(), sequence, `Hello ${sequence}`)),
     );
     for (let step = 0; step < 30; step++) {
-      // The new stream begins when the others have ten tokens. One batch must still contain all streams.
+      // The new stream begins when the others have ten tokens.
       if (step === 10)
         streams.push(await startStream(runner(), 7, "Hello 7", { grammar: 'root ::= "a"*' }));
       const before = runner().batches;
       const outcomes = await runner().step(streams);
       expect(outcomes.map(({ kind }) => kind)).toEqual(streams.map(() => "token"));
-      expect(runner().batches.count).toBe(before.count + 1);
-      expect(runner().batches.last).toBe(streams.length);
+      const batches = { 0: 7, 10: 2 }[step] ?? 1;
+      expect(runner().batches.count).toBe(before.count + batches);
+      expect(runner().batches.last).toBe({ 0: 1, 10: 7 }[step] ?? streams.length);
     }
     await Promise.all(streams.map((stream) => stream.close()));
   });
@@ -34,7 +35,8 @@ describe("decoding steps of many streams", () => {
       return { texts, batches: runner().batches.count - before };
     };
     const together = await answers();
-    expect(together.batches).toBe(10);
+    // In the first step, each of the five streams has a batch of its own.
+    expect(together.batches).toBe(5 + 9);
     runner().adoptBatchCosts([
       [1, 1],
       [2, 9],
@@ -42,8 +44,8 @@ describe("decoding steps of many streams", () => {
       [8, 30],
     ]);
     const split = await answers();
-    // With these batch costs, each of the ten steps consists of a batch of four tokens and a batch of one.
-    expect(split.batches).toBe(20);
+    // With these batch costs, each of the other nine steps consists of a batch of four tokens and a batch of one.
+    expect(split.batches).toBe(5 + 18);
     expect(split.texts).toEqual(together.texts);
     runner().adoptBatchCosts([]);
   });
@@ -170,6 +172,20 @@ describe("an answer of the model", () => {
       10,
     );
     expect(new Set(only?.tokens)).toEqual(new Set([token]));
+  });
+
+  it("follows its grammar where all tokens that it permits are banned", async () => {
+    const ends = new Set(["0", "1", "2", "260"]);
+    const tokens = Array.from({ length: 512 }, (_, token) => String(token));
+    const logitBias = Object.fromEntries(
+      tokens.flatMap((token) => (ends.has(token) ? [] : [[token, -100]])),
+    );
+    const [answer] = await runStreams(
+      runner(),
+      [await startStream(runner(), 0, "Is it?", { grammar: 'root ::= "yes" | "no"', logitBias })],
+      20,
+    );
+    expect(answer).toMatchObject({ ended: true, text: expect.stringMatching(/^(yes|no)$/) });
   });
 
   it("refuses a bias for an end-of-generation token, which the library cannot apply", async () => {

@@ -48,8 +48,8 @@ async function begin(
 ): Promise<TokenStream> {
   const tokens = await runner.encode(plan.prompt);
   await runner.truncate(sequence, 0);
-  for (let at = 0; at < tokens.length - 1; at += runner.prefillTokensMax) {
-    const last = Math.min(at + runner.prefillTokensMax, tokens.length - 1);
+  for (let at = 0; at < tokens.length - 1; at += runner.pieces.wideTokens) {
+    const last = Math.min(at + runner.pieces.wideTokens, tokens.length - 1);
     await runner.prefill(sequence, tokens.slice(at, last));
   }
   const grammar = plan.layout && compileLayout(plan.layout, scalarGrammar).gbnf;

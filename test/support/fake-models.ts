@@ -74,8 +74,12 @@ export class FakeModelEnvironment {
   /** Loads a model, and resolves when it is loaded. */
   async load(request: LoadModelRequest): Promise<void> {
     const failure = this.loadErrors.shift();
-    const { id, path, contextTokens, sequences } = request;
-    const wanted = { contextTokens: contextTokens ?? null, sequences: sequences ?? null };
+    const { id, path, contextTokens, sequences, deterministic } = request;
+    const wanted = {
+      contextTokens: contextTokens ?? null,
+      sequences: sequences ?? null,
+      deterministic: deterministic ?? null,
+    };
     const there = this.resident.get(id);
     const isAlike = there?.path === path && deepEqual(there.wanted, wanted);
     if (isAlike && there.state === "resident") return;

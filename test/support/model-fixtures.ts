@@ -54,7 +54,7 @@ export function assistantModel(id: string, rest: Partial<AssistantModel> = {}): 
     pinned: false,
     recovering: false,
     memoryBytes: null,
-    wanted: { contextTokens: null, sequences: null },
+    wanted: { contextTokens: null, sequences: null, deterministic: null },
     contextTokens: null,
     sequences: null,
     loadedAt: null,

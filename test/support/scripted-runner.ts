@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type EmbeddingResult,
+  type PieceRule,
   type Prompt,
   type Runner,
   type Sampling,
@@ -28,7 +29,9 @@ export interface ScriptedRunnerOptions {
   readonly script?: (prompt: string) => ScriptedAnswer;
   readonly sequences?: number;
   readonly contextTokens?: number;
+  /** The maximum number of tokens of a piece, if `pieces` is not given: all pieces are then of one kind. */
   readonly prefillTokensMax?: number;
+  readonly pieces?: PieceRule;
   readonly embeddingLength?: number;
   /** The milliseconds of `clock` that a call of `encode` takes; 0, the default, is one turn of the event loop. */
   readonly encodeMs?: number;
@@ -62,7 +65,7 @@ export interface ScriptedCall {
 export class ScriptedRunner implements Runner {
   readonly sequences: number;
   readonly contextTokens: number;
-  readonly prefillTokensMax: number;
+  readonly pieces: PieceRule;
   readonly calls: ScriptedCall[] = [];
   readonly problems: string[] = [];
   disposed = false;
@@ -80,7 +83,12 @@ export class ScriptedRunner implements Runner {
     this.#options = options;
     this.sequences = options.sequences ?? 4;
     this.contextTokens = options.contextTokens ?? 256;
-    this.prefillTokensMax = options.prefillTokensMax ?? 16;
+    this.pieces = options.pieces ?? {
+      wideTokens: Number.POSITIVE_INFINITY,
+      narrowTokensMax: options.prefillTokensMax ?? 16,
+      groupTokens: 1,
+      isExact: false,
+    };
     this.#sequenceTokens = Array.from({ length: this.sequences }, () => []);
   }
 
@@ -136,7 +144,8 @@ export class ScriptedRunner implements Runner {
     const call = { kind: "prefill", sequences: [sequence], count: tokens.length } as const;
     await this.#recordCall(call, this.#options.prefillMs ?? 0, () => {
       this.#checkIdle(sequence, "prefill");
-      if (tokens.length < 1 || tokens.length > this.prefillTokensMax)
+      const { wideTokens, narrowTokensMax } = this.pieces;
+      if (tokens.length < 1 || (tokens.length > narrowTokensMax && tokens.length !== wideTokens))
         this.problems.push(`a prefill of ${tokens.length} tokens`);
       this.#evaluate(sequence, tokens);
     });

@@ -54,6 +54,7 @@ export async function openLocalInference(
     aliases: config.aliases,
     contextTokens: config.contextTokens,
     sequences: config.sequences,
+    isDeterministic: config.isDeterministic,
   });
   const facts = new ModelFactsCache({ engine });
   await registerConfiguredModels(config, engine, known, facts);

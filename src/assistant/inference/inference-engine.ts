@@ -50,7 +50,14 @@ export interface ModelFacts {
    * The memory in bytes that the loaded model needs in total, with this number of KV-cache sequences and this context
    * for each sequence.
    */
-  memoryBytes(options: { readonly contextTokens: number; readonly sequences: number }): number;
+  memoryBytes(options: MemoryOptions): number;
+}
+
+export interface MemoryOptions {
+  readonly contextTokens: number;
+  readonly sequences: number;
+  /** See `LoadRequest`. */
+  readonly isDeterministic?: boolean | undefined;
 }
 
 export interface LoadRequest extends ModelFile {
@@ -61,6 +68,11 @@ export interface LoadRequest extends ModelFile {
   readonly contextTokens: number | undefined;
   /** The number of KV-cache sequences; undefined means 8, or fewer if memory is short. */
   readonly sequences: number | undefined;
+  /**
+   * True if a request must get the same answer and the same logprobs, bit for bit, whatever the model has answered
+   * before and answers at the same time.
+   */
+  readonly isDeterministic?: boolean | undefined;
   /** Memory that the model may use in total; a model that needs more is rejected with `insufficient_memory`. */
   readonly memoryBytesMax: number;
   /** Processor cores that several models share; see `CoreLease`. */

@@ -8,11 +8,8 @@ export interface Runner extends AsyncDisposable {
   readonly sequences: number;
   /** The number of tokens that one KV-cache sequence can hold, prompt and answer together. */
   readonly contextTokens: number;
-  /**
-   * The maximum number of tokens of one `prefill` call. Between two such calls the other KV-cache sequences get a
-   * decoding step.
-   */
-  readonly prefillTokensMax: number;
+  /** The pieces in which prompts are prefilled. Between two pieces the other KV-cache sequences get a decoding step. */
+  readonly pieces: PieceRule;
 
   /**
    * Returns the tokens of a prompt. Rejects with AssistantError `invalid_request` if the chat template rejects the
@@ -26,7 +23,7 @@ export interface Runner extends AsyncDisposable {
    */
   truncate(sequence: number, length: number): Promise<number>;
 
-  /** Evaluates 1 to `prefillTokensMax` tokens at the end of the KV-cache sequence, without sampling. */
+  /** Evaluates one piece of a prompt at the end of the KV-cache sequence, without sampling. */
   prefill(sequence: number, tokens: readonly Token[]): Promise<void>;
 
   /**
@@ -49,6 +46,28 @@ export interface Runner extends AsyncDisposable {
    * between decoding steps, never twice at the same time, and with few texts at a time while a generation waits.
    */
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult>;
+}
+
+/**
+ * How a prompt is divided into pieces, each of which one `prefill` call evaluates. An engine rounds differently in wide
+ * and in narrow pieces, so an answer depends on its request alone only if the widths do. `scheduler/prompt-pieces.ts`
+ * applies the rule.
+ */
+export interface PieceRule {
+  /** A wide piece has this many tokens, and begins at a multiple of this number; Infinity if there are none. */
+  readonly wideTokens: number;
+  /** The maximum number of tokens of any other piece. */
+  readonly narrowTokensMax: number;
+  /**
+   * The engine evaluates the tokens of a piece in groups of this many, and rounds differently in the rest, and in a
+   * piece of a single token. Both numbers above are multiples of it. With 1 there are no such differences.
+   */
+  readonly groupTokens: number;
+  /**
+   * True if the tokens of a prompt must be evaluated in exactly the same pieces whatever the KV-cache sequence holds,
+   * and generated tokens one by one. False if differences in the last digits are acceptable.
+   */
+  readonly isExact: boolean;
 }
 
 export type Token = number;

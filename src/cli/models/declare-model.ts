@@ -20,6 +20,7 @@ export type ModelFields = Partial<
     | "contextSize"
     | "parallel"
     | "chatTemplate"
+    | "deterministic"
   >
 >;
 

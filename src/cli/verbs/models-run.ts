@@ -21,6 +21,7 @@ interface StartFlags {
   readonly context?: number;
   readonly parallel?: number;
   readonly chatTemplate?: string;
+  readonly deterministic?: boolean;
   readonly wait?: boolean;
   readonly timeout?: number;
   readonly quiet?: boolean;
@@ -49,6 +50,8 @@ export function addStart(models: Command, cli: Cli): void {
         "--chat-template <file>",
         "file with a chat template, or its text, in place of the one in the model's file",
       )
+      .option("--deterministic", "give the same request the same answer, at the cost of speed")
+      .option("--no-deterministic", "do not; the opposite of --deterministic")
       .option("--wait", "wait until the model serves requests, or has failed (the default)")
       .option("--no-wait", "return at once")
       .addOption(durationOption("--timeout <duration>", "maximum time to wait; default: no limit"))
@@ -94,6 +97,7 @@ async function requestStart(client: Client, word: string, flags: StartFlags): Pr
     ...(flags.chatTemplate === undefined
       ? {}
       : { chatTemplate: await readTemplate(flags.chatTemplate) }),
+    ...(flags.deterministic === undefined ? {} : { deterministic: flags.deterministic }),
   };
   let id = word;
   if (Object.keys(fields).length > 0) {

@@ -21,6 +21,7 @@ export interface DesiredModel {
   readonly sequences: number | undefined;
   /** The chat template that replaces the file's own: its text, or the path of a file. */
   readonly chatTemplate: string | undefined;
+  readonly deterministic: boolean | undefined;
   readonly gpu: ModelSpec["gpu"];
   /** The time of the last start by a user, in RFC 3339; null if there was none. */
   readonly startedAt: string | null;
@@ -46,6 +47,7 @@ export function desiredModel(resource: Resource<"Model">): DesiredModel {
     contextTokens: spec.contextSize,
     sequences: spec.parallel,
     chatTemplate: spec.chatTemplate,
+    deterministic: spec.deterministic,
     gpu: spec.gpu,
     startedAt: metadata.annotations[STARTED_AT_ANNOTATION] ?? null,
     retriedAt: metadata.annotations[RETRIED_AT_ANNOTATION] ?? null,

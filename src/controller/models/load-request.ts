@@ -18,7 +18,7 @@ export function buildLoadRequest(
 ): LoadModelRequest | undefined {
   const file = chooseFileToLoad(desired, observed);
   if (!file) return undefined;
-  const { name, contextTokens, sequences, chatTemplate, gpu } = desired;
+  const { name, contextTokens, sequences, chatTemplate, deterministic, gpu } = desired;
   const { assistant } = observed;
   const verdict = assistant.reachable ? assistant.verdict : undefined;
   // Aliases that another model at the assistant still has are not sent, because the assistant would refuse them.
@@ -33,6 +33,7 @@ export function buildLoadRequest(
     contextTokens,
     sequences,
     chatTemplate,
+    deterministic,
     gpu,
     memoryBytesMax: verdict?.type === "fits" ? verdict.bytesMax : undefined,
   };

@@ -229,14 +229,15 @@ export class ModelRun {
     const job = this.#context.jobs.current(this.#desired.name);
     // When all files are on the disk, the download's job ends within moments, so the inspection waits for its end.
     if (job?.step === "download" && job.state.type === "running") return false;
-    const { name: id, contextTokens, sequences, chatTemplate } = this.#desired;
+    const { name: id, contextTokens, sequences, chatTemplate, deterministic } = this.#desired;
     const key = computeFactsKey(stored.path, this.#desired);
     return this.#runJob(
       {
         step: "inspect",
         key,
         run: async (_, signal) => {
-          const file = { id, path: stored.path, contextTokens, sequences, chatTemplate };
+          const settings = { contextTokens, sequences, chatTemplate, deterministic };
+          const file = { id, path: stored.path, ...settings };
           return { step: "inspect", facts: await this.#context.assistant.inspect(file, signal) };
         },
       },

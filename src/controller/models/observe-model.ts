@@ -9,9 +9,11 @@ import type { ObservedModel } from "./plan-model.ts";
 
 /** Identifies the inputs of `status.facts`. When the file or the settings change, the facts are read again. */
 export function computeFactsKey(path: string, desired: DesiredModel): string {
-  const { contextTokens = null, sequences = null, chatTemplate } = desired;
-  // Without a template the key is that of former versions, so that an update reads no file again.
-  return JSON.stringify([path, contextTokens, sequences, ...(chatTemplate ? [chatTemplate] : [])]);
+  const { contextTokens = null, sequences = null, chatTemplate = null, deterministic } = desired;
+  // Most models set neither of these two, and the keys of their stored facts stay valid after an update of Berth.
+  const isUsual = chatTemplate === null && deterministic === undefined;
+  const settings = [path, contextTokens, sequences];
+  return JSON.stringify(isUsual ? settings : [...settings, chatTemplate, deterministic ?? null]);
 }
 
 /** Observes the files of a Model, its state at the assistant and the memory, for the reconciler and for dry runs. */

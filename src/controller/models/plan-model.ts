@@ -177,6 +177,8 @@ function getLoadCause(
   if (model.wanted.sequences !== (desired.sequences ?? null)) return "parallel has changed";
   if ((model.wanted.chatTemplate ?? null) !== (desired.chatTemplate ?? null))
     return "chatTemplate has changed";
+  if (model.wanted.deterministic !== (desired.deterministic ?? null))
+    return "deterministic has changed";
   if (model.state === "unloaded") return "it is not in memory";
   return model.state === "failed" && !model.recovering ? "the last load failed" : null;
 }

@@ -16,13 +16,14 @@ const never = new AbortController().signal;
 
 const request = (
   path: string,
-  fields: { contextTokens?: number; memoryBytesMax?: number } = {},
+  fields: { contextTokens?: number; deterministic?: boolean; memoryBytesMax?: number } = {},
 ) => ({
   id: "one",
   aliases: [],
   path,
   contextTokens: fields.contextTokens,
   sequences: 2,
+  deterministic: fields.deterministic,
   memoryBytesMax: fields.memoryBytesMax,
   gpu: undefined,
 });
@@ -46,7 +47,7 @@ export function assistantContract(name: string, open: () => Promise<AssistantHar
         state: "resident",
         pinned: true,
         recovering: false,
-        wanted: { contextTokens: 256, sequences: 2 },
+        wanted: { contextTokens: 256, sequences: 2, deterministic: null },
         contextTokens: 256,
         sequences: 2,
         error: null,
@@ -69,6 +70,10 @@ export function assistantContract(name: string, open: () => Promise<AssistantHar
       await settle(assistant.load(request(good, { contextTokens: 512 }), never));
       const other = (await settle(assistant.state(never))).models.find(({ id }) => id === "one");
       expect(other).toMatchObject({ state: "resident", contextTokens: 512 });
+      const exact = request(good, { contextTokens: 512, deterministic: true });
+      await settle(assistant.load(exact, never));
+      const last = (await settle(assistant.state(never))).models.find(({ id }) => id === "one");
+      expect(last).toMatchObject({ state: "resident", wanted: { deterministic: true } });
     });
 
     test("unloading a missing model has no effect", async () => {

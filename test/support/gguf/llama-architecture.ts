@@ -23,7 +23,7 @@ export interface LlamaShape {
 }
 
 /** The values of `general.file_type` in the metadata. llama.cpp reports them and does not use them. */
-const FILE_TYPES: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 7 };
+const FILE_TYPES: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 7, Q4_0: 2 };
 
 /** The standard deviation of each token's logit over all positions. The mean of the logit is the token's bias. */
 const LOGIT_DEVIATION = 1.3;
@@ -57,10 +57,12 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
         deviation: LOGIT_DEVIATION / (scatter * Math.sqrt(embeddingLength)),
         firstOfRow: biasOf,
       };
-  const outputType = shape.notANumber ? "F32" : type;
+  // As in real files, the embeddings and the output have more bits.
+  const edgeType = type === "Q4_0" ? "Q8_0" : type;
+  const outputType = shape.notANumber ? "F32" : edgeType;
 
   const tensors: TensorSource[] = [
-    make.matrix("token_embd.weight", type, shape.vocabularySize, embeddingLength, {
+    make.matrix("token_embd.weight", edgeType, shape.vocabularySize, embeddingLength, {
       deviation: scatter,
       firstOfRow: () => constant,
     }),

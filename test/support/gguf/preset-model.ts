@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { buildBertModel } from "./bert-architecture.ts";
 import { buildLlamaModel, type LlamaShape } from "./llama-architecture.ts";
 import { chatTemplate } from "./sample-chat-template.ts";
-import { type GgufFile, writeGguf } from "./write-gguf.ts";
+import { type GgufFile, type TensorType, writeGguf } from "./write-gguf.ts";
 
 /** The options by which a test's model can differ from a preset. */
 export interface ModelOptions {
@@ -20,6 +20,8 @@ export interface ModelOptions {
   readonly template?: string | null;
   /** The average length of an answer in tokens at temperature 1; null if answers never end. */
   readonly endsAfter?: number | null;
+  /** The type of the weights, which cannot be set for the preset `embedding`. */
+  readonly type?: TensorType;
   /** If true, every logit of the model is NaN. */
   readonly notANumber?: boolean;
 }
@@ -46,6 +48,15 @@ const llamaPresets = {
   tiny,
   /** A file of 0.4 MB, whose context needs far more memory than its weights. */
   "wide-context": { ...tiny, name: "Wide Random", contextTokens: 131_072 },
+  /** A file of 2 MB, in F16. Its four layers show how the tokens before a token were rounded. */
+  layers: {
+    ...tiny,
+    name: "Layers Random",
+    type: "F16",
+    embeddingLength: 128,
+    layers: 4,
+    feedForwardLength: 256,
+  },
   /** A file of 9 MB, in F16. */
   small: {
     ...tiny,
@@ -155,6 +166,7 @@ export function buildPresetModel(preset: Preset, options: ModelOptions): GgufFil
     ...shape,
     name: options.name ?? shape.name,
     seed: options.seed ?? shape.seed,
+    type: options.type ?? shape.type,
     contextTokens: options.contextTokens ?? shape.contextTokens,
     vocabularySize: options.vocabularySize ?? shape.vocabularySize,
     template: options.template === null ? undefined : (options.template ?? shape.template),

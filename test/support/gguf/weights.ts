@@ -144,6 +144,7 @@ const encoders: Record<TensorType, EncodeRow> = {
       view.setUint16(offset + index * 2, halfBits(values[index] ?? 0), true);
     }
   },
+  Q4_0: encodeFourBits,
   Q8_0: (view, offset, values) => {
     let at = offset;
     for (let block = 0; block < values.length; block += 32) {
@@ -160,6 +161,25 @@ const encoders: Record<TensorType, EncodeRow> = {
     }
   },
 };
+
+/** Writes blocks of 32 values with 4 bits each, which are multiples of a common scale. */
+function encodeFourBits(view: DataView, offset: number, values: Float32Array): void {
+  for (let block = 0; block < values.length; block += 32) {
+    let largest = 0;
+    for (const value of values.subarray(block, block + 32))
+      if (Math.abs(value) > Math.abs(largest)) largest = value;
+    // The value with the largest magnitude becomes -8, the end of the scale.
+    const scale = largest / -8;
+    const quantize = (index: number): number =>
+      scale === 0
+        ? 8
+        : Math.min(15, Math.max(0, Math.round((values[block + index] ?? 0) / scale) + 8));
+    const at = offset + (block / 32) * 18;
+    view.setUint16(at, halfBits(scale), true);
+    for (let index = 0; index < 16; index++)
+      view.setUint8(at + 2 + index, quantize(index) | (quantize(index + 16) << 4));
+  }
+}
 
 const floatView = new DataView(new ArrayBuffer(4));
 

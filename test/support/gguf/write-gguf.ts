@@ -12,7 +12,7 @@ export type TypedMetadataValue =
   | { readonly type: "string"; readonly value: string }
   | { readonly type: "strings"; readonly value: readonly string[] };
 
-export type TensorType = "F32" | "F16" | "Q8_0";
+export type TensorType = "F32" | "F16" | "Q8_0" | "Q4_0";
 
 /** A matrix of `rows` times `columns`. If `vector` is true, it is one-dimensional in the file. */
 export interface TensorSource {
@@ -36,16 +36,16 @@ const ALIGNMENT = 32;
 /** The number of bytes that are encoded at a time, so that a file of 240 MB is never completely in memory. */
 const CHUNK_BYTES = 1 << 20;
 
-const TYPE_IDS: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 8 };
-const Q8_BLOCK_VALUES = 32;
-const Q8_BLOCK_BYTES = 34;
+const TYPE_IDS: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 8, Q4_0: 2 };
+const BLOCK_VALUES = 32;
+const BLOCK_BYTES = { Q8_0: 34, Q4_0: 18 } as const;
 
 export function rowBytes(type: TensorType, columns: number): number {
   if (type === "F32") return columns * 4;
   if (type === "F16") return columns * 2;
-  if (columns % Q8_BLOCK_VALUES !== 0)
+  if (columns % BLOCK_VALUES !== 0)
     throw new Error(`a row of ${columns} values does not consist of whole blocks`);
-  return (columns / Q8_BLOCK_VALUES) * Q8_BLOCK_BYTES;
+  return (columns / BLOCK_VALUES) * BLOCK_BYTES[type];
 }
 
 export async function writeGguf(file: FileHandle, model: GgufFile): Promise<void> {

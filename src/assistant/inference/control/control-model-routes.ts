@@ -22,6 +22,7 @@ const settings = {
   sequences: Type.Optional(Type.Integer({ minimum: 1, maximum: 256 })),
   /** The text of a chat template, or the absolute path of a file with one. It replaces the template of the file. */
   chat_template: Type.Optional(Type.String({ minLength: 1, maxLength: 262_144 })),
+  deterministic: Type.Optional(Type.Boolean()),
 };
 
 const LoadBody = Type.Object(
@@ -158,6 +159,7 @@ async function toRegistration(
     isPinned: body.pinned ?? true,
     contextTokens: body.context_tokens,
     sequences: body.sequences,
+    isDeterministic: body.deterministic,
     memoryBytesMax: body.memory_bytes_max,
     chatTemplate:
       body.chat_template === undefined ? undefined : await readChatTemplate(body.chat_template),

@@ -26,13 +26,14 @@ export interface ControlModelView {
   readonly pinned: boolean;
   readonly memory_bytes: number | null;
   /**
-   * The context size, the number of KV-cache sequences and the chat template that the registration of the model has; null for values
-   * that the registration leaves to the daemon and the engine.
+   * The context size, the number of KV-cache sequences, the chat template and the repeatability that the registration
+   * of the model requests; null for values that the registration leaves to the daemon and the engine.
    */
   readonly wanted: {
     readonly context_tokens: number | null;
     readonly sequences: number | null;
     readonly chat_template: string | null;
+    readonly deterministic: boolean | null;
   };
   readonly context_tokens: number | null;
   readonly sequences: number | null;
@@ -80,6 +81,7 @@ export function toControlModelView(
       context_tokens: known.wanted.contextTokens ?? null,
       sequences: known.wanted.sequences ?? null,
       chat_template: known.wanted.chatTemplate ?? null,
+      deterministic: known.wanted.isDeterministic ?? null,
     },
     context_tokens: model?.contextTokens ?? null,
     sequences: model?.sequences ?? null,

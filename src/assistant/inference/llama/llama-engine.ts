@@ -106,6 +106,7 @@ export class LlamaEngine implements InferenceEngine {
       ...size,
       embeddingsAtOnce,
       threadsMax: this.#cores,
+      isDeterministic: request.isDeterministic ?? false,
       gpu: this.#options.gpu ?? false,
       measured: await this.#cache.read(digest),
     };

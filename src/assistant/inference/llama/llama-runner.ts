@@ -2,6 +2,7 @@ import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node
 import { AssistantError } from "../../assistant-error.ts";
 import type {
   EmbeddingResult,
+  PieceRule,
   Prompt,
   Runner,
   Sampling,
@@ -16,7 +17,9 @@ import { GrammarCache } from "./grammar-cache.ts";
 import { toLibraryTokens } from "./llama-library.ts";
 import { LlamaStream, type StreamHost } from "./llama-stream.ts";
 import { type BatchCounts, Lockstep } from "./lockstep.ts";
+import { LostRejections } from "./lost-rejections.ts";
 import { measurePrefill, measureSteps } from "./measure-steps.ts";
+import { createPieceRule } from "./piece-rule.ts";
 import { PromptEncoder } from "./prompt-encoder.ts";
 import type { ThreadGovernor } from "./threads/thread-governor.ts";
 import { Vocabulary } from "./vocabulary.ts";
@@ -31,6 +34,11 @@ export interface LlamaRunnerOptions {
   /** The number of texts that are embedded concurrently. */
   readonly embeddingsAtOnce: number;
   readonly chatTemplate: string | undefined;
+  /**
+   * True if the same request must always get the same logprobs, bit for bit. Decoding steps then have a batch for each
+   * stream, and flash attention is off, because it divides long contexts among the threads.
+   */
+  readonly isDeterministic: boolean;
   /** The time in epoch milliseconds, for templates that render the date. */
   readonly now: () => number;
   readonly threads: ThreadGovernor;
@@ -40,13 +48,14 @@ export interface LlamaRunnerOptions {
 export class LlamaRunner implements Runner {
   readonly sequences: number;
   readonly contextTokens: number;
-  readonly prefillTokensMax = BATCH_TOKENS;
+  readonly pieces: PieceRule;
   readonly #options: LlamaRunnerOptions;
   readonly #generation: GenerationContext | undefined;
   readonly #lockstep: Lockstep;
   readonly #batchPlan = new BatchPlan();
   readonly #encoder: PromptEncoder;
   readonly #grammars: GrammarCache;
+  readonly #lostRejections = new LostRejections();
   readonly #embeddings: EmbeddingPool;
   readonly #host: StreamHost;
   #lastEmbedding: Promise<unknown> = Promise.resolve();
@@ -70,6 +79,7 @@ export class LlamaRunner implements Runner {
     this.#generation = generation;
     this.sequences = options.sequences;
     this.contextTokens = options.contextTokens;
+    this.pieces = createPieceRule(options.isDeterministic);
     const vocabulary = new Vocabulary(model);
     this.#encoder = new PromptEncoder({ ...options, vocabulary });
     this.#grammars = new GrammarCache(llama, model);
@@ -119,7 +129,9 @@ export class LlamaRunner implements Runner {
     }
     this.#options.threads.prepare("prefill");
     this.#lockstep.expect(1);
-    await state.evaluateWithoutGeneratingNewTokens(toLibraryTokens(tokens));
+    await this.#lostRejections.guard(
+      state.evaluateWithoutGeneratingNewTokens(toLibraryTokens(tokens)),
+    );
   }
 
   start(sequence: number, last: Token, sampling: Sampling): TokenStream {
@@ -137,11 +149,10 @@ export class LlamaRunner implements Runner {
     const unprepared = llamaStreams.filter((stream) => !stream.isPrepared);
     if (unprepared.length > 0) await Promise.all(unprepared.map((stream) => stream.prepare()));
     this.#options.threads.prepare("decode");
-    this.#lockstep.expect(llamaStreams.length, this.#batchPlan.widths(llamaStreams.length));
     const started = performance.now();
-    const outcomes = await Promise.all(llamaStreams.map((stream) => this.#stepStream(stream)));
+    const outcomes = await this.#lostRejections.guard(this.#decode(llamaStreams));
     this.#options.threads.observe(performance.now() - started, llamaStreams.length);
-    return outcomes;
+    return llamaStreams.flatMap((stream) => outcomes.get(stream) ?? []);
   }
 
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
@@ -153,6 +164,11 @@ export class LlamaRunner implements Runner {
     // `#lastEmbedding` must be awaited before the contexts are disposed of.
     this.#lastEmbedding = embedding.catch(() => {});
     return embedding;
+  }
+
+  /** To be called for each rejection of the process that nothing handled; see `LostRejections`. */
+  reportLostRejection(error: unknown): void {
+    this.#lostRejections.report(error);
   }
 
   /** Sets the measured costs of batches; see `measureStep`. */
@@ -182,7 +198,7 @@ export class LlamaRunner implements Runner {
       expectOne();
       const measured = await (kind === "decode"
         ? measureSteps([sequence], expectOne)
-        : measurePrefill(sequence, this.prefillTokensMax));
+        : measurePrefill(sequence, this.pieces.wideTokens));
       await sequence.clearHistory();
       return measured;
     } finally {
@@ -196,6 +212,31 @@ export class LlamaRunner implements Runner {
     await this.#embeddings[Symbol.asyncDispose]();
     await this.#generation?.context.dispose();
     await this.#options.model.dispose();
+  }
+
+  /**
+   * Decodes a token of each stream. The first token of an answer is decoded alone, because with some types of weights a
+   * batch rounds differently: it then depends on the prompt alone.
+   */
+  async #decode(streams: readonly LlamaStream[]): Promise<Map<LlamaStream, StepOutcome>> {
+    const isAlone = (stream: LlamaStream) => this.pieces.isExact || !stream.hasStepped;
+    const alone = streams.filter(isAlone);
+    const together = streams.filter((stream) => !isAlone(stream));
+    const outcomes = new Map<LlamaStream, StepOutcome>();
+    // Streams submit their tokens in any order, so the two groups are decoded one after the other.
+    for (const [group, widths] of [
+      [alone, alone.map(() => 1)],
+      [together, this.#batchPlan.widths(together.length)],
+    ] as const) {
+      if (group.length === 0) continue;
+      this.#lockstep.expect(group.length, widths);
+      const ofGroup = await Promise.all(group.map((stream) => this.#stepStream(stream)));
+      for (const [at, outcome] of ofGroup.entries()) {
+        const stream = group[at];
+        if (stream) outcomes.set(stream, outcome);
+      }
+    }
+    return outcomes;
   }
 
   async #stepStream(stream: LlamaStream): Promise<StepOutcome> {
@@ -227,7 +268,7 @@ interface GenerationContext {
 }
 
 async function openGenerationContext(
-  { model, contextTokens, sequences, threads }: LlamaRunnerOptions,
+  { model, contextTokens, sequences, threads, isDeterministic }: LlamaRunnerOptions,
   lockstep: Lockstep,
 ): Promise<GenerationContext> {
   const context = await model.createContext({
@@ -235,7 +276,9 @@ async function openGenerationContext(
     // The context has one position more than requested, because node-llama-cpp never uses the last position.
     contextSize: contextTokens + 1,
     batchSize: Math.max(BATCH_TOKENS, sequences),
-    flashAttention: "auto",
+    flashAttention: isDeterministic ? false : "auto",
+    // In a cache for the window alone, the cells of tokens depend on what the sequence held before.
+    swaFullCache: isDeterministic,
     threads: threads.threadsMax,
     batching: lockstep.batching,
     failedCreationRemedy: false,

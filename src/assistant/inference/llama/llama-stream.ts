@@ -71,6 +71,11 @@ export class LlamaStream implements TokenStream {
     return this.#isPrepared;
   }
 
+  /** True if the stream has decoded a token on its KV-cache sequence. */
+  get hasStepped(): boolean {
+    return this.#steps !== undefined;
+  }
+
   /** Compiles the grammar before the first decoding step. Never rejects: `next` returns the failure. */
   async prepare(): Promise<void> {
     this.#isPrepared = true;

@@ -15,7 +15,10 @@ const CONTEXT_DEFAULT_MAX = 8192;
 const CONTEXT_DEFAULT_MIN = 512;
 const SEQUENCES_DEFAULT = [8, 4, 2, 1];
 
-type SizeRequest = Pick<LoadRequest, "id" | "contextTokens" | "sequences" | "memoryBytesMax">;
+type SizeRequest = Pick<
+  LoadRequest,
+  "id" | "contextTokens" | "sequences" | "isDeterministic" | "memoryBytesMax"
+>;
 
 /**
  * Chooses a model's context and number of KV-cache sequences. A requested context is an upper bound: a model that was
@@ -28,6 +31,7 @@ export function chooseSize(
   requested: SizeRequest,
   embeddingsAtOnce: number,
 ): ModelSize {
+  const { isDeterministic } = requested;
   const sequenceChoices =
     facts.kind === "embedding"
       ? [embeddingsAtOnce]
@@ -36,7 +40,7 @@ export function chooseSize(
         : [requested.sequences];
   for (const contextTokens of listContextChoices(facts, requested)) {
     for (const sequences of sequenceChoices) {
-      const memoryBytes = facts.memoryBytes({ contextTokens, sequences });
+      const memoryBytes = facts.memoryBytes({ contextTokens, sequences, isDeterministic });
       if (memoryBytes <= requested.memoryBytesMax) return { contextTokens, sequences, memoryBytes };
     }
   }
@@ -61,7 +65,8 @@ function tooLargeError(
 ): AssistantError {
   const smallest = listContextChoices(facts, requested).at(-1) ?? CONTEXT_DEFAULT_MIN;
   const sequences = facts.kind === "embedding" ? embeddingsAtOnce : (requested.sequences ?? 1);
-  const needed = facts.memoryBytes({ contextTokens: smallest, sequences });
+  const { isDeterministic } = requested;
+  const needed = facts.memoryBytes({ contextTokens: smallest, sequences, isDeterministic });
   const size = `${sequences} ${sequences === 1 ? "sequence" : "sequences"} of ${smallest} tokens`;
   const smaller = suggestSize(facts, requested, embeddingsAtOnce);
   return new AssistantError(
@@ -74,7 +79,9 @@ function suggestSize(facts: ModelFacts, requested: SizeRequest, embeddingsAtOnce
   const relaxed = { ...requested, contextTokens: undefined, sequences: undefined };
   for (const contextTokens of listContextChoices(facts, relaxed)) {
     const sequences = facts.kind === "embedding" ? embeddingsAtOnce : 1;
-    if (facts.memoryBytes({ contextTokens, sequences }) <= requested.memoryBytesMax) {
+    const { isDeterministic } = requested;
+    const needed = facts.memoryBytes({ contextTokens, sequences, isDeterministic });
+    if (needed <= requested.memoryBytesMax) {
       return sequences === 1
         ? `a context of ${contextTokens} tokens with one sequence would fit`
         : `a context of ${contextTokens} tokens would fit`;

@@ -12,6 +12,11 @@ import { toLibraryTokens } from "./llama-library.ts";
 export const PENALTY_TOKENS = 64;
 /** The lower end of OpenAI's scale, at which a token is never chosen. */
 const BANNING_BIAS = -100;
+/**
+ * The logit that is added to a banned token if there is a grammar. It is chosen only where the grammar permits nothing
+ * else: if no token were left, llama.cpp would choose one that the grammar does not accept, and fail.
+ */
+const BANNED_LOGIT = -1e6;
 
 /**
  * Converts sampling parameters into node-llama-cpp's options and sets every one, because its defaults differ from
@@ -25,7 +30,8 @@ export function buildSamplingOptions(
 ): SequenceEvaluateOptions {
   const { repeatPenalty, presencePenalty, frequencyPenalty } = sampling;
   const penalised = repeatPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
-  const tokenBias = readBias(model, sampling.logitBias);
+  const banned = sampling.grammar === undefined ? "never" : { logit: BANNED_LOGIT };
+  const tokenBias = readBias(model, sampling.logitBias, banned);
   return {
     temperature: sampling.temperature,
     topP: sampling.topP,
@@ -56,6 +62,7 @@ export function deriveLibrarySeed(seed: number, suspensions: number): number {
 function readBias(
   model: LlamaModel,
   biases: Readonly<Record<string, number>>,
+  banned: "never" | { readonly logit: number },
 ): TokenBias | undefined {
   const entries = Object.entries(biases);
   if (entries.length === 0) return undefined;
@@ -70,7 +77,7 @@ function readBias(
         { param: `logit_bias.${key}` },
       );
     }
-    tokenBias.set(token, bias <= BANNING_BIAS ? "never" : { logit: bias });
+    tokenBias.set(token, bias <= BANNING_BIAS ? banned : { logit: bias });
   }
   return tokenBias;
 }

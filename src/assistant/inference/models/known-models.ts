@@ -27,19 +27,22 @@ export interface KnownModel {
   /** The context of one KV-cache sequence in tokens; undefined if the engine decides. */
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
+  /** See `LoadRequest`. */
+  readonly isDeterministic: boolean;
   /** The model's own memory limit, in addition to the common one; undefined if there is none. */
   readonly memoryBytesMax: number | undefined;
   /** The text of the chat template that replaces the file's own; undefined if there is none. */
   readonly chatTemplate: string | undefined;
   /**
-   * The settings that the registration of the model contains. `KnownModel.contextTokens` and `KnownModel.sequences`
-   * also contain the settings of the daemon.
+   * The settings that the registration of the model contains. The members of `KnownModel` with the same names also
+   * contain the settings of the daemon.
    */
   readonly wanted: {
     readonly contextTokens: number | undefined;
     readonly sequences: number | undefined;
     /** The chat template as it was given: its text, or the path of a file. */
     readonly chatTemplate: string | undefined;
+    readonly isDeterministic: boolean | undefined;
   };
 }
 
@@ -51,6 +54,7 @@ export interface ModelRegistration {
   readonly isPinned: boolean;
   readonly contextTokens?: number | undefined;
   readonly sequences?: number | undefined;
+  readonly isDeterministic?: boolean | undefined;
   readonly memoryBytesMax?: number | undefined;
   readonly chatTemplate?: ChatTemplateSetting | undefined;
 }
@@ -62,7 +66,8 @@ export function hasSameLoadSettings(one: KnownModel, other: KnownModel): boolean
     one.modifiedMs === other.modifiedMs &&
     one.contextTokens === other.contextTokens &&
     one.chatTemplate === other.chatTemplate &&
-    one.sequences === other.sequences
+    one.sequences === other.sequences &&
+    one.isDeterministic === other.isDeterministic
   );
 }
 
@@ -85,15 +90,16 @@ export class KnownModels {
   readonly #registered = new Map<string, ModelRegistration>();
   /** Maps each alias to a model id. */
   readonly #aliases: ReadonlyMap<string, string>;
-  readonly #defaults: Pick<ModelRegistration, "contextTokens" | "sequences">;
+  readonly #defaults: Pick<ModelRegistration, "contextTokens" | "sequences" | "isDeterministic">;
 
   constructor(options: {
     /** The models folder; undefined if there is none, as with the stub engine. */
     readonly folder: string | undefined;
     readonly aliases: ReadonlyMap<string, string>;
-    /** The default for models that were registered without a context. */
+    /** The default for models that were registered without a context; the same applies to the next two. */
     readonly contextTokens?: number | undefined;
     readonly sequences?: number | undefined;
+    readonly isDeterministic?: boolean | undefined;
   }) {
     this.#folder = options.folder;
     this.#aliases = options.aliases;
@@ -154,12 +160,14 @@ export class KnownModels {
       isPinned: model.isPinned,
       contextTokens: model.contextTokens ?? this.#defaults.contextTokens,
       sequences: model.sequences ?? this.#defaults.sequences,
+      isDeterministic: model.isDeterministic ?? this.#defaults.isDeterministic ?? false,
       memoryBytesMax: model.memoryBytesMax,
       chatTemplate: model.chatTemplate?.text,
       wanted: {
         contextTokens: model.contextTokens,
         sequences: model.sequences,
         chatTemplate: model.chatTemplate?.given,
+        isDeterministic: model.isDeterministic,
       },
       aliases: [...new Set([...configured.map(([alias]) => alias), ...(model.aliases ?? [])])],
     };

@@ -13,7 +13,7 @@ const SEQUENCES_PREFERRED = 8;
 /** Computes a model's memory need in bytes from its facts and its registered settings. */
 export function computeMemoryNeed(
   facts: ModelFacts,
-  { contextTokens, sequences }: KnownModel,
+  { contextTokens, sequences, isDeterministic }: KnownModel,
 ): MemoryNeed {
   const { kind, trainedContextTokens } = facts;
   const atMost = (tokens: number): number => Math.min(trainedContextTokens, tokens);
@@ -21,10 +21,12 @@ export function computeMemoryNeed(
     wanted: facts.memoryBytes({
       contextTokens: atMost(contextTokens ?? CONTEXT_TOKENS_PREFERRED),
       sequences: sequences ?? (kind === "embedding" ? 1 : SEQUENCES_PREFERRED),
+      isDeterministic,
     }),
     least: facts.memoryBytes({
       contextTokens: atMost(contextTokens ?? CONTEXT_TOKENS_LEAST),
       sequences: sequences ?? 1,
+      isDeterministic,
     }),
   };
 }

@@ -53,6 +53,7 @@ export class ModelLoader {
         chatTemplate: known.chatTemplate,
         contextTokens: known.contextTokens,
         sequences: known.sequences,
+        isDeterministic: known.isDeterministic,
         memoryBytesMax,
         cores: this.#arbiter.createCores(),
       },

@@ -2,6 +2,7 @@ import type { GenerateJob, RequestPriority } from "../inference-engine.ts";
 import type { Prompt, Sampling, StepOutcome, Token, TokenStream } from "../runner.ts";
 import { AnswerTextBuffer, type EmittedText } from "./answer-text-buffer.ts";
 import { EventQueue, type EventQueueListener } from "./event-queue.ts";
+import { engineFailedError } from "./scheduler-errors.ts";
 import type { SequenceSlot } from "./sequence-slot.ts";
 
 /** A KV-cache sequence of the runner that a generation can own. */
@@ -49,6 +50,8 @@ export class Generation {
   readonly #maxTokens: number;
   readonly #text: AnswerTextBuffer;
   #tokens: Token[] = [];
+  /** Tokens of the answer that are generated again, and that were emitted before; see `restart`. */
+  #repeated: readonly Token[] = [];
   #promptTokens = 0;
   #answerTokensMax = 0;
   #cachedTokens: number | undefined;
@@ -93,8 +96,13 @@ export class Generation {
     return this.#tokens[this.#tokens.length - 1] ?? 0;
   }
 
+  get promptTokens(): number {
+    return this.#promptTokens;
+  }
+
+  /** The number of generated tokens, also of those that are being generated again. */
   get completionTokens(): number {
-    return this.#tokens.length - this.#promptTokens;
+    return Math.max(this.#tokens.length - this.#promptTokens, this.#repeated.length);
   }
 
   /**
@@ -106,9 +114,24 @@ export class Generation {
     this.#cachedTokens ??= keptTokens;
   }
 
+  /**
+   * Begins again with the prompt, because the model repeats an answer exactly only if it generates all of it. Tokens
+   * that were emitted before are not emitted again.
+   */
+  restart(): void {
+    if (this.#tokens.length - this.#promptTokens > this.#repeated.length)
+      this.#repeated = this.#tokens.slice(this.#promptTokens);
+    this.#tokens.length = this.#promptTokens;
+  }
+
   /** The number of tokens that must be evaluated before the next decoding step. */
   get unreadTokens(): number {
     return this.#tokens.length - 1 - (this.slot?.length ?? 0);
+  }
+
+  /** The number of tokens of the next piece that must be prefilled; 0 if there is none. */
+  get nextPieceTokens(): number {
+    return this.slot?.countNextPiece(this) ?? 0;
   }
 
   /**
@@ -124,6 +147,15 @@ export class Generation {
 
   /** Emits the outcome of a decoding step. Returns true if the answer has ended. */
   accept(outcome: Exclude<StepOutcome, { kind: "failed" }>): boolean {
+    const repeated = this.#repeated[this.#tokens.length - this.#promptTokens];
+    if (repeated !== undefined) {
+      if (outcome.kind === "token" && outcome.token === repeated) {
+        this.#tokens.push(repeated);
+        return false;
+      }
+      this.events.fail(engineFailedError(new Error("the model did not repeat its answer")));
+      return true;
+    }
     if (outcome.kind === "token") this.#tokens.push(outcome.token);
     const logprob = outcome.kind === "token" ? outcome.logprob : undefined;
     const emitted = this.#text.push(outcome.text, logprob);

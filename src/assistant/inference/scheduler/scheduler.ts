@@ -23,6 +23,7 @@ import {
 import { SequenceAllocator } from "./sequence-allocator.ts";
 import { SequenceSlot } from "./sequence-slot.ts";
 import { type RunnerCall, StepPolicy } from "./step-policy.ts";
+import { limitTime } from "./time-limit.ts";
 
 export interface SchedulerOptions {
   /** The runner, which only this scheduler uses; its owner disposes of it. */
@@ -30,6 +31,13 @@ export interface SchedulerOptions {
   readonly cores: CoreLease;
   readonly clock: Clock;
 }
+
+/**
+ * The time limit of a decoding step and of the prefill of one piece. The longest such call is a piece of 128 tokens of a
+ * model with 70 billion parameters, which takes two cores about three minutes. A call that takes longer never ends,
+ * and the model would answer nobody any more.
+ */
+const CALL_MS_MAX = 10 * 60_000;
 
 /**
  * Runs one loop that makes all runner calls which touch KV-cache sequences, one after the other. Between two calls it
@@ -68,7 +76,7 @@ export class Scheduler implements AsyncDisposable {
     this.#cores = new CoreShare(cores);
     this.#slots = Array.from(
       { length: runner.sequences },
-      (_, index) => new SequenceSlot<Generation>(index),
+      (_, index) => new SequenceSlot<Generation>(index, runner.pieces),
     );
     this.#allocator = new SequenceAllocator({
       runner,
@@ -76,7 +84,7 @@ export class Scheduler implements AsyncDisposable {
       slots: this.#slots,
       onFailed: (generation, error) => this.#fail(generation, toJobError(error)),
     });
-    this.#policy = new StepPolicy(this.#slots, this.#embeddings, runner.prefillTokensMax);
+    this.#policy = new StepPolicy(this.#slots, this.#embeddings);
     this.ended = new Promise((resolve) => {
       this.#onEnded = resolve;
     });
@@ -217,7 +225,12 @@ export class Scheduler implements AsyncDisposable {
       await this.#allocator.releaseFinished();
     } catch (error) {
       this.#close(engineFailedError(error));
-      this.#onEnded({ reason: "a call to the inference engine failed" });
+      this.#onEnded({
+        reason:
+          error instanceof CallTimeoutError
+            ? error.message
+            : "a call to the inference engine failed",
+      });
     }
     this.#cores.release();
   }
@@ -240,19 +253,23 @@ export class Scheduler implements AsyncDisposable {
   }
 
   async #runCall(call: RunnerCall | undefined): Promise<void> {
-    if (call?.kind === "step") await this.#step(call.members);
-    else if (call?.kind === "prefill") await this.#prefill(call.generation, call.tokensMax);
+    if (call?.kind === "step") await this.#limit(this.#step(call.members));
+    else if (call?.kind === "prefill")
+      await this.#limit(this.#prefill(call.generation, call.count));
     else if (call?.kind === "embed")
       await call.embedding.runPiece(this.#runner, this.#batchSizer, call.alone, this.#clock);
   }
 
-  async #prefill(generation: Generation, tokensMax: number): Promise<void> {
+  #limit(call: Promise<void>): Promise<void> {
+    return limitTime(call, CALL_MS_MAX, this.#clock, () => new CallTimeoutError());
+  }
+
+  async #prefill(generation: Generation, count: number): Promise<void> {
     const { slot, tokens } = generation;
     if (!slot) return;
-    const end = Math.min(slot.length + tokensMax, tokens.length - 1);
-    const piece = tokens.slice(slot.length, end);
+    const piece = tokens.slice(slot.length, slot.length + count);
     await this.#runner.prefill(slot.index, piece);
-    slot.append(piece);
+    slot.append(piece, generation.promptTokens);
     this.#allocator.startStream(generation);
   }
 
@@ -270,7 +287,7 @@ export class Scheduler implements AsyncDisposable {
         this.#fail(generation, toJobError(outcome.error));
         continue;
       }
-      stepSlot.slot.append([stepSlot.last]);
+      stepSlot.slot.append([stepSlot.last], generation.promptTokens);
       if (generation.isOver) continue;
       if (generation.accept(outcome)) this.#finish(generation);
       else if (generation.events.isFull) generation.eventsFullSince ??= this.#clock.now();
@@ -309,6 +326,13 @@ export class Scheduler implements AsyncDisposable {
     for (const embedding of this.#embeddings) embedding.fail(error);
     this.#embeddings.clear();
     this.#wake();
+  }
+}
+
+class CallTimeoutError extends Error {
+  constructor() {
+    super(`a call to the inference engine did not end within ${CALL_MS_MAX / 60_000} minutes`);
+    this.name = "CallTimeoutError";
   }
 }
 

@@ -53,7 +53,7 @@ export class SequenceAllocator {
 
   /** Queues a generation whose reader has caught up, if it lost its KV-cache sequence meanwhile. */
   resume(generation: Generation): void {
-    if (generation.stream && !generation.slot) this.#waiting.add(generation);
+    if (!generation.slot && !generation.isOver) this.#waiting.add(generation);
   }
 
   /** Closes the streams of finished generations and frees their KV-cache sequences. */
@@ -73,7 +73,7 @@ export class SequenceAllocator {
     for (;;) {
       const first = this.#waiting.next;
       if (!first) return;
-      const slot = chooseSlot(this.#options.slots, first.tokens);
+      const slot = chooseSlot(this.#options.slots, first);
       if (slot) {
         await this.#assign(first, slot);
         continue;
@@ -126,10 +126,7 @@ export class SequenceAllocator {
     this.#waiting.remove(generation);
     this.#countOvertaking(generation);
     slot.owner = generation;
-    generation.assignSlot(
-      slot,
-      await slot.truncateToPrefix(this.#options.runner, generation.tokens),
-    );
+    generation.assignSlot(slot, await slot.truncateFor(this.#options.runner, generation));
     this.startStream(generation);
   }
 
@@ -177,7 +174,11 @@ export class SequenceAllocator {
    */
   async #evict(generation: Generation): Promise<GenerationSlot | undefined> {
     const { slot, stream } = generation;
-    if (stream && !generation.isSuspended) {
+    if (stream && slot?.rule.isExact) {
+      generation.stream = undefined;
+      generation.restart();
+      await stream.close();
+    } else if (stream && !generation.isSuspended) {
       generation.isSuspended = true;
       await stream.suspend();
     }

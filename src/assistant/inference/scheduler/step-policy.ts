@@ -1,6 +1,7 @@
 import type { RequestPriority } from "../inference-engine.ts";
 import type { EmbeddingJob } from "./embedding-job.ts";
 import type { Generation, GenerationSlot } from "./generation.ts";
+import { countFirstTokens, isDivisible } from "./prompt-pieces.ts";
 
 /**
  * Ageing: while there is interactive work, one background stream (in rotation) joins every n-th decoding step, and
@@ -10,8 +11,9 @@ import type { Generation, GenerationSlot } from "./generation.ts";
 export const BACKGROUND_EVERY = 32;
 
 /**
- * The number of prompt tokens that a background job may prefill in one runner call while interactive work waits. Eight
- * tokens take no longer than a decoding step with eight streams, so interactive answers are hardly delayed.
+ * The number of prompt tokens that a background job may prefill in every n-th runner call while interactive work waits.
+ * Eight tokens take no longer than a decoding step with eight streams, so interactive answers are hardly delayed. A
+ * piece that may not be divided waits as many times longer as it has more tokens.
  */
 const AGED_PREFILL_TOKENS = 8;
 
@@ -25,7 +27,8 @@ const OLDEST_EVERY = 4;
 export type RunnerCall =
   /** `members` are the streams of the decoding step, in the order of their KV-cache sequences. */
   | { readonly kind: "step"; readonly members: readonly Generation[] }
-  | { readonly kind: "prefill"; readonly generation: Generation; readonly tokensMax: number }
+  /** `count` is the number of tokens of the piece. */
+  | { readonly kind: "prefill"; readonly generation: Generation; readonly count: number }
   | { readonly kind: "embed"; readonly embedding: EmbeddingJob; readonly alone: boolean };
 
 type WorkPiece = Generation | EmbeddingJob;
@@ -35,7 +38,6 @@ type WorkPiece = Generation | EmbeddingJob;
  * (prefill, embeddings), so that an answer in progress waits for one piece at most.
  */
 export class StepPolicy {
-  readonly #prefillTokensMax: number;
   readonly #slots: readonly GenerationSlot[];
   readonly #embeddings: ReadonlySet<EmbeddingJob>;
   readonly #stepAge = new AgeCounter();
@@ -44,14 +46,9 @@ export class StepPolicy {
   #steps = 0;
   #isStepDue = false;
 
-  constructor(
-    slots: readonly GenerationSlot[],
-    embeddings: ReadonlySet<EmbeddingJob>,
-    prefillTokensMax: number,
-  ) {
+  constructor(slots: readonly GenerationSlot[], embeddings: ReadonlySet<EmbeddingJob>) {
     this.#slots = slots;
     this.#embeddings = embeddings;
-    this.#prefillTokensMax = prefillTokensMax;
   }
 
   /** The highest priority of the work that is ready; undefined if there is none. */
@@ -78,10 +75,10 @@ export class StepPolicy {
     const interactive = this.#collectWork("interactive");
     const background = this.#collectWork("background");
     const isFirst = interactive.streams.length + interactive.pieces.length > 0;
-    const agedPiece = isFirst && background.pieces.length > 0 && this.#pieceAge.isDue;
-    const agedStep = isFirst && background.streams.length > 0 && this.#stepAge.isDue;
+    const agedPiece = isFirst ? this.#findAgedPiece(background.pieces) : undefined;
+    const agedStep = isFirst && background.streams.length > 0 && this.#stepAge.isDue();
 
-    const pieces = isFirst && !agedPiece ? interactive.pieces : background.pieces;
+    const pieces = agedPiece ? [agedPiece] : isFirst ? interactive.pieces : background.pieces;
     let members = isFirst ? interactive.streams : background.streams;
     if (agedStep)
       members = [...members, findLongestLeftOut(background.streams)].toSorted(compareBySequence);
@@ -93,7 +90,7 @@ export class StepPolicy {
     const leaveOutPieces = isFirst && background.pieces.length > 0;
     this.#pieceAge.count(leaveOutPieces && (piece === undefined || !agedPiece));
 
-    if (piece) return this.#toPieceCall(piece, agedPiece);
+    if (piece) return toPieceCall(piece, agedPiece !== undefined);
     if (members.length === 0) return undefined;
     this.#steps += 1;
     for (const member of members) member.steppedAt = this.#steps;
@@ -113,18 +110,22 @@ export class StepPolicy {
     return { streams, pieces };
   }
 
-  #pickPiece(pieces: readonly WorkPiece[]): WorkPiece | undefined {
-    if (pieces.length === 0) return undefined;
-    this.#pieces += 1;
-    const key = this.#pieces % OLDEST_EVERY === 0 ? getArrival : getRemaining;
-    return pieces.reduce((one, other) => (key(other) < key(one) ? other : one));
+  /** Returns the background piece that is to be next although there is interactive work; undefined if none is due. */
+  #findAgedPiece(pieces: readonly WorkPiece[]): WorkPiece | undefined {
+    const piece = this.#findNextPiece(pieces);
+    return piece && this.#pieceAge.isDue(countAgedUnits(piece)) ? piece : undefined;
   }
 
-  #toPieceCall(piece: WorkPiece, aged: boolean): RunnerCall {
-    if (!("unreadTokens" in piece)) return { kind: "embed", embedding: piece, alone: aged };
-    const most = this.#prefillTokensMax;
-    const tokensMax = aged ? Math.min(AGED_PREFILL_TOKENS, most) : most;
-    return { kind: "prefill", generation: piece, tokensMax };
+  #pickPiece(pieces: readonly WorkPiece[]): WorkPiece | undefined {
+    const piece = this.#findNextPiece(pieces);
+    if (piece) this.#pieces += 1;
+    return piece;
+  }
+
+  #findNextPiece(pieces: readonly WorkPiece[]): WorkPiece | undefined {
+    if (pieces.length === 0) return undefined;
+    const key = (this.#pieces + 1) % OLDEST_EVERY === 0 ? getArrival : getRemaining;
+    return pieces.reduce((one, other) => (key(other) < key(one) ? other : one));
   }
 }
 
@@ -132,8 +133,9 @@ export class StepPolicy {
 class AgeCounter {
   #leftOutCount = 0;
 
-  get isDue(): boolean {
-    return this.#leftOutCount >= BACKGROUND_EVERY - 1;
+  /** Returns true if work that takes `units` units of time is due. */
+  isDue(units = 1): boolean {
+    return this.#leftOutCount >= BACKGROUND_EVERY * units - 1;
   }
 
   count(leftOut: boolean): void {
@@ -141,12 +143,33 @@ class AgeCounter {
   }
 }
 
+function toPieceCall(piece: WorkPiece, aged: boolean): RunnerCall {
+  if (!isGeneration(piece)) return { kind: "embed", embedding: piece, alone: aged };
+  const count = aged ? countAgedTokens(piece) : piece.nextPieceTokens;
+  return { kind: "prefill", generation: piece, count };
+}
+
+/** The duration of a piece of a background job, in units of AGED_PREFILL_TOKENS prefilled tokens. */
+function countAgedUnits(piece: WorkPiece): number {
+  return isGeneration(piece) ? Math.ceil(countAgedTokens(piece) / AGED_PREFILL_TOKENS) : 1;
+}
+
+function countAgedTokens({ slot, nextPieceTokens }: Generation): number {
+  return slot && isDivisible(slot.rule, nextPieceTokens)
+    ? countFirstTokens(slot.rule, nextPieceTokens, AGED_PREFILL_TOKENS)
+    : nextPieceTokens;
+}
+
+function isGeneration(piece: WorkPiece): piece is Generation {
+  return "unreadTokens" in piece;
+}
+
 function canRun(generation: Generation): boolean {
   return !generation.isOver && !generation.events.isFull;
 }
 
 function getRemaining(piece: WorkPiece): number {
-  return "unreadTokens" in piece ? piece.unreadTokens : piece.remainingTokens;
+  return isGeneration(piece) ? piece.unreadTokens : piece.remainingTokens;
 }
 
 function getArrival(piece: WorkPiece): number {

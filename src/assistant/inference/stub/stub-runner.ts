@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type ChatMessage,
   type EmbeddingResult,
+  type PieceRule,
   type Prompt,
   type Runner,
   type Sampling,
@@ -26,7 +27,12 @@ export interface StubRunnerOptions {
 export class StubRunner implements Runner {
   readonly sequences: number;
   readonly contextTokens: number;
-  readonly prefillTokensMax = 128;
+  readonly pieces: PieceRule = {
+    wideTokens: Number.POSITIVE_INFINITY,
+    narrowTokensMax: 128,
+    groupTokens: 1,
+    isExact: false,
+  };
   readonly #embeddingLength: number;
   /** The tokens that each KV-cache sequence holds. */
   readonly #sequenceTokens: Token[][];

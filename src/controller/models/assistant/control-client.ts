@@ -44,6 +44,7 @@ export class ControlClient implements AssistantControl {
       context_tokens: file.contextTokens,
       sequences: file.sequences,
       chat_template: file.chatTemplate,
+      deterministic: file.deterministic,
     };
     const call = { method: "POST", path: "/models/inspect", body } as const;
     return readInspectedModel(
@@ -59,6 +60,7 @@ export class ControlClient implements AssistantControl {
       context_tokens: model.contextTokens,
       sequences: model.sequences,
       chat_template: model.chatTemplate,
+      deterministic: model.deterministic,
       memory_bytes_max: model.memoryBytesMax,
       gpu: model.gpu,
       pinned: true,

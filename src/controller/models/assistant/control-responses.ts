@@ -1,4 +1,4 @@
-import { type Static, Type } from "typebox";
+import { type Static, type TSchema, Type } from "typebox";
 import { LazyValidator } from "../../../base/json-validator.ts";
 import { invalidResponseError } from "./control-transport.ts";
 import type { AssistantState, InspectedModel } from "./port.ts";
@@ -7,8 +7,7 @@ import type { AssistantState, InspectedModel } from "./port.ts";
 
 const text = Type.String();
 const wholeNumber = Type.Integer({ minimum: 0 });
-const nullable = <T extends typeof text | typeof wholeNumber>(type: T) =>
-  Type.Union([type, Type.Null()]);
+const nullable = <T extends TSchema>(type: T) => Type.Union([type, Type.Null()]);
 
 const Model = Type.Object({
   id: text,
@@ -28,6 +27,8 @@ const Model = Type.Object({
     context_tokens: nullable(wholeNumber),
     sequences: nullable(wholeNumber),
     chat_template: Type.Optional(nullable(text)),
+    // Absent in the answers of an older assistant.
+    deterministic: Type.Optional(nullable(Type.Boolean())),
   }),
   context_tokens: nullable(wholeNumber),
   sequences: nullable(wholeNumber),
@@ -98,6 +99,7 @@ export function readState(answer: unknown): AssistantState {
         contextTokens: model.wanted.context_tokens,
         sequences: model.wanted.sequences,
         chatTemplate: model.wanted.chat_template ?? null,
+        deterministic: model.wanted.deterministic ?? null,
       },
       contextTokens: model.context_tokens,
       sequences: model.sequences,

@@ -16,6 +16,7 @@ export interface AssistantControl {
       readonly sequences: number | undefined;
       /** The chat template that replaces the file's own: its text, or the path of a file. */
       readonly chatTemplate?: string | undefined;
+      readonly deterministic?: boolean | undefined;
     },
     signal: AbortSignal,
   ): Promise<InspectedModel>;
@@ -40,6 +41,7 @@ export interface LoadModelRequest {
   readonly sequences: number | undefined;
   /** The chat template that replaces the file's own: its text, or the path of a file. */
   readonly chatTemplate?: string | undefined;
+  readonly deterministic?: boolean | undefined;
   /**
    * The limit of the model's memory in bytes, so that memory is left for other processes; if absent, the model may
    * use all free memory.
@@ -85,6 +87,7 @@ export interface AssistantModel {
     readonly contextTokens: number | null;
     readonly sequences: number | null;
     readonly chatTemplate?: string | null;
+    readonly deterministic: boolean | null;
   };
   readonly contextTokens: number | null;
   readonly sequences: number | null;

@@ -56,7 +56,7 @@ const resident: AssistantModel = {
   state: "resident",
   pinned: true,
   memoryBytes: 700,
-  wanted: { contextTokens: null, sequences: null },
+  wanted: { contextTokens: null, sequences: null, deterministic: null },
   contextTokens: 4_096,
   sequences: 8,
   loadedAt: "2030-01-01T00:00:00.000Z",

@@ -27,19 +27,22 @@ const GRAPH_BYTES_PER_LAYER = 0.5e6;
 export interface MemoryEstimateOptions {
   readonly contextTokens: number;
   readonly sequences: number;
+  /** True if layers with a sliding window keep the whole context. */
+  readonly isDeterministic?: boolean | undefined;
 }
 
 /** Estimates the memory of a process with this model in bytes, rather too high than too low. */
 export function estimateGenerationMemory(
   shape: ModelShape,
   weightBytes: number,
-  { contextTokens, sequences }: MemoryEstimateOptions,
+  { contextTokens, sequences, isDeterministic }: MemoryEstimateOptions,
 ): number {
   const cells = roundUp(contextTokens + 1, CONTEXT_MULTIPLE);
+  const cache = isDeterministic === true ? { ...shape, windowTokens: [] } : shape;
   return (
     PROCESS_BYTES +
     weightBytes +
-    sequences * estimateKvCacheBytes(shape, cells) +
+    sequences * estimateKvCacheBytes(cache, cells) +
     sequences * shape.recurrentState * COMPUTE_VALUE_BYTES +
     estimateComputeBytes(shape, BATCH_TOKENS, cells) +
     estimateEmbeddingContexts(

@@ -49,10 +49,14 @@ process.on("disconnect", killSelf);
 // decides when models end.
 process.on("SIGINT", () => {});
 process.on("SIGTERM", () => {});
-process.on("unhandledRejection", logError);
+process.on("unhandledRejection", (error) => {
+  logError(error);
+  runner?.reportLostRejection(error);
+});
 raiseOomScore();
 
 const cores = new CoreLeaseChild(send);
+let runner: LlamaRunner | undefined;
 let jobs: JobServer | undefined;
 
 process.on("message", (message: ToChild) => {
@@ -127,23 +131,25 @@ async function openLocalModel(
       log("warn", `a step took ${Math.round(stepMs)} ms; using ${remaining} threads for a while`),
   });
   const onlyEmbeds = facts.kind === "embedding";
-  const runner = await LlamaRunner.open({
+  const opened = await LlamaRunner.open({
     llama,
     model: weights,
     contextTokens: params.contextTokens,
     sequences: onlyEmbeds ? 0 : params.sequences,
     embeddingsAtOnce: params.embeddingsAtOnce,
     chatTemplate: facts.chatTemplate,
+    isDeterministic: params.isDeterministic,
     now: () => Date.now(),
     threads,
   }).catch((error: unknown) => {
     throw contextMemoryError(params, error);
   });
-  const now = params.measured ? undefined : await measureRunner(params, runner, threads);
+  runner = opened;
+  const now = params.measured ? undefined : await measureRunner(params, opened, threads);
   const measured = params.measured ?? now?.measured;
   if (measured) {
     threads.adopt(measured);
-    runner.adoptBatchCosts(measured.batchCosts);
+    opened.adoptBatchCosts(measured.batchCosts);
   }
   const count = threads.getThreads(onlyEmbeds ? "prefill" : "decode");
   const model = new InProcessModel({
@@ -151,7 +157,7 @@ async function openLocalModel(
     facts,
     memoryBytes: params.memoryBytes,
     threads: count,
-    runner,
+    runner: opened,
     cores,
     clock: systemClock,
   });

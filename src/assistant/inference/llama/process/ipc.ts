@@ -58,6 +58,7 @@ export interface LoadParams {
   readonly embeddingsAtOnce: number;
   readonly memoryBytes: number;
   readonly threadsMax: number;
+  readonly isDeterministic: boolean;
   readonly gpu: "auto" | false;
   /** The thread counts and batch costs of an earlier load; undefined if the child must measure. */
   readonly measured: Measurements | undefined;

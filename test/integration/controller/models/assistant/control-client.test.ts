@@ -123,7 +123,12 @@ describe("the control client of an assistant that answers", () => {
           state: "resident",
           pinned: true,
           memoryBytes: 1,
-          wanted: { contextTokens: 64, sequences: null, chatTemplate: null },
+          wanted: {
+            contextTokens: 64,
+            sequences: null,
+            chatTemplate: null,
+            deterministic: null,
+          },
           contextTokens: 64,
           sequences: 8,
           loadedAt: "2030-01-01T00:00:00.000Z",

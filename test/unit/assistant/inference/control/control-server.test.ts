@@ -137,7 +137,7 @@ test("the state of a model shows the settings of its registration and the settin
     aliases: ["org/chat"],
     state: "resident",
     pinned: true,
-    wanted: { context_tokens: 64, sequences: null, chat_template: null },
+    wanted: { context_tokens: 64, sequences: null, chat_template: null, deterministic: null },
     context_tokens: 64,
     sequences: 8,
     memory_bytes: 64 * 8 * 8,

@@ -45,5 +45,11 @@ const emptyModel = {
   isPinned: true,
   memoryBytesMax: undefined,
   chatTemplate: undefined,
-  wanted: { contextTokens: undefined, sequences: undefined, chatTemplate: undefined },
+  isDeterministic: false,
+  wanted: {
+    contextTokens: undefined,
+    sequences: undefined,
+    isDeterministic: undefined,
+    chatTemplate: undefined,
+  },
 };

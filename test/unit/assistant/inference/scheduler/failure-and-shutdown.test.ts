@@ -33,6 +33,29 @@ async function everyState() {
   return { harness, readers, promises: [embedded, encoding] };
 }
 
+describe("when a call to the inference engine never ends", () => {
+  it.each(["step", "prefill"] as const)(
+    "every job fails after ten minutes, and the model counts as exited: %s",
+    async (kind) => {
+      const harness = new SchedulerHarness({ sequences: 1, script: endless });
+      harness.runner.gate(kind);
+      const stuck = harness.ask("stuck");
+      const queued = harness.ask("queued");
+      await harness.until(() => harness.runner.busy === kind, "the call has begun");
+      await harness.clock.advance(9 * 60_000);
+      expect(stuck.isOver).toBe(false);
+      await harness.clock.advance(2 * 60_000);
+      await harness.untilOver(stuck, queued);
+      for (const { error } of [stuck, queued])
+        expect(error).toMatchObject({ code: "engine_failed" });
+      expect(await harness.scheduler.ended).toEqual({
+        reason: "a call to the inference engine did not end within 10 minutes",
+      });
+      await harness.scheduler[Symbol.asyncDispose]();
+    },
+  );
+});
+
 describe("when a call to the inference engine is rejected", () => {
   it.each(["step", "prefill", "truncate", "suspend", "close"] as const)(
     "every job fails, and the model counts as exited: %s",

@@ -94,6 +94,62 @@ describe("the scheduler", () => {
     expect(suspended.map(({ prompts }) => prompts)).toEqual([["young"]]);
   });
 
+  it("generates the answer of an evicted job again if the model is deterministic, and emits the rest of it", async () => {
+    harness = new SchedulerHarness({
+      sequences: 1,
+      pieces: { wideTokens: 16, narrowTokensMax: 8, groupTokens: 4, isExact: true },
+      script: (prompt) => letters(prompt, 20),
+    });
+    const prompt = `${"slow ".repeat(5)}b`;
+    const background = harness.askInBackground(prompt);
+    await harness.until(() => background.text.length > 20, "it answers");
+    const reader = harness.ask("hurry");
+    await harness.until(() => reader.text.length > 20, "the interactive one answers");
+    const before = background.text;
+    await harness.untilOver(reader, background);
+    expect(background.text).toBe(whole(prompt, 20));
+    expect(before.length).toBeLessThan(background.text.length);
+    expect(background.end).toMatchObject({ completionTokens: 20 });
+    const sizes = harness.runner.calls.filter(({ kind }) => kind === "prefill");
+    // The prompt is evaluated twice, in the same pieces; the generated tokens are evaluated only in decoding steps.
+    expect(sizes.map(({ count }) => count)).toEqual([16, 4, 5, 4, 16, 4, 5]);
+    expect(harness.runner.calls.map(({ kind }) => kind)).not.toContain("suspend");
+  });
+
+  it("fails a job whose model does not repeat the answer", async () => {
+    let answers = 0;
+    harness = new SchedulerHarness({
+      sequences: 1,
+      pieces: { wideTokens: 16, narrowTokensMax: 8, groupTokens: 4, isExact: true },
+      script: (prompt) => letters(`${prompt}${answers++}`, 20),
+    });
+    const background = harness.askInBackground("b");
+    await harness.until(() => background.text.length > 20, "it answers");
+    const reader = harness.ask("hurry");
+    await harness.untilOver(reader, background);
+    expect(background.error).toMatchObject({ code: "engine_failed" });
+    expect(reader.error).toBeUndefined();
+  });
+
+  it("divides no wide piece of a background prompt, but lets it wait for as many more steps", async () => {
+    harness = new SchedulerHarness({
+      contextTokens: 4_000,
+      pieces: { wideTokens: 32, narrowTokensMax: 12, groupTokens: 4, isExact: false },
+      script: (prompt) => letters(prompt, prompt === "i" ? 800 : 3),
+    });
+    const reader = harness.ask("i");
+    await harness.until(() => reader.text.length > 0, "an answer is under way");
+    const background = harness.askInBackground(`${"b".repeat(76)}x`);
+    await harness.until(() => background.started !== undefined, "it has been read");
+    expect(reader.isOver).toBe(false);
+    const { calls } = harness.runner;
+    const at = calls.flatMap(({ kind }, index) => (kind === "prefill" ? [index] : []));
+    expect(at.map((index) => calls[index]?.count)).toEqual([32, 32, 8, 4]);
+    const distances = at.slice(1).map((index, number) => index - (at[number] ?? 0));
+    expect(distances).toEqual([128, 32, 32]);
+    await harness.untilOver(reader, background);
+  });
+
   it("evicts a job while its prompt is evaluated, and later completes the answer of that job", async () => {
     harness = new SchedulerHarness({
       sequences: 1,

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { PieceRule } from "../../../../../src/assistant/inference/runner.ts";
 import type { GenerationReader } from "../../../../support/generation-reader.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
@@ -23,7 +24,7 @@ interface JobPlan {
 
 interface LoadPlan {
   readonly sequences: number;
-  readonly prefillTokensMax: number;
+  readonly pieces: PieceRule;
   readonly jobs: readonly JobPlan[];
 }
 
@@ -48,9 +49,19 @@ const job: fc.Arbitrary<JobPlan> = fc.record({
   ),
 });
 
+const pieceRule: fc.Arbitrary<PieceRule> = fc.oneof(
+  fc.integer({ min: 3, max: 20 }).map((narrowTokensMax) => ({
+    wideTokens: Number.POSITIVE_INFINITY,
+    narrowTokensMax,
+    groupTokens: 1,
+    isExact: false,
+  })),
+  fc.boolean().map((isExact) => ({ wideTokens: 16, narrowTokensMax: 6, groupTokens: 2, isExact })),
+);
+
 const load: fc.Arbitrary<LoadPlan> = fc.record({
   sequences: fc.integer({ min: 1, max: 4 }),
-  prefillTokensMax: fc.integer({ min: 3, max: 20 }),
+  pieces: pieceRule,
   jobs: fc.array(job, { minLength: 1, maxLength: 14 }),
 });
 
@@ -105,7 +116,7 @@ async function runLoad(plan: LoadPlan): Promise<LoadRun> {
   const byPrompt = new Map(plan.jobs.map((one, number) => [getPrompt(one, number), number]));
   const harness = new SchedulerHarness({
     sequences: plan.sequences,
-    prefillTokensMax: plan.prefillTokensMax,
+    pieces: plan.pieces,
     contextTokens: 128,
     script: (prompt) => {
       const number = byPrompt.get(prompt) ?? -1;
@@ -180,7 +191,7 @@ describe("the scheduler under random load", () => {
     const plans = load.chain((plan) =>
       fc.record({
         sequences: fc.constant(plan.sequences),
-        prefillTokensMax: fc.constant(plan.prefillTokensMax),
+        pieces: fc.constant(plan.pieces),
         jobs: fc.array(quick, { minLength: 2, maxLength: 14 }),
       }),
     );
@@ -211,7 +222,7 @@ describe("the scheduler under random load", () => {
   it("delays an interactive job by at most one background step if a sequence can be freed", async () => {
     const few = fc.record({
       sequences: fc.constant(3),
-      prefillTokensMax: fc.integer({ min: 3, max: 20 }),
+      pieces: pieceRule,
       jobs: fc
         .tuple(
           fc.array(

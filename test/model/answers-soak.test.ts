@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { expect, it } from "vitest";
+import { CoreArbiter } from "../../src/assistant/inference/models/core-arbiter.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { Dice } from "../support/random.ts";
+import { SEED } from "../support/sampling.ts";
+import { compareLogprobs, repeatInFreshContext } from "./fresh-context.ts";
+import { createLoadRequest, never, setUpEngine } from "./llama-engine-setup.ts";
+import { getModelPath, type RunnerSetup } from "./llama-runner-setup.ts";
+import { type Answered, runMixedWork } from "./mixed-work.ts";
+
+/**
+ * BERTH_SOAK_MINUTES lets the clients ask for that long, next to a program that occupies a core from time to time;
+ * BERTH_SOAK_MODEL is the path of a model that takes the place of the generated one.
+ */
+const MINUTES = Number(process.env["BERTH_SOAK_MINUTES"] ?? 0);
+const REQUESTS = 16;
+const path = process.env["BERTH_SOAK_MODEL"];
+const generated: RunnerSetup = { preset: "layers", options: { endsAfter: null } };
+const setup: RunnerSetup = {
+  ...(path === undefined ? generated : { preset: { path } }),
+  contextTokens: 2_047,
+};
+
+const engine = setUpEngine();
+
+interface Tally {
+  compared: number;
+  largest: number;
+  readonly wrong: Pick<Answered, "prompt" | "temperature">[];
+}
+
+/** Occupies a core for five seconds in every thirty; returns a function that ends this. */
+function occupyCore(): () => void {
+  let busy: ChildProcess | undefined;
+  const begin = () => {
+    busy = spawn(process.execPath, [
+      "-e",
+      "const end = Date.now() + 5e3; while (Date.now() < end);",
+    ]);
+  };
+  const timer = setInterval(begin, 30_000);
+  return () => {
+    clearInterval(timer);
+    busy?.kill("SIGKILL");
+  };
+}
+
+async function soak(isDeterministic: boolean, arbiter: CoreArbiter, seed: number): Promise<Tally> {
+  const options = { ...setup, isDeterministic };
+  const request = createLoadRequest(await getModelPath(setup), {
+    id: isDeterministic ? "exact" : "default",
+    contextTokens: setup.contextTokens,
+    sequences: 4,
+    isDeterministic,
+    memoryBytesMax: 8e9,
+    cores: arbiter.createCores(),
+  });
+  await using model = await engine().load(request, never);
+  const tally: Tally = { compared: 0, largest: 0, wrong: [] };
+  const until = Date.now() + MINUTES * 60_000;
+  let requests = 0;
+  await runMixedWork(model, {
+    dice: new Dice(seed),
+    clients: 8,
+    wordsMax: isDeterministic ? 300 : 180,
+    answerTokensMax: 30,
+    goesOn: () => (MINUTES > 0 ? Date.now() < until : requests++ < REQUESTS),
+    onAnswered: async (answered) => {
+      const { logprobs, promptTokens, goesOn, maxTokens } = answered;
+      if (logprobs.length === 0 || (!isDeterministic && (goesOn || promptTokens >= 512))) return;
+      const repeated = await repeatInFreshContext(
+        options,
+        answered,
+        isDeterministic ? maxTokens : 1,
+      );
+      const difference = compareLogprobs(repeated[0], logprobs[0]);
+      tally.compared++;
+      tally.largest = Math.max(tally.largest, difference);
+      const isRight = isDeterministic
+        ? JSON.stringify(repeated.slice(0, logprobs.length)) === JSON.stringify(logprobs)
+        : difference < 0.001;
+      if (!isRight) tally.wrong.push(answered);
+    },
+  });
+  return tally;
+}
+
+it(
+  "answers of two models under mixed work are those of fresh contexts",
+  async () => {
+    process.stdout.write(`BERTH_SEED=${SEED}\n`);
+    const arbiter = new CoreArbiter({ clock: systemClock });
+    const release = MINUTES > 0 ? occupyCore() : () => {};
+    const [byDefault, exact] = await Promise.all([
+      soak(false, arbiter, SEED),
+      soak(true, arbiter, SEED + 1),
+    ]).finally(release);
+    process.stdout.write(
+      `compared ${byDefault.compared} first tokens, largest difference ${byDefault.largest}; ${exact.compared} whole answers\n`,
+    );
+    expect(byDefault.compared).toBeGreaterThan(0);
+    expect(exact.compared).toBeGreaterThan(0);
+    expect(byDefault.wrong).toEqual([]);
+    expect(exact.wrong).toEqual([]);
+  },
+  (MINUTES + 5) * 60_000,
+);
