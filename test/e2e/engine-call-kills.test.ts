@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { IMAGE_REFERENCE } from "../../src/controller/labels.ts";
+import { API_VERSION } from "../../src/resources/kinds.ts";
 import { appFile, BerthProcess, fetchText, secretFile } from "../support/berth-process.ts";
 import { dockerHost } from "../support/engine.ts";
 import { EngineHistory } from "../support/engine-history.ts";
@@ -25,6 +26,8 @@ const next = { ...first, image: WEB_2, env: { BODY: "next" } };
 
 interface Scenario {
   readonly name: string;
+  /** The name of the app; `shop-web` is an app of the stack `shop`. */
+  readonly app: "web" | "shop-web";
   readonly begin?: typeof first;
   readonly end: typeof first;
   /** The requests that change the engine in a run without interruptions, in order, as paths of the engine's API. */
@@ -34,6 +37,7 @@ interface Scenario {
 const scenarios: readonly Scenario[] = [
   {
     name: "create",
+    app: "web",
     end: first,
     requests: [
       /^POST \/networks\/create$/,
@@ -44,6 +48,7 @@ const scenarios: readonly Scenario[] = [
   },
   {
     name: "replace",
+    app: "web",
     begin: first,
     end: next,
     requests: [
@@ -53,6 +58,19 @@ const scenarios: readonly Scenario[] = [
       // has the labels.
       /^POST \/volumes\/create$/,
       /^POST \/containers\/create$/,
+      /^POST \/containers\/\w+\/start$/,
+    ],
+  },
+  {
+    name: "create in a stack",
+    app: "shop-web",
+    end: first,
+    requests: [
+      /^POST \/networks\/create$/,
+      /^POST \/networks\/create$/,
+      /^POST \/volumes\/create$/,
+      /^POST \/containers\/create$/,
+      /^POST \/networks\/[^/]+\/connect$/,
       /^POST \/containers\/\w+\/start$/,
     ],
   },
@@ -125,12 +143,12 @@ async function runScenario(
   // Each round begins with an engine that has no objects of Berth.
   relay.setTrap(undefined);
   if (!isFirst) await berth.remove("web.yaml");
-  if (!isFirst) await berth.waitUntilAppGone("web");
+  if (!isFirst) await berth.waitUntilAppGone(story.app);
   expect(await berth.containers()).toEqual([]);
   for (const volume of await volumesOf(berth)) await berth.docker.getVolume(volume).remove();
   if (story.begin) {
-    await berth.write("web.yaml", appFile("web", story.begin));
-    await berth.waitForAppReady("web");
+    await berth.write("web.yaml", appFile(story.app, story.begin));
+    await berth.waitForAppReady(story.app);
   }
 
   relay.setTrap({
@@ -141,13 +159,13 @@ async function runScenario(
     },
   });
   const generation = story.begin ? 2 : 1;
-  await berth.write("web.yaml", appFile("web", story.end));
+  await berth.write("web.yaml", writeApp(story));
   await berth.until(
     `${story.name}: request ${point} is made, or all is done`,
     async () =>
       relay.hasFired ||
       (await berth.client.apps.list()).apps.some(
-        (app) => app.name === "web" && app.ready && app.generation === generation,
+        (app) => app.name === story.app && app.ready && app.generation === generation,
       ),
   );
   const { hasFired: isSprung } = relay;
@@ -155,7 +173,7 @@ async function runScenario(
     await berth.kill();
     await berth.start();
   }
-  const app = await berth.waitForAppReady("web", (it) => it.generation === generation);
+  const app = await berth.waitForAppReady(story.app, (it) => it.generation === generation);
   expect(await fetchText(app.url)).toBe(`${story.end.env.BODY}\n`);
   const containers = await berth.containers();
   expect(containers.map(({ Labels, State }) => `${Labels[IMAGE_REFERENCE]} ${State}`)).toEqual([
@@ -163,8 +181,16 @@ async function runScenario(
   ]);
   expect(app.containers.map(({ id }) => id)).toEqual(containers.map(({ Id }) => Id));
   expect(app.restarts).toBe(0);
+  const networks = Object.keys(containers[0]?.NetworkSettings.Networks ?? {});
+  expect(networks).toHaveLength(story.app === "web" ? 1 : 2);
   expect(await volumesOf(berth)).toHaveLength(1);
   return isSprung;
+}
+
+function writeApp({ app, end }: Scenario): string {
+  const stack = app === "web" ? {} : { stack: "shop" };
+  const metadata = { name: app, ...stack };
+  return JSON.stringify({ apiVersion: API_VERSION, kind: "App", metadata, spec: end });
 }
 
 async function volumesOf(berth: BerthProcess): Promise<string[]> {

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import {
   type ComposeImport,
