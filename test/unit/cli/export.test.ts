@@ -86,6 +86,15 @@ describe("berth export stack/NAME --format compose", () => {
     },
   );
 
+  it("plans no change for the stack of examples/specs/stack.yaml", async () => {
+    const text = readFileSync(join(root, "examples/specs/stack.yaml"), "utf8");
+    await apply(parseManifests(text).documents.map(({ manifest }) => manifest));
+    const { exported, results } = await exportAndImport("shop");
+    expect(results).toHaveLength(4);
+    expectNoChange(results);
+    expect(exported.output).not.toContain("change-me");
+  });
+
   it("keeps every field of an App, and names those that Compose cannot express", async () => {
     const text = readFileSync(join(root, "examples/specs/every-field.yaml"), "utf8");
     const manifests = parseManifests(text).documents.map(({ manifest }) => manifest);
