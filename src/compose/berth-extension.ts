@@ -48,8 +48,8 @@ export function applyExtension(
     ...manifest,
     metadata: {
       ...metadata,
-      ...patchTexts("labels", metadata.labels, patch.labels),
-      ...patchTexts("annotations", metadata.annotations, patch.annotations),
+      labels: patchTexts(metadata.labels, patch.labels),
+      annotations: patchTexts(metadata.annotations, patch.annotations),
     },
     spec: applyMergePatch({ ...manifest.spec }, patch.spec ?? {}),
   };
@@ -81,16 +81,13 @@ export function listFields({ labels, annotations, spec = {} }: BerthExtension): 
   ];
 }
 
-function patchTexts<Key extends string>(
-  key: Key,
-  before: Readonly<Record<string, string>> | undefined,
-  patch: Readonly<Record<string, unknown>> | undefined,
-): { readonly [K in Key]?: Record<string, string> } {
-  if (patch === undefined) return {};
-  const texts = Object.entries(applyMergePatch(before ?? {}, patch)).map(
-    ([name, value]) => [name, String(value)] as const,
+function patchTexts(
+  before: Readonly<Record<string, string>> = {},
+  patch: Readonly<Record<string, unknown>> = {},
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(applyMergePatch(before, patch)).map(([name, value]) => [name, String(value)]),
   );
-  return { [key]: texts.length === 0 ? undefined : Object.fromEntries(texts) } as never;
 }
 
 function toPlain(node: ComposeNode): unknown {

@@ -123,7 +123,7 @@ test.concurrent.for(runs)(
         point,
         isFirst: round === 0,
       });
-      expect(isKilled, relay.seen.join(", ")).toBe(point <= points.length);
+      expect(isKilled).toBe(point <= points.length);
       expect(history.overlaps, `${moment} ${point}: ${relay.seen.join(", ")}`).toEqual([]);
     }
     const seen = withoutReplacement(relay.seen);

@@ -1,5 +1,5 @@
 import { readdirSync } from "node:fs";
-import { basename, join, relative } from "node:path";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { importCompose } from "../../src/compose/import-compose.ts";
 import { STACK } from "../../src/controller/labels.ts";
@@ -66,8 +66,8 @@ beforeAll(async () => {
       readFolderFiles(folder),
     );
     const manifests = result.apps.map(({ manifest }) => manifest);
-    const bad = result.findings.filter(({ level }) => level !== "note" && level !== "changed");
-    expect(bad, `${relative(fixtures, folder)}/${basename(file)}`).toEqual([]);
+    const bad = result.findings.find(({ level }) => level !== "note" && level !== "changed");
+    if (bad) throw new Error(`${stack}/${file}: ${bad.message}`);
     imported.set(stack, manifests);
   }
   await apply(...[...imported.values()].flat());
@@ -102,7 +102,7 @@ describe("twelve stacks on one engine", () => {
     expect(events.filter(({ reason }) => /Drift/.test(reason))).toEqual([]);
     for (const manifest of [...imported.values()].flat()) {
       const plan = await berth.client.apps.plan(manifest.metadata.name);
-      expect(plan.operations, manifest.metadata.name).toEqual([]);
+      expect(plan).toMatchObject({ app: manifest.metadata.name, operations: [] });
     }
   });
 });
@@ -133,8 +133,9 @@ describe("a name in the network of a stack", () => {
 });
 
 describe("the restrictions of an app", () => {
+  const inside = (script: string) => run("chat-chat", script);
+
   it("are in effect in its container", async () => {
-    const inside = (script: string) => run("chat-chat", script);
     expect((await inside("hostname")).output).toBe("chat-node");
     expect((await inside("touch /etc/written")).output).toContain("Read-only file system");
     expect((await inside("stat -c %a /tmp && touch /tmp/written")).output).toBe("1777");

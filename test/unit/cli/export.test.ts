@@ -36,13 +36,13 @@ const apply = async (manifests: readonly unknown[], query = "") =>
 /** Exports the stack as a Compose file, imports it again, and returns the results of a dry run of `berth apply`. */
 async function exportAndImport(stack: string) {
   const exported = await run(`export stack/${stack} --format compose`);
-  expect(exported.code, exported.errors).toBe(0);
+  expect(exported).toMatchObject({ code: 0 });
   writeFileSync(join(folder, "compose.yaml"), exported.output);
   const imported = await run("import -q --accept unsafe compose.yaml");
-  expect(imported.code, imported.errors).toBe(0);
+  expect(imported).toMatchObject({ code: 0 });
   const manifests = parseAllDocuments(imported.output).map((document) => document.toJS());
   const answer = await apply(manifests, "?dry_run=true");
-  expect(answer.statusCode, answer.body).toBe(200);
+  expect(answer).toMatchObject({ statusCode: 200 });
   return { exported, results: answer.json().results };
 }
 
@@ -79,7 +79,7 @@ describe("berth export stack/NAME --format compose", () => {
       const manifests = apps.map(({ manifest }) => withArchive(manifest));
       expect(manifests).not.toEqual([]);
       const answer = await apply(manifests);
-      expect(answer.statusCode, answer.body).toBe(200);
+      expect(answer).toMatchObject({ statusCode: 200 });
       const { results } = await exportAndImport(stack);
       expect(results).toHaveLength(manifests.length);
       expectNoChange(results);

@@ -36,6 +36,14 @@ function run(commandLine: string): Promise<CliResult> {
   });
 }
 
+const writeManifest = (name: string, stack?: string) =>
+  JSON.stringify({
+    apiVersion: "berth.dev/v1",
+    kind: "App",
+    metadata: { name, ...(stack && { stack }) },
+    spec: { image: "web:2" },
+  });
+
 describe("a stack on the command line", () => {
   it("is listed with the number of its apps that are ready", async () => {
     const { code, output } = await run("get stacks");
@@ -114,16 +122,13 @@ describe("a stack on the command line", () => {
       /^stack\/blog:\n {2}app\/blog-db, generation 1.*\n( {4}.*\n)+ {2}app\/blog-web/,
     );
     const file = join(temporaryFolder("apply"), "apps.yaml");
-    const app = (name: string, stack?: string) =>
-      JSON.stringify({
-        apiVersion: "berth.dev/v1",
-        kind: "App",
-        metadata: { name, ...(stack && { stack }) },
-        spec: { image: "web:2" },
-      });
     writeFileSync(
       file,
-      [app("blog-db", "blog"), app("alone"), app("blog-web", "blog")].join("\n---\n"),
+      [
+        writeManifest("blog-db", "blog"),
+        writeManifest("alone"),
+        writeManifest("blog-web", "blog"),
+      ].join("\n---\n"),
     );
     const diff = (await run(`diff -f ${file}`)).output;
     expect(diff).toMatch(
