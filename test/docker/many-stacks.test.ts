@@ -10,10 +10,10 @@ import { SHELL, WEB } from "../support/images.ts";
 import { randomInstance } from "../support/random-instance.ts";
 
 /**
- * Many stacks on one engine, each with a service `db`. BERTH_STACKS=200 gives the number of stacks; the default
+ * Many stacks on one engine, each with a service `db`. BERTH_STACK_RUNS=200 gives the number of stacks; the default
  * keeps the suite fast.
  */
-const COUNT = Number(process.env["BERTH_STACKS"] ?? "12");
+const COUNT = Number(process.env["BERTH_STACK_RUNS"] ?? "12");
 
 const signal = new AbortController().signal;
 const instance = randomInstance();
