@@ -71,6 +71,7 @@ const namedSchemas: Readonly<Record<string, TSchema>> = {
   StackItem: stacks.StackItem,
   StackList: stacks.StackList,
   StackDetails: stacks.StackDetails,
+  StackPlan: stacks.StackPlan,
   StackWrite: stacks.StackWriteView,
   SecretItem: resources.SecretView,
   SecretList: resources.SecretList,

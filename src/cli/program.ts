@@ -23,6 +23,7 @@ import { addDiff } from "./verbs/diff.ts";
 import { addDoctor } from "./verbs/doctor.ts";
 import { addEdit } from "./verbs/edit.ts";
 import { addEvents } from "./verbs/events.ts";
+import { addExport } from "./verbs/export.ts";
 import { addGet } from "./verbs/get.ts";
 import { addImport } from "./verbs/import.ts";
 import { addLedger } from "./verbs/ledger.ts";
@@ -134,6 +135,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   addValidate(program, cli);
   addPlan(program, cli);
   addImport(program, cli);
+  addExport(program, cli);
   addSpecs(program, cli);
   addPrune(program, cli);
 

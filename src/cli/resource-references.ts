@@ -76,3 +76,8 @@ export function parseAppName(word: string): string {
     throw new UsageError(`"${word}" does not name an app`, "write NAME or app/NAME");
   return name;
 }
+
+/** Returns true for `stack` and `stacks`, which name stacks where a kind is expected. */
+export function isStackWord(word: string | undefined): boolean {
+  return /^stacks?$/i.test(word ?? "");
+}

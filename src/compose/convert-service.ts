@@ -2,6 +2,7 @@ import { parsePointer } from "../resources/json-pointer.ts";
 import { API_VERSION, type Manifest } from "../resources/kinds.ts";
 import { ORIGIN_ANNOTATION } from "../resources/resource.ts";
 import { formatIssue, tryValidateManifest } from "../resources/validate-manifest.ts";
+import { applyExtension, listSecretVariables } from "./berth-extension.ts";
 import { collectScalars, getValue, isNull, type Scalar } from "./compose-tree.ts";
 import { convertBuild } from "./convert-build.ts";
 import { convertDependencies, convertNetworks, isJob } from "./convert-dependencies.ts";
@@ -29,7 +30,9 @@ export function convertService(
   findings: FindingList,
   getVolumeUsers: (volume: string) => readonly string[],
 ): Manifest<"App"> | undefined {
-  for (const scalar of collectScalars(conversion.body)) reportUnsetVariables(conversion, scalar);
+  const secretVariables = listSecretVariables(conversion);
+  for (const scalar of collectScalars(conversion.body))
+    if (!secretVariables.includes(scalar)) reportUnsetVariables(conversion, scalar);
   const build = conversion.getNode("build");
   if (build) convertBuild(conversion, build);
   else convertImage(conversion);
@@ -50,13 +53,13 @@ export function convertService(
   reportUnsupportedKeys(conversion);
   writeEnvironment(conversion);
   if (isJob(conversion.service, conversion.project.services)) convertOneShot(conversion);
+  const manifest = applyExtension(conversion, createManifest(conversion));
   reportUnhandled(conversion, findings);
-  return conversion.isFailed ? undefined : validateConversion(conversion);
+  return conversion.isFailed ? undefined : validateConversion(conversion, manifest);
 }
 
-/** Validates the App by Berth's own rules, so that the server will accept the spec file. */
-function validateConversion(conversion: ServiceConversion): Manifest<"App"> | undefined {
-  const manifest: Manifest<"App"> = {
+function createManifest(conversion: ServiceConversion): Manifest<"App"> {
+  return {
     apiVersion: API_VERSION,
     kind: "App",
     metadata: {
@@ -66,6 +69,13 @@ function validateConversion(conversion: ServiceConversion): Manifest<"App"> | un
     },
     spec: orderFields(conversion),
   };
+}
+
+/** Validates the App by Berth's own rules, so that the server will accept the spec file. */
+function validateConversion(
+  conversion: ServiceConversion,
+  manifest: Manifest<"App">,
+): Manifest<"App"> | undefined {
   const read = tryValidateManifest(manifest);
   if (!("issues" in read)) return manifest;
   for (const issue of read.issues) {

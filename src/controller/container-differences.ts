@@ -47,7 +47,7 @@ export function findDifferences(
     ...(spec.shmBytes !== undefined && spec.shmBytes !== settings.shmBytes ? ["shmSize"] : []),
     ...(isPublished(settings.publish, spec.publish) ? [] : ["ports"]),
     ...(hasMoved ? ["networks"] : []),
-    ...(wantedNetworks.some((wanted) => hasOtherAliases(container, settings, spec.name, wanted))
+    ...(wantedNetworks.some((wanted) => hasOtherAliases(container, settings, spec, wanted))
       ? ["aliases"]
       : []),
     ...settings.foreign,
@@ -125,13 +125,14 @@ const SHORT_ID = /^[0-9a-f]{12}$/;
 function hasOtherAliases(
   { id, name, networks }: ObservedContainer,
   settings: ContainerSettings,
-  wantedName: string,
+  { name: wantedName, hostname = "" }: ContainerSpec,
   { network, aliases }: { readonly network: string; readonly aliases: readonly string[] },
 ): boolean {
   // A container that has left its network is connected again, with its aliases.
   if (!networks.includes(network)) return false;
   const actual = settings.aliases[network] ?? [];
-  const allowed = new Set([...aliases, id, name, wantedName]);
+  // Engines add the host name of a container to its aliases on every network.
+  const allowed = new Set([...aliases, id, name, wantedName, hostname]);
   return (
     aliases.some((alias) => !actual.includes(alias)) ||
     actual.some((alias) => !allowed.has(alias) && !SHORT_ID.test(alias))

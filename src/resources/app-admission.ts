@@ -10,6 +10,7 @@ import {
   formatClaim,
   listClaims,
 } from "./domain-claims.ts";
+import { findHostNameConflict } from "./host-name-conflict.ts";
 import { formatPointer } from "./json-pointer.ts";
 import { findReservedPort, type ReservedPort } from "./reserved-ports.ts";
 import type { Resource } from "./resource.ts";
@@ -48,8 +49,8 @@ export class AdmissionError extends ConflictError {
 }
 
 /**
- * Checks Apps against all others before they are written: an App gets no domain of another App and no port of Berth,
- * and does not depend on itself. A conflict that the stored App already has is allowed, so that it does not block other
+ * Checks Apps against all others before they are written: an App gets no domain of another App, no port of Berth and
+ * no host name that leads to another App, and does not depend on itself. A conflict that the stored App already has is allowed, so that it does not block other
  * changes. An AppAdmission lists all Apps only when it is created, so each request or batch needs a new one.
  */
 export class AppAdmission {
@@ -96,11 +97,12 @@ export class AppAdmission {
 
   /**
    * Throws AdmissionError if a domain that the App newly claims is taken, if a port that it newly publishes is one of
-   * Berth's own ports, or if a new dependency of the App closes a cycle.
+   * Berth's own ports, if a host name leads to another App, or if a new dependency of the App closes a cycle.
    */
   readonly assertAdmissible = (app: Resource<"App">): void => {
     this.#assertDomainsFree(app);
     this.#assertPortsFree(app);
+    this.#assertHostNameFree(app);
     this.#assertNoDependencyCycle(app);
   };
 
@@ -155,6 +157,27 @@ export class AppAdmission {
         { hint: `choose another port for spec.ports[${index}].host`, details: { port: port.host } },
       );
     }
+  }
+
+  #assertHostNameFree(app: Resource<"App">): void {
+    const stored = this.#store.get("App", app.metadata.name);
+    const conflict = findHostNameConflict(app, stored, this.#apps.values());
+    if (!conflict) return;
+    const { owner, name, field } = conflict;
+    const details = { app: owner, hostname: name };
+    if (field === "hostname")
+      throw new AdmissionError(
+        app,
+        "/spec/hostname",
+        `the host name ${name} is the name of the app "${owner}", whose requests this app would get too`,
+        { hint: "choose another hostname, or make the name one of spec.aliases", details },
+      );
+    throw new AdmissionError(
+      app,
+      "/metadata/name",
+      `the app "${owner}" has the host name ${name}, so it would get requests to this app too`,
+      { hint: `choose another name, or change spec.hostname of "${owner}" first`, details },
+    );
   }
 
   #assertNoDependencyCycle(app: Resource<"App">): void {

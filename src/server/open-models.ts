@@ -39,6 +39,7 @@ export function openModels(options: {
       runtime,
       assistant: assistant.control,
       findReachability: (signal) => findHostReachability({ runtime, store, dockerHost, signal }),
+      networkPool: config.networkPool,
       port: config.assistant?.port ?? MODELS_PORT,
       clock,
       logger,

@@ -1,21 +1,28 @@
 import { ConflictError } from "../base/errors.ts";
 import { ORIGIN_ANNOTATION } from "../resources/resource.ts";
+import { STACK_LABEL } from "../resources/stack.ts";
 import { isFileManager } from "./field-managers.ts";
 import type { StoredResource } from "./resource-table.ts";
 import type { ApplyIntent } from "./store.ts";
 
 /**
  * Throws ConflictError `conflict` if a document of another origin would take over an App: a document of another import
- * or template, or, if an import or template made the App, a document that was written by hand. The file that declares
- * an App may change its own document. A patch is never refused, because it names a change instead of a whole App.
+ * or template, or, if an import or template made the App, a document that was written by hand. The same applies to a
+ * document that would take the App out of its stack. The file that declares an App may change its own document. A patch is never refused, because it names a change instead of a whole App.
  */
 export function assertOriginKept(existing: StoredResource, intent: ApplyIntent): void {
   if (intent.kind !== "App" || intent.mode !== "replace" || intent.takeOver) return;
   const given = intent.annotations?.[ORIGIN_ANNOTATION] ?? undefined;
   const own = existing.annotations[ORIGIN_ANNOTATION];
-  if (given === own) return;
+  const stack = findLeftStack(existing, intent);
+  if (given === own && stack === undefined) return;
   const declarers = [intent.manager, ...(intent.takeOverFrom ?? [])];
   if (declarers.some((manager) => existing.managers[manager]?.declares)) return;
+  if (given === own)
+    throw new ConflictError("conflict", `App ${existing.name} belongs to the stack ${stack}`, {
+      hint: `to change this app, set metadata.stack: ${stack}; to take it out of the stack, use --force, or ?force=true with this App alone`,
+      details: { stack, manager: findDeclarer(existing) ?? null },
+    });
   throw new ConflictError(
     "conflict",
     `App ${existing.name} ${describeMaker(existing) ?? "was made by hand"}`,
@@ -36,13 +43,20 @@ export function assertOriginKept(existing: StoredResource, intent: ApplyIntent):
 export function listReplacedManagers(existing: StoredResource, intent: ApplyIntent): string[] {
   const isTakeOver =
     intent.takeOver === true &&
-    existing.annotations[ORIGIN_ANNOTATION] !== intent.annotations?.[ORIGIN_ANNOTATION];
+    (existing.annotations[ORIGIN_ANNOTATION] !== intent.annotations?.[ORIGIN_ANNOTATION] ||
+      findLeftStack(existing, intent) !== undefined);
   return isTakeOver ? Object.keys(existing.managers).filter((name) => !isFileManager(name)) : [];
 }
 
+/** Returns the stack of an App that the document puts into another stack, or into none; otherwise undefined. */
+function findLeftStack(existing: StoredResource, intent: ApplyIntent): string | undefined {
+  const stack = existing.labels[STACK_LABEL];
+  return stack === (intent.labels?.[STACK_LABEL] ?? undefined) ? undefined : stack;
+}
+
 /**
- * Returns the end of a message about an App, which names the file, import or template that made the App; undefined if
- * the App was made by hand.
+ * Returns the end of a message about an App, which names the file, import or template that made the App, or the App's
+ * stack; undefined for an App without a stack that was made by hand.
  */
 export function describeMaker(existing: StoredResource): string | undefined {
   const declarer = findDeclarer(existing);
@@ -51,7 +65,9 @@ export function describeMaker(existing: StoredResource): string | undefined {
   const [, kind, name = ""] = /^(import|template):(.+)$/.exec(origin ?? "") ?? [];
   if (kind === "import") return `was made by the import of the project ${name}`;
   if (kind === "template") return `was made from the template ${name}`;
-  return origin === undefined ? undefined : `was made by ${origin}`;
+  if (origin !== undefined) return `was made by ${origin}`;
+  const stack = existing.labels[STACK_LABEL];
+  return stack === undefined ? undefined : `belongs to the stack ${stack}`;
 }
 
 function findDeclarer(existing: StoredResource): string | undefined {

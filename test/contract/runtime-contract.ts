@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { delay, systemClock } from "../../src/base/clock.ts";
 import { findDifferences } from "../../src/controller/container-differences.ts";
+import { NO_RESTRICTIONS } from "../../src/controller/container-settings.ts";
 import { APP, COMPONENT, INSTANCE, LEASE_PREFIX, STACK } from "../../src/controller/labels.ts";
 import { findPairedAddress, findReservedAddress } from "../../src/controller/reserved-addresses.ts";
 import type {
@@ -265,7 +266,23 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         });
         const empty = spec("empty", { entrypoint: [], command: [], workingDir: "/" });
         const reset = spec("reset", { entrypoint: [""], command: ["/bin/web"] });
-        for (const wanted of [plain, whole, empty, reset]) {
+        const restricted = spec("restricted", {
+          hostname: "inside",
+          shmBytes: 32 * 2 ** 20,
+          restrictions: {
+            readOnlyRoot: true,
+            dropCapabilities: ["ALL"],
+            noNewPrivileges: true,
+            tmpfs: [
+              { path: "/tmp/", sizeBytes: 2 ** 20 },
+              { path: "/www", sizeBytes: undefined },
+            ],
+          },
+        });
+        const partly = spec("partly", {
+          restrictions: { ...NO_RESTRICTIONS, dropCapabilities: ["NET_RAW", "CHOWN"] },
+        });
+        for (const wanted of [plain, whole, empty, reset, restricted, partly]) {
           const id = await runtime.createContainer(wanted, signal);
           expect(findDifferences(await observed(id), wanted)).toEqual([]);
           await runtime.startContainer(id, signal);
@@ -291,6 +308,12 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
           publish: [
             { containerPort: 8080, protocol: "tcp", hostAddress: "127.0.0.1", hostPort: 0 },
           ],
+          restrictions: {
+            readOnlyRoot: true,
+            dropCapabilities: ["NET_RAW"],
+            noNewPrivileges: true,
+            tmpfs: [{ path: "/tmp", sizeBytes: undefined }],
+          },
         } as const;
         const id = await runtime.createContainer({ ...wanted, ...other }, signal);
         expect(findDifferences(await observed(id), wanted)).toEqual([
@@ -301,9 +324,15 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
           "env GREETING",
           "hostAliases",
           "volumes",
+          "readOnlyRoot",
+          "noNewPrivileges",
+          "dropCapabilities",
+          "tmpfs",
           "ports",
           "aliases",
         ]);
+        const named = { ...wanted, ...other, hostname: "inside", shmBytes: 32 * 2 ** 20 };
+        expect(findDifferences(await observed(id), named)).toEqual(["hostname", "shmSize"]);
         const pinned = { ...wanted, imageId: `sha256:${"0".repeat(64)}`, network: "elsewhere" };
         expect(findDifferences(await observed(id), pinned)).toEqual(
           expect.arrayContaining(["image", "networks"]),

@@ -6,12 +6,13 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { buildDesiredApp } from "../../src/controller/apps/desired-app.ts";
-import { networkName } from "../../src/controller/engine-names.ts";
+import { networkName, stackNetworkName } from "../../src/controller/engine-names.ts";
 import { findHostReachability } from "../../src/controller/ingress/host-reachability.ts";
 import { INSTANCE } from "../../src/controller/labels.ts";
 import { ContainerListenerReconciler } from "../../src/controller/models/container-listener-reconciler.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
+import { STACK_LABEL } from "../../src/resources/stack.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { appResource } from "../support/app-resource.ts";
@@ -99,8 +100,10 @@ async function open(): Promise<void> {
   await expect.poll(() => doors.getUnavailableReason()).toBeNull();
 }
 
-/** Returns the output of the client program in a container on the given network. */
-async function runClientOn(network: string): Promise<string> {
+/**
+ * Returns the output of the client program in a container on the given network, and on that of a stack if one is named.
+ */
+async function runClientOn(network: string, stackNetwork?: string): Promise<string> {
   const [container] = buildDesiredApp({
     instance: store.instanceId,
     resource: appResource("asker", spec),
@@ -114,6 +117,8 @@ async function runClientOn(network: string): Promise<string> {
   if (!container) throw new Error("the App has no container");
   const id = await runtime.createContainer({ ...container, network, aliases: [] }, never);
   try {
+    if (stackNetwork !== undefined)
+      await runtime.connectNetwork(id, stackNetwork, { aliases: ["asker"] }, never);
     await runtime.startContainer(id, never);
     const lines: string[] = [];
     for await (const line of runtime.logs(id, { tail: 10, follow: true }, never))
@@ -148,6 +153,21 @@ describe("a container of an App with models", () => {
       model: "stub",
       choices: [{ message: { role: "assistant" } }],
     });
+  });
+
+  it("gets answers if it is on the network of its stack too", async () => {
+    await open();
+    const network = stackNetworkName(store.instanceId, "shop");
+    const apply = { kind: "App", name: "shop-asker", manager: "api" } as const;
+    const labels = { [STACK_LABEL]: "shop" };
+    store.apply({ ...apply, actor: { name: "test" }, mode: "replace", spec, labels });
+    await expect
+      .poll(() => runtime.listStackNetworks({ instance: store.instanceId }, never))
+      .toMatchObject([{ name: network }]);
+    await expect
+      .poll(() => runClientOn(networkName(store.instanceId), network), { timeout: 60_000 })
+      .toMatch(/^200 /);
+    store.delete("App", "shop-asker", { actor: { name: "test" }, manager: "api" });
   });
 
   it("gets no answer on another network", async () => {

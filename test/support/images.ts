@@ -40,6 +40,18 @@ export const NODE_WEB = "berth.test/node-web:1";
 export const EXITS = "berth.test/exits:1";
 /** An image of busybox with a shell. Its command sleeps for 11 days. */
 export const SHELL = "berth.test/shell:1";
+/**
+ * An image for the services of a stack. Its container answers GET /who with IDENTITY at PORT only after it has checked
+ * what these environment variables describe; if a check fails, it exits with 1. Only PORT and IDENTITY are required:
+ *
+ *   NEEDS="db:5432=shop/db ..."   names at which other services answer, each with the IDENTITY that it must have
+ *   VALUES="KIND=full ..."        environment variables, with their values
+ *   FILES="/etc/rules=text ..."   files, with their contents
+ *   KEEPS=/data/owner             file that this service wrote at an earlier start, or writes now
+ *   READ_ONLY=/etc/rules          folder in which it must not be able to write
+ *   HOST=name                     its host name
+ */
+export const MEMBER = "berth.test/member:1";
 /** An image whose container ignores SIGTERM. */
 export const STUBBORN = "berth.test/stubborn:1";
 /** An image whose command does not exist: its container exits with 127 when it is started. */
@@ -91,6 +103,29 @@ if (EXIT_AFTER) setTimeout(() => process.exit(1), Number(EXIT_AFTER));
 process.on("SIGTERM", () => server.close(() => process.exit(0)));
 `;
 
+const memberScript = `#!/bin/sh
+fail() { echo "$*" >&2; exit 1; }
+for pair in $VALUES; do
+  env | grep -qxF "$pair" || fail "the environment lacks $pair"
+done
+for pair in $FILES; do
+  [ "$(cat "\${pair%%=*}")" = "\${pair#*=}" ] || fail "\${pair%%=*} does not contain \${pair#*=}"
+done
+if [ -n "$KEEPS" ]; then
+  [ -f "$KEEPS" ] || echo "$IDENTITY" > "$KEEPS"
+  [ "$(cat "$KEEPS")" = "$IDENTITY" ] || fail "$KEEPS is from $(cat "$KEEPS")"
+fi
+[ -z "$READ_ONLY" ] || ! touch "$READ_ONLY/written" 2>/dev/null || fail "it can write to $READ_ONLY"
+[ -z "$HOST" ] || [ "$(hostname)" = "$HOST" ] || fail "the host name is $(hostname)"
+for need in $NEEDS; do
+  until answer=$(wget -q -O - "http://\${need%%=*}/who" 2>/dev/null); do sleep 0.1; done
+  [ "$answer" = "\${need#*=}" ] || fail "\${need%%=*} is $answer"
+done
+mkdir -p /tmp/www
+echo "$IDENTITY" > /tmp/www/who
+exec httpd -f -p "$PORT" -h /tmp/www
+`;
+
 interface TestImage {
   readonly base?: "node";
   readonly files?: Readonly<Record<string, string>>;
@@ -109,6 +144,10 @@ const images: Readonly<Record<string, TestImage>> = {
     changes: [`CMD ["/bin/sh", "-c", "echo starting; echo no configuration found >&2; exit 3"]`],
   },
   [SHELL]: { changes: [`CMD ["/bin/sleep", "1000000"]`] },
+  [MEMBER]: {
+    files: { "bin/member": memberScript },
+    changes: [`CMD ["/bin/member"]`],
+  },
   [STUBBORN]: {
     changes: [`CMD ["/bin/sh", "-c", "trap '' TERM; echo trapped; while :; do sleep 1; done"]`],
   },

@@ -3,7 +3,7 @@ import { BerthError, InvalidSpecError, isAbortError } from "../../base/errors.ts
 import type { PlannedResource } from "../../controller/port.ts";
 import type { Manifest } from "../../resources/kinds.ts";
 import { isKind, type Resource } from "../../resources/resource.ts";
-import { toStoredLabels } from "../../resources/stack.ts";
+import { getStack, toStoredLabels } from "../../resources/stack.ts";
 import { formatIssue, tryValidateManifest } from "../../resources/validate-manifest.ts";
 import type { PlanView } from "../../resources/wire/apps.ts";
 import type { ModelPlanView } from "../../resources/wire/models.ts";
@@ -87,6 +87,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
         results: results.map((result, index) => ({
           kind: result.resource.kind,
           name: result.resource.metadata.name,
+          stack: getStack(result.resource.metadata) ?? null,
           action: getApplyAction(result),
           generation: result.resource.metadata.generation,
           changes: result.changes.map((change) => fieldChangeView(change)),

@@ -1,5 +1,7 @@
 import { BerthError } from "../../base/errors.ts";
 import type { SpecsGitReport } from "../../controller/port.ts";
+import type { Kind } from "../../resources/kinds.ts";
+import { getStack } from "../../resources/stack.ts";
 import { PruneBody, PruneResponse, SpecsGitView, SpecsView } from "../../resources/wire/system.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { createRequestSignal, getActor } from "../request-parameters.ts";
@@ -9,6 +11,12 @@ import { EmptyBody, NoQuery, responses } from "../route-schemas.ts";
  * The time limit of the synchronisation. It is shorter than the five minutes after which HTTP clients usually time out.
  */
 const SYNC_TIMEOUT_MS = 240_000;
+
+/** Returns the stack of a resource; null if it has none, or does not exist. */
+function findStack(store: Pick<ApiContext["store"], "get">, kind: Kind, name: string) {
+  const resource = store.get(kind, name);
+  return resource ? (getStack(resource.metadata) ?? null) : null;
+}
 
 export function specRoutes(api: Api, context: ApiContext): void {
   const { control, store } = context;
@@ -42,7 +50,12 @@ export function specRoutes(api: Api, context: ApiContext): void {
           errors: file.errors.map(({ line, column, message }) => ({ line, column, message })),
           time: file.time,
         })),
-        pending_prune: report.pendingPrune.map(({ kind, name, file }) => ({ kind, name, file })),
+        pending_prune: report.pendingPrune.map(({ kind, name, file }) => ({
+          kind,
+          name,
+          stack: findStack(store, kind, name),
+          file,
+        })),
         git: report.git ? gitView(report.git) : null,
       };
     },
@@ -104,7 +117,12 @@ export function specRoutes(api: Api, context: ApiContext): void {
       for (const { kind, name } of control.specs().pendingPrune)
         if (store.get(kind, name))
           store.delete(kind, name, { actor, manager: "api", force: true, dryRun: true });
-      const pruned = control.confirmPrune().map(({ kind, name, file }) => ({ kind, name, file }));
+      const pruned = control.confirmPrune().map(({ kind, name, file }) => ({
+        kind,
+        name,
+        stack: findStack(store, kind, name),
+        file,
+      }));
       for (const { kind, name } of pruned) {
         store.audit.append({
           actor: actor.name,

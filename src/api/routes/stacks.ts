@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { timestamp } from "../../base/clock.ts";
 import { ConflictError, NotFoundError } from "../../base/errors.ts";
 import { RESTARTED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
-import { StackDetails, StackList, StackWriteView } from "../../resources/wire/stacks.ts";
+import { StackDetails, StackList, StackPlan, StackWriteView } from "../../resources/wire/stacks.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { ApplyIntent } from "../../store/store.ts";
 import type { Api, ApiContext } from "../api-context.ts";
@@ -18,6 +18,7 @@ import {
   writeQueryFields,
 } from "../route-schemas.ts";
 import { assertSecretUnused } from "../secret-users.ts";
+import { planView } from "../views/plans.ts";
 import { groupByStack, type StackMembers, stackDetails, stackItem } from "../views/stack.ts";
 import { waitForApp } from "../wait-for-app.ts";
 
@@ -81,6 +82,28 @@ export function stackRoutes(api: Api, context: ApiContext): void {
       },
     },
     async (request) => show(request.params.name),
+  );
+
+  api.get(
+    "/api/stacks/:name/plan",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "Plan the next reconcile of each app of a stack",
+        tags,
+        params: NameParams,
+        querystring: NoQuery,
+        response: responses({ 200: StackPlan }),
+      },
+    },
+    async (request, reply) => {
+      const { name, apps } = requireStack(request.params.name);
+      const signal = createRequestSignal(reply, context.closing);
+      const plans = await Promise.all(
+        apps.map(({ metadata }) => context.control.planApp(metadata.name, undefined, signal)),
+      );
+      return { stack: name, plans: plans.map(planView) };
+    },
   );
 
   const addVerb = (

@@ -42,6 +42,11 @@ async function queryCandidates(cli: Cli, source: CandidateSource): Promise<Compl
     }));
   }
   const prefix = source.prefix ?? "";
+  if (source.type === "stacks")
+    return (await client.stacks.list()).stacks.map(({ name, status }) => ({
+      value: prefix + name,
+      description: status,
+    }));
   const names = await listNames(client, source.kind);
   return names.map(([name, description]) => ({ value: prefix + name, description }));
 }

@@ -1,6 +1,6 @@
 import type { Argument, Command, Option } from "commander";
 import type { Kind } from "../../resources/kinds.ts";
-import { findKind } from "../resource-references.ts";
+import { findKind, isStackWord } from "../resource-references.ts";
 
 /** The possible continuations of a command line. */
 export interface Completion {
@@ -18,6 +18,7 @@ export interface CompletionCandidate {
 
 export type CandidateSource =
   | { readonly type: "names"; readonly kind: Kind; readonly prefix?: string }
+  | { readonly type: "stacks"; readonly prefix?: string }
   | { readonly type: "tokens" }
   | { readonly type: "builds"; readonly app: string }
   /** Ids of apps with tools, from the companion. */
@@ -35,6 +36,12 @@ const kindCandidates: readonly CompletionCandidate[] = [
   { value: "secrets", description: "confidential values for apps" },
   { value: "templates", description: "templates of the catalog" },
 ];
+const stackCandidate: CompletionCandidate = {
+  value: "stacks",
+  description: "groups of apps",
+};
+/** The verbs that take `stacks NAME` besides a kind of resources. */
+const stackVerbs: readonly string[] = ["get", "describe", "delete", "start", "stop", "restart"];
 
 /**
  * Completes `current`, the word under the cursor, after `words`, the complete words after `berth`. It reads the
@@ -153,6 +160,7 @@ function completeOptionValue(option: Option): Completion {
     return { candidates: choices.map((value) => ({ value, description: "" })), paths: "none" };
   if (option.flags.includes("<dir>")) return { candidates: [], paths: "folders" };
   if (/<(file|path)>/.test(option.flags)) return { candidates: [], paths: "files" };
+  if (option.long === "--stack") return completeStacks();
   if (option.long === "--template")
     return { candidates: [], source: { type: "names", kind: "Template" }, paths: "none" };
   return noCompletion;
@@ -162,6 +170,14 @@ function completeNames(kind: Kind, prefix?: string): Completion {
   return {
     candidates: [],
     source: { type: "names", kind, ...(prefix === undefined ? {} : { prefix }) },
+    paths: "none",
+  };
+}
+
+function completeStacks(prefix?: string): Completion {
+  return {
+    candidates: [],
+    source: { type: "stacks", ...(prefix === undefined ? {} : { prefix }) },
     paths: "none",
   };
 }
@@ -187,9 +203,14 @@ function completeArgument(
   const referenceKind = reference?.[1] === undefined ? undefined : findKind(reference[1]);
   if (reference !== null && referenceKind !== undefined)
     return completeNames(referenceKind, reference[0]);
+  if (reference !== null && isStackWord(reference[1])) return completeStacks(reference[0]);
+  if (positionals.length > 0 && isStackWord(positionals[0]) && stackVerbs.includes(command.name()))
+    return completeStacks();
   switch (argument.name()) {
     case "app":
       return completeNames("App");
+    case "stack":
+      return completeStacks("stack/");
     case "secret":
       return completeNames("Secret");
     case "model":
@@ -199,13 +220,21 @@ function completeArgument(
     case "kind":
       // Most verbs accept the name of an app instead of a kind; get accepts only kinds.
       return command.name() === "get"
-        ? { candidates: kindCandidates, paths: "none" }
-        : { ...completeNames("App"), candidates: kindCandidates };
+        ? { candidates: [...kindCandidates, stackCandidate], paths: "none" }
+        : {
+            ...completeNames("App"),
+            candidates: stackVerbs.includes(command.name())
+              ? [...kindCandidates, stackCandidate]
+              : kindCandidates,
+          };
     case "name": {
       const kind = findKind(positionals[0] ?? "");
       if (kind !== undefined) return completeNames(kind);
       return command.name() === "delete"
-        ? { ...completeNames("App"), candidates: positionals.length === 0 ? kindCandidates : [] }
+        ? {
+            ...completeNames("App"),
+            candidates: positionals.length === 0 ? [...kindCandidates, stackCandidate] : [],
+          }
         : completeNames("App");
     }
     case "verb":

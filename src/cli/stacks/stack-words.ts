@@ -1,6 +1,5 @@
 import { UsageError } from "../cli-errors.ts";
-
-const STACK_WORDS = ["stack", "stacks"];
+import { isStackWord } from "../resource-references.ts";
 
 /**
  * Parses arguments that name stacks: `stacks`, `stack blog shop`, or `stack/blog`. Returns the names, which may be none,
@@ -8,9 +7,8 @@ const STACK_WORDS = ["stack", "stacks"];
  */
 export function parseStackWords(words: readonly string[]): readonly string[] | undefined {
   const [first = "", ...rest] = words;
-  if (STACK_WORDS.includes(first.toLowerCase())) return rest;
-  const isStack = (word: string) =>
-    word.includes("/") && STACK_WORDS.includes((word.split("/")[0] ?? "").toLowerCase());
+  if (isStackWord(first)) return rest;
+  const isStack = (word: string) => word.includes("/") && isStackWord(word.split("/")[0]);
   if (!words.some(isStack)) return undefined;
   if (!words.every(isStack))
     throw new UsageError("stacks and other resources cannot be named together", "call it twice");

@@ -17,6 +17,7 @@ import { waitForAppReady } from "../deploy/wait-for-app-ready.ts";
 import { formatChanges, formatPlanSection } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
 import { formatReference } from "../resource-references.ts";
+import { formatByStack } from "../stacks/format-by-stack.ts";
 
 interface ApplyOptions extends WaitFlags {
   readonly filename?: readonly string[];
@@ -59,9 +60,13 @@ export function addApply(program: Command, cli: Cli): void {
       ...(options.force === true ? { force: true } : {}),
     });
     if (isDocumentFormat(options.output)) await printDocument(cli, answer, options.output);
+    else if (options.output === "name")
+      for (const { kind, name } of answer.results) await cli.print(formatReference(kind, name));
     else
-      for (const result of answer.results)
-        await cli.print(formatResult(cli, result, options.output, answer.dry_run));
+      for (const text of formatByStack(answer.results, (result) =>
+        formatResult(cli, result, options.output, answer.dry_run),
+      ))
+        await cli.print(text);
     if (options.wait !== true || answer.dry_run) return;
     await waitForAll(cli, client, answer.results, options);
   });
@@ -138,7 +143,6 @@ function formatResult(
   isDryRun: boolean,
 ): string {
   const reference = formatReference(result.kind, result.name);
-  if (format === "name") return reference;
   const { colours } = cli;
   const action = getStatusColour(colours, result.action)(result.action);
   const lines = [`${reference} ${action}${isDryRun ? " (dry run)" : ""}`];

@@ -22,6 +22,7 @@ interface CreateFlags extends AppWriteFlags {
   readonly domain?: string;
   readonly env?: readonly string[];
   readonly label?: readonly string[];
+  readonly stack?: string;
   readonly dryRun?: boolean;
   readonly force?: boolean;
 }
@@ -43,6 +44,7 @@ export function addCreate(program: Command, cli: Cli): void {
       collectValues,
     )
     .option("--label <key=value>", "label; can be repeated", collectValues)
+    .option("--stack <name>", "stack of the app, whose name is then STACK-SERVICE")
     .option("--template <id>", "template of the catalog: see `berth templates`")
     .option(
       "-p, --parameter <key=value>",
@@ -54,6 +56,7 @@ export function addCreate(program: Command, cli: Cli): void {
     .addOption(outputOption());
   addExamples(addWaitOptions(command).option("--no-wait", "return once the app is stored"), [
     ["berth create web --image nginx:1.27 --port 80", "create an app from an image"],
+    ["berth create blog-db --stack blog --image mysql:8", "create an app of the stack blog"],
     ["berth create db --template postgres -p database=shop", "create an app from a template"],
     ["berth create web --image nginx:1.27 --port 80 -e TOKEN=secret:web/token", "use a secret"],
   ]).action(async (word: string, flags: CreateFlags) => {
@@ -88,6 +91,7 @@ async function createFromTemplate(
     domain: flags.domain,
     env: flags.env,
     label: flags.label,
+    stack: flags.stack,
   }))
     if (value !== undefined)
       throw new UsageError(
@@ -117,6 +121,7 @@ async function createFromTemplate(
 function createAppBody(name: string, flags: CreateFlags): CreateAppBody {
   return {
     name,
+    ...(flags.stack === undefined ? {} : { stack: flags.stack }),
     ...(flags.image === undefined ? {} : { image: flags.image }),
     ...(flags.port === undefined ? {} : { port: flags.port }),
     ...(flags.domain === undefined ? {} : { domain: flags.domain }),

@@ -10,6 +10,7 @@ import {
 import { formatChanges, formatPlanSection } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
 import { formatReference } from "../resource-references.ts";
+import { formatByStack } from "../stacks/format-by-stack.ts";
 import { requireFiles } from "./apply.ts";
 
 interface DiffOptions {
@@ -49,17 +50,16 @@ export function addDiff(program: Command, cli: Cli): void {
     if (different.length > 0) cli.exitCode = 1;
     if (isDocumentFormat(options.output)) return printDocument(cli, answer, options.output);
     const { colours } = cli;
-    for (const result of different) {
-      const reference = formatReference(result.kind, result.name);
-      const lines =
-        options.output === "name"
-          ? [reference]
-          : [
-              `${colours.bold(reference)}${result.action === "created" ? " (new)" : ""}`,
+    const texts =
+      options.output === "name"
+        ? different.map(({ kind, name }) => formatReference(kind, name))
+        : formatByStack(different, (result) =>
+            [
+              `${colours.bold(formatReference(result.kind, result.name))}${result.action === "created" ? " (new)" : ""}`,
               ...formatChanges(result.changes, colours).map((line) => `  ${line}`),
               ...formatPlanSection(result, colours),
-            ];
-      await cli.print(lines.join("\n"));
-    }
+            ].join("\n"),
+          );
+    for (const text of texts) await cli.print(text);
   });
 }

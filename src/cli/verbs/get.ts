@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { Client } from "../../client/rest/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
+import { STACK_LABEL } from "../../resources/stack.ts";
 import type { AppItem } from "../../resources/wire/apps.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 import type { ResourceView } from "../../resources/wire/resources.ts";
@@ -30,6 +31,7 @@ import {
 interface GetOptions {
   readonly output?: OutputFormat;
   readonly selector?: readonly string[];
+  readonly stack?: string;
   readonly watch?: boolean;
   readonly export?: boolean;
 }
@@ -50,6 +52,7 @@ export function addGet(program: Command, cli: Cli): void {
         "list only resources with these labels: team=web,tier!=db",
         collectValues,
       )
+      .option("--stack <name>", "list only resources of this stack")
       .option("-w, --watch", "continue, and print each change")
       .option("--export", "with -o yaml or json: omit the status, for `berth apply`"),
     [
@@ -57,6 +60,7 @@ export function addGet(program: Command, cli: Cli): void {
       ["berth get app hello -o yaml", "print the whole resource"],
       ["berth get app hello -o yaml --export", "print its manifest, to save in a file"],
       ["berth get apps -l team=web -o wide", "list apps with a label, with more columns"],
+      ["berth get apps --stack blog", "list the apps of the stack blog"],
       ["berth get apps -w", "follow the changes of apps"],
       ["berth get stacks", "list the stacks, and how many of their apps are ready"],
     ],
@@ -65,7 +69,7 @@ export function addGet(program: Command, cli: Cli): void {
     const stacks = parseStackWords(words);
     if (stacks) return getStacks(cli, stacks, options);
     const references = parseReferences(words);
-    const selector = parseSelector(options.selector ?? []);
+    const selector = parseFilter(options);
     if (options.export === true && options.output !== "yaml" && options.output !== "json")
       throw new UsageError("--export needs -o yaml or -o json");
     const client = await cli.connect();
@@ -97,16 +101,27 @@ export function addGet(program: Command, cli: Cli): void {
       const listing = await fetchListing(client, cli, group, selector);
       if (index > 0 && options.output !== "name") await cli.print("");
       if (listing.names.length === 0 && selector.length > 0)
-        cli.note(`no ${group.kind.toLowerCase()} has these labels`);
+        cli.note(
+          options.stack === undefined
+            ? `no ${group.kind.toLowerCase()} has these labels`
+            : `no ${group.kind.toLowerCase()} of the stack ${options.stack} was found`,
+        );
       else await printListing(cli, listing, options.output);
     }
   });
 }
 
+/** Returns the selector of --selector and --stack. The stack of a resource is one of its labels. */
+function parseFilter({ selector = [], stack }: GetOptions): Selector {
+  const own =
+    stack === undefined ? [] : [{ key: STACK_LABEL, operator: "=", value: stack } as const];
+  return [...own, ...parseSelector(selector)];
+}
+
 async function getStacks(cli: Cli, names: readonly string[], options: GetOptions): Promise<void> {
-  if (options.watch === true || options.export === true || options.selector !== undefined)
+  if (options.watch === true || options.export === true || parseFilter(options).length > 0)
     throw new UsageError(
-      "stacks are listed without --watch, --export and --selector",
+      "stacks are listed without --watch, --export, --selector and --stack",
       "berth get apps -w",
     );
   const client = await cli.connect();

@@ -3,6 +3,7 @@ import type { Cli } from "../cli.ts";
 import { addExamples } from "../command-options.ts";
 import { toSingleLine } from "../output/display-width.ts";
 import { formatReference } from "../resource-references.ts";
+import { formatByStack } from "../stacks/format-by-stack.ts";
 
 export function addPrune(program: Command, cli: Cli): void {
   addExamples(
@@ -25,10 +26,11 @@ export function addPrune(program: Command, cli: Cli): void {
       await cli.print(
         [
           "These resources are no longer declared in the specs folder:",
-          ...pending.map(
+          ...formatByStack(
+            pending,
             ({ kind, name, file }) =>
-              `  ${formatReference(kind, name)} (was in ${toSingleLine(file)})`,
-          ),
+              `${formatReference(kind, name)} (was in ${toSingleLine(file)})`,
+          ).map((line) => `  ${line}`),
         ].join("\n"),
       );
       return cli.print("`berth prune --confirm` deletes them; volumes of apps stay");
@@ -36,7 +38,9 @@ export function addPrune(program: Command, cli: Cli): void {
     const { pruned } = await client.prune();
     if (pruned.length === 0) return cli.print("no deletion waits any more");
     return cli.print(
-      pruned.map(({ kind, name }) => `${formatReference(kind, name)} deleting`).join("\n"),
+      formatByStack(pruned, ({ kind, name }) => `${formatReference(kind, name)} deleting`).join(
+        "\n",
+      ),
     );
   });
 }

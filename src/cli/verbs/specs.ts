@@ -8,6 +8,7 @@ import { formatAge } from "../format-time.ts";
 import { toSingleLine } from "../output/display-width.ts";
 import { createListing, printListing } from "../output/print.ts";
 import { formatReference } from "../resource-references.ts";
+import { formatByStack } from "../stacks/format-by-stack.ts";
 import { listSpecProblems } from "../status/server-facts.ts";
 
 export function addSpecs(program: Command, cli: Cli): void {
@@ -113,10 +114,10 @@ async function printProblems(cli: Cli, specs: SpecsView): Promise<void> {
         cli.colours.yellow(
           "These resources are no longer declared, and wait for `berth prune --confirm`:",
         ),
-        ...specs.pending_prune.map(
-          ({ kind, name, file }) =>
-            `  ${formatReference(kind, name)} (was in ${toSingleLine(file)})`,
-        ),
+        ...formatByStack(
+          specs.pending_prune,
+          ({ kind, name, file }) => `${formatReference(kind, name)} (was in ${toSingleLine(file)})`,
+        ).map((line) => `  ${line}`),
       ].join("\n"),
     );
 }

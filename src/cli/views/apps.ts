@@ -28,6 +28,7 @@ export function createAppListing(
       },
     ],
     wideColumns: [
+      { header: "STACK", value: (app) => app.stack ?? "" },
       { header: "DOMAINS", value: (app) => app.domains.join(", "), canShrink: true },
       { header: "SOURCE", value: (app) => app.source ?? "", canShrink: true },
       { header: "PORT", value: (app) => (app.port === null ? "" : String(app.port)) },

@@ -1,3 +1,4 @@
+import { getServiceName, STACK_LABEL } from "../../resources/stack.ts";
 import type { AppDetails, RevisionView } from "../../resources/wire/apps.ts";
 import { getStatusColour } from "../colours.ts";
 import { formatAge, formatTime } from "../format-time.ts";
@@ -23,6 +24,7 @@ export function describeApp(
   const parts = [
     formatFields([
       ["Name", colours.bold(app.name)],
+      ["Stack", app.stack ?? undefined],
       [
         "Status",
         `${getStatusColour(colours, app.status)(app.status)}${app.ready ? ", ready" : ""}`,
@@ -30,13 +32,18 @@ export function describeApp(
       ["Message", app.message],
       ["URL", app.url ?? "none"],
       ["Domains", app.domains.length > 0 ? app.domains : "none, only other apps reach it"],
-      ["Address", app.port === null ? undefined : `${app.name}:${app.port}, for other apps`],
+      ["Address", formatAddress(app)],
       ["Source", app.source ?? undefined],
       ["Last build", app.build === null ? undefined : formatShortBuild(app.build, nowMs)],
       ["Image", app.image || "(to be built)"],
       ["Generation", formatGeneration(app.generation, app.observed_generation)],
       ["Managed by", app.managed_by],
-      ["Labels", Object.entries(app.labels).map(([key, value]) => `${key}=${value}`)],
+      [
+        "Labels",
+        Object.entries(app.labels)
+          .filter(([key]) => key !== STACK_LABEL)
+          .map(([key, value]) => `${key}=${value}`),
+      ],
       ["Created", formatTime(app.created_at, nowMs)],
       [
         "Restarts",
@@ -57,6 +64,13 @@ export function describeApp(
     parts.push(formatSection("Revisions:", revisionsText(revisions, options), options));
   parts.push(formatEventsSection(app.events, options));
   return parts.join("\n\n");
+}
+
+/** Formats the addresses at which other apps reach the app; undefined for an app without a port. */
+function formatAddress({ name, stack, port }: AppDetails): string | undefined {
+  if (port === null) return undefined;
+  const all = `${name}:${port}, for other apps`;
+  return stack === null ? all : `${getServiceName(name, stack)}:${port} in the stack, ${all}`;
 }
 
 function containersText(app: AppDetails, options: ViewOptions): string {

@@ -1,4 +1,9 @@
-import type { StackDetails, StackList, StackWriteView } from "../../resources/wire/stacks.ts";
+import type {
+  StackDetails,
+  StackList,
+  StackPlan,
+  StackWriteView,
+} from "../../resources/wire/stacks.ts";
 import type { WriteOptions } from "./app-calls.ts";
 import { encodeSegment, type QueryParameters, readJson, type Transport } from "./transport.ts";
 
@@ -37,6 +42,8 @@ export function stackCalls(transport: Transport) {
       transport.json("GET", "/api/stacks", { signal }),
     get: (name: string, signal?: AbortSignal): Promise<StackDetails> =>
       transport.json("GET", stackPath(name), { signal }),
+    plan: (name: string, signal?: AbortSignal): Promise<StackPlan> =>
+      transport.json("GET", stackPath(name, "/plan"), { signal }),
     act: (name: string, verb: "start" | "stop" | "restart", options: WriteOptions = {}) =>
       write("POST", stackPath(name, `/${verb}`), options),
     /** Deletes the apps of the stack; with `deleteVolumes` also their named volumes and the stack's Secrets. */

@@ -1,14 +1,17 @@
 import { type Clock, delay } from "../../base/clock.ts";
+import { NETWORK_POOL } from "../../base/default-network-pool.ts";
 import { BerthError, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
+import type { Resource } from "../../resources/resource.ts";
+import { getStack } from "../../resources/stack.ts";
 import type { Store, StoreChange } from "../../store/store.ts";
 import type { EngineHost } from "../engine-host.ts";
-import { networkName } from "../engine-names.ts";
+import { networkName, stackNetworkName } from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
-import { INSTANCE } from "../labels.ts";
+import { INSTANCE, STACK } from "../labels.ts";
 import type { Reason } from "../reason.ts";
-import type { WorkloadRuntime } from "../runtime/port.ts";
+import type { Labels, WorkloadRuntime } from "../runtime/port.ts";
 import type { AssistantControl, ContainerListenerSpec } from "./assistant/port.ts";
 import { type ContainerListenerStatus, MODELS_HOST, MODELS_PORT } from "./container-listener.ts";
 
@@ -28,13 +31,18 @@ const OPENING: Reason = {
 
 export interface ContainerListenerReconcilerOptions {
   readonly store: Pick<Store, "instanceId" | "list" | "watch" | "ports">;
-  readonly runtime: Pick<WorkloadRuntime, "ensureNetwork" | "removeNetwork"> &
+  readonly runtime: Pick<
+    WorkloadRuntime,
+    "ensureNetwork" | "ensureStackNetwork" | "removeNetwork"
+  > &
     Pick<EngineHost, "location" | "networkSubnets" | "hostGateway">;
   readonly assistant: Pick<AssistantControl, "setContainerListeners">;
   /**
    * Returns how this machine reaches containers; see Ingress.reachability. Called only after the engine has answered.
    */
   readonly findReachability: (signal: AbortSignal) => Promise<Ingress["reachability"]>;
+  /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
+  readonly networkPool?: string;
   /** The configured port of the assistant's endpoint; 0 if the endpoint has a new port after each start. */
   readonly port: number;
   readonly clock: Clock;
@@ -46,7 +54,8 @@ export interface ContainerListenerReconcilerOptions {
 /**
  * Opens listeners of the assistant for the containers of Apps that set `models`, because the assistant's endpoint
  * itself listens on loopback only. If the engine runs on this machine, the listener is on the address of the engine's
- * default bridge, to which `host-gateway` resolves in containers. It accepts connections from the instance's network.
+ * default bridge, to which `host-gateway` resolves in containers. It accepts connections from the instance's network, and
+ * from the networks of stacks with such an App, from which the requests of its containers come.
  * If the engine runs in a virtual machine (Docker Desktop), `host-gateway` leads to this machine's loopback, and
  * containers only need the name. If no App sets `models`, all listeners are closed.
  */
@@ -102,11 +111,42 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
 
   /** Returns the Apps whose containers use models. */
   #findApps(): readonly string[] {
+    return this.#listUsers().map(({ metadata }) => metadata.name);
+  }
+
+  #listUsers(): readonly Resource<"App">[] {
     return this.#options.store
       .list("App")
       .filter(({ metadata }) => metadata.deletionTimestamp === null)
-      .filter(({ spec }) => (spec.models ?? []).length > 0 && spec.running !== false)
-      .map(({ metadata }) => metadata.name);
+      .filter(({ spec }) => (spec.models ?? []).length > 0 && spec.running !== false);
+  }
+
+  /** Returns the networks of the stacks whose containers use models. */
+  #listStackNetworks(): ReadonlyMap<string, Labels> {
+    const { instanceId } = this.#options.store;
+    const stacks = this.#listUsers().flatMap(({ metadata }) => getStack(metadata) ?? []);
+    return new Map(
+      stacks.map((stack) => [
+        stackNetworkName(instanceId, stack),
+        { [INSTANCE]: instanceId, [STACK]: stack },
+      ]),
+    );
+  }
+
+  /**
+   * Returns the subnets of the networks of stacks whose containers use models. Creates these networks, so that an App
+   * reaches the models when it starts.
+   */
+  async #ensureStackSubnets(signal: AbortSignal): Promise<string[]> {
+    const { runtime, networkPool = NETWORK_POOL } = this.#options;
+    const subnets: string[] = [];
+    for (const [network, labels] of this.#listStackNetworks()) {
+      await runtime.ensureStackNetwork(network, labels, networkPool, signal);
+      subnets.push(...(await runtime.networkSubnets(network, signal)));
+      // If the last App of the stack was deleted during this call, the network is not needed any more.
+      if (!this.#listStackNetworks().has(network)) await runtime.removeNetwork(network, signal);
+    }
+    return subnets;
   }
 
   async #run(signal: AbortSignal): Promise<void> {
@@ -182,7 +222,8 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
       throw new BerthError("engine_error", "the engine's default bridge has no IPv4 address", {
         hint: "set the bridge's address (bip in daemon.json) and restart the engine",
       });
-    return [{ ...listener, address: gateway, subnets }];
+    const stackSubnets = await this.#ensureStackSubnets(signal);
+    return [{ ...listener, address: gateway, subnets: [...subnets, ...stackSubnets] }];
   }
 
   /**

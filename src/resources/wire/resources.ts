@@ -75,6 +75,10 @@ export const ApplyResultView = Type.Object(
   {
     kind: OneOf(kinds),
     name: Type.String(),
+    stack: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "stack that the resource belongs to; null for a resource without a stack",
+    }),
     action: OneOf(["created", "configured", "unchanged"]),
     generation: Type.Integer(),
     changes: Type.Array(FieldChangeView),

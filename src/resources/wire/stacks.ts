@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { appPhases } from "../app-status.ts";
-import { AppItem } from "./apps.ts";
+import { AppItem, PlanView } from "./apps.ts";
 import { closed, OneOf } from "./wire-schema.ts";
 
 const itemFields = {
@@ -35,6 +35,13 @@ export const StackDetails = Type.Object(
   closed,
 );
 export type StackDetails = Static<typeof StackDetails>;
+
+/** The plans of all apps of a stack. */
+export const StackPlan = Type.Object(
+  { stack: Type.String(), plans: Type.Array(PlanView, { description: "one for each app" }) },
+  closed,
+);
+export type StackPlan = Static<typeof StackPlan>;
 
 /** The result of a verb on all apps of a stack. */
 export const StackWriteView = Type.Object(

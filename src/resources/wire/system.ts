@@ -164,7 +164,15 @@ export const SystemConfig = Type.Object({ config: Type.Array(ConfigEntry) }, clo
 export type SystemConfig = Static<typeof SystemConfig>;
 
 const PendingPrune = Type.Object(
-  { kind: OneOf(kinds), name: Type.String(), file: Type.String() },
+  {
+    kind: OneOf(kinds),
+    name: Type.String(),
+    stack: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "stack that the resource belongs to; null for a resource without a stack",
+    }),
+    file: Type.String(),
+  },
   closed,
 );
 

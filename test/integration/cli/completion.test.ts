@@ -65,7 +65,11 @@ describe("the completer of the command line", () => {
     expect(source(["token", "revoke"])).toEqual({ type: "tokens" });
     expect(source(["create", "x", "--template"])).toEqual({ type: "names", kind: "Template" });
     expect(source(["plan", "a"])).toBeUndefined();
-    expect(values(["get"])).toEqual(["apps", "models", "secrets", "templates"]);
+    expect(source(["get", "apps", "--stack"])).toEqual({ type: "stacks" });
+    expect(source(["describe", "stacks"])).toEqual({ type: "stacks" });
+    expect(source(["stop"], "stack/")).toEqual({ type: "stacks", prefix: "stack/" });
+    expect(source(["export"])).toEqual({ type: "stacks", prefix: "stack/" });
+    expect(values(["get"])).toEqual(["apps", "models", "secrets", "templates", "stacks"]);
     expect(values(["completion"])).toEqual(["bash", "zsh", "fish"]);
   });
 });

@@ -89,6 +89,87 @@ describe("apps of a stack", () => {
   });
 });
 
+describe("an app that belongs to a stack", () => {
+  const manifest = (stack?: string, image = "other:1") => ({
+    apiVersion: "berth.dev/v1",
+    kind: "App",
+    metadata: { name: "blog-web", ...(stack && { stack }) },
+    spec: { image },
+  });
+  const apply = (query: string, ...manifests: object[]) =>
+    post(`/api/apply${query}`, { manifests });
+
+  it("is not taken out of it by a document that names another stack or none; the error names the stack", async () => {
+    addApp("blog-web");
+    const longer = { ...manifest("blog-web-shop"), metadata: { name: "blog-web-shop-x" } };
+    for (const answer of [
+      await apply("", manifest()),
+      await apply("?dry_run=true", manifest()),
+      await apply("?force=true", manifest(), longer),
+    ]) {
+      expect(answer.statusCode).toBe(409);
+      expect(answer.json().error).toContain("App blog-web belongs to the stack blog");
+    }
+    const again = await post("/api/apps", { name: "blog-web", image: "other:1" });
+    expect(again.statusCode).toBe(409);
+    expect(again.json().error).toContain("belongs to the stack blog");
+    expect(api.store.get("App", "blog-web")?.spec.image).toBe("web:1");
+  });
+
+  it("is changed by a document that names its stack, and taken out of it with force", async () => {
+    addApp("blog-web");
+    expect((await apply("", manifest("blog"))).statusCode).toBe(200);
+    expect(api.store.get("App", "blog-web")?.spec.image).toBe("other:1");
+    expect((await apply("?force=true", manifest())).statusCode).toBe(200);
+    expect((await get("/api/stacks")).total).toBe(0);
+    expect((await apply("", manifest("blog"))).statusCode).toBe(200);
+    expect((await get("/api/stacks")).total).toBe(1);
+  });
+});
+
+describe("the host name of an app", () => {
+  it("cannot be the name of another app, whose requests it would get too", async () => {
+    applyResource(api.store, "App", "db", { image: "web:1" });
+    const named = { name: "blog-db", stack: "blog", image: "web:1", hostname: "DB" };
+    const answer = await post("/api/apps", named);
+    expect(answer.statusCode).toBe(409);
+    expect(answer.json().error).toContain('the host name db is the name of the app "db"');
+    expect((await post("/api/apps", { ...named, hostname: "blog-db" })).statusCode).toBe(201);
+  });
+
+  it("cannot become the name of a new app, and does not block other changes", async () => {
+    addApp("blog-cache", { hostname: "cache" });
+    const answer = await post("/api/apps", { name: "cache", image: "web:1" });
+    expect(answer.statusCode).toBe(409);
+    expect(answer.json().error).toContain('the app "blog-cache" has the host name cache');
+    applyResource(api.store, "App", "cache", { image: "web:1" });
+    const url = "/api/apps/blog-cache";
+    const patched = await api.request({ method: "PATCH", url, payload: { image: "web:2" } });
+    expect(patched.statusCode).toBe(202);
+  });
+});
+
+describe("plans", () => {
+  it("of all apps of a stack are returned together", async () => {
+    addApp("blog-db");
+    addApp("blog-web");
+    const { stack, plans } = await get("/api/stacks/blog/plan");
+    expect(stack).toBe("blog");
+    expect(plans.map(({ app }: { app: string }) => app)).toEqual(["blog-db", "blog-web"]);
+    expect((await api.request({ url: "/api/stacks/none/plan" })).statusCode).toBe(404);
+  });
+
+  it("of a dry run name the stack of each resource", async () => {
+    const metadata = { name: "blog-web", stack: "blog" };
+    const manifests = [
+      { apiVersion: "berth.dev/v1", kind: "App", metadata, spec: { image: "web:1" } },
+      { apiVersion: "berth.dev/v1", kind: "App", metadata: { name: "x" }, spec: { image: "w:1" } },
+    ];
+    const { results } = (await post("/api/apply?dry_run=true", { manifests })).json();
+    expect(results).toMatchObject([{ stack: "blog" }, { stack: null }]);
+  });
+});
+
 describe("POST /api/stacks/:name/VERB", () => {
   it("stops and starts all apps, and reports which changed", async () => {
     addApp("blog-db");

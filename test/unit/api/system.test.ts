@@ -145,7 +145,9 @@ describe("the specs folder", () => {
       api.request({ method: "POST", url: "/api/specs/prune", payload });
     expect((await prune({})).statusCode).toBe(400);
     expect((await prune({ confirm: false })).statusCode).toBe(400);
-    expect((await prune({ confirm: true })).json()).toEqual({ pruned: [waiting] });
+    expect((await prune({ confirm: true })).json()).toEqual({
+      pruned: [{ ...waiting, stack: null }],
+    });
     expect(api.store.audit.list({ limit: 1 })[0]).toMatchObject({
       action: "prune_confirm",
       name: "web",

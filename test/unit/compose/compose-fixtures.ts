@@ -5,7 +5,7 @@ import {
   type ImportOptions,
   importCompose,
 } from "../../../src/compose/import-compose.ts";
-import type { ComposeFileReader } from "../../../src/compose/load-project.ts";
+import { readFolderFiles } from "../../support/compose-reader.ts";
 
 export const fixturesFolder = join(import.meta.dirname, "../../fixtures/compose");
 
@@ -17,20 +17,9 @@ export function importFixture(file: string, extra: ImportOverrides = {}): Compos
   const path = join(fixturesFolder, file);
   return importCompose(
     { files: [path], specFolder: dirname(path), home: "/home/me", ...extra },
-    diskFiles,
+    readFolderFiles(fixturesFolder),
   );
 }
-
-const diskFiles: ComposeFileReader = {
-  read: (path) => {
-    try {
-      return { text: readFileSync(path, "utf8") };
-    } catch {
-      return { problem: "there is no such file" };
-    }
-  },
-  displayPath: (path) => relative(fixturesFolder, path),
-};
 
 /** Imports files that exist only in memory, in the folder `/project`; the first one is the Compose file. */
 export function importTexts(

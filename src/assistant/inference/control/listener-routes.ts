@@ -1,6 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import { type Static, Type } from "typebox";
 
+/** More subnets than one server has stacks whose containers use models. */
+const SUBNETS_MAX = 2_000;
+
 const ListenersBody = Type.Object(
   {
     listeners: Type.Array(
@@ -14,7 +17,10 @@ const ListenersBody = Type.Object(
             pattern: "^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$",
             maxLength: 253,
           }),
-          subnets: Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 64 }),
+          subnets: Type.Array(Type.String({ maxLength: 64 }), {
+            minItems: 1,
+            maxItems: SUBNETS_MAX,
+          }),
         },
         { additionalProperties: false },
       ),

@@ -14,7 +14,9 @@ function applyInStack(
   stack: string,
   spec: AppSpec = web,
 ) {
-  applyResource(harness.store, "App", name, spec, { labels: { [STACK_LABEL]: stack } });
+  const labels = { [STACK_LABEL]: stack };
+  // Only with takeOver, an app may be taken out of its stack.
+  applyResource(harness.store, "App", name, spec, { labels, takeOver: true });
 }
 
 /** Returns the aliases of the App's containers on each of their networks. */

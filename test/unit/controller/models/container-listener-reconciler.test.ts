@@ -7,6 +7,7 @@ import {
   ContainerListenerReconciler,
   type ContainerListenerReconcilerOptions,
 } from "../../../../src/controller/models/container-listener-reconciler.ts";
+import { STACK_LABEL } from "../../../../src/resources/stack.ts";
 import { applyResource, openTestStore, type TestStore } from "../../../support/test-store.ts";
 
 /** The environment of the reconciler: a fake engine with one network, and a fake assistant. */
@@ -14,6 +15,7 @@ class Site {
   readonly sent: (readonly ContainerListenerSpec[])[] = [];
   readonly woken: string[] = [];
   network: readonly string[] | undefined;
+  readonly stackNetworks = new Set<string>();
   nextSubnet = "172.18.0.0/16";
   gateway: string | undefined = "172.17.0.1";
   engineDown = false;
@@ -33,10 +35,16 @@ class Site {
           this.#engine();
           this.network ??= [this.nextSubnet];
         },
-        networkSubnets: async () => this.#engine() ?? this.network ?? [],
+        ensureStackNetwork: async (name) => {
+          this.#engine();
+          this.stackNetworks.add(name);
+        },
+        networkSubnets: async (name) =>
+          this.#engine() ??
+          (this.stackNetworks.has(name) ? [`subnet of ${name}`] : (this.network ?? [])),
         hostGateway: async () => this.#engine() ?? this.gateway,
-        removeNetwork: async () => {
-          this.network = undefined;
+        removeNetwork: async (name) => {
+          if (!this.stackNetworks.delete(name)) this.network = undefined;
         },
       },
       assistant: {
@@ -115,6 +123,25 @@ describe("the container listener", () => {
     expect(site.sent.at(-1)).toEqual([listener]);
     expect(listeners.getUnavailableReason()).toBeNull();
     expect(site.woken).toEqual(["web"]);
+  });
+
+  it("accepts the networks of stacks with an App that uses models, which it creates", async () => {
+    const put = (name: string, stack: string, spec: object) =>
+      applyResource(
+        site.store,
+        "App",
+        name,
+        { image: "web:1", ...spec },
+        { labels: { [STACK_LABEL]: stack } },
+      );
+    put("blog-web", "blog", { models: ["chat"] });
+    put("blog-worker", "blog", { models: ["chat"] });
+    put("shop-web", "shop", {});
+    await started();
+    const network = `berth--${site.store.instanceId}-blog`;
+    const subnets = [...listener.subnets, `subnet of ${network}`];
+    expect(site.sent.at(-1)).toEqual([{ ...listener, subnets }]);
+    expect([...site.stackNetworks]).toEqual([network]);
   });
 
   it("is closed after the last App with models is deleted", async () => {
@@ -240,6 +267,7 @@ describe("a failure of the container listener", () => {
           site.network = ["172.18.0.0/16"];
           site.delete("web");
         },
+        ensureStackNetwork: async () => {},
         networkSubnets: async () => site.network ?? [],
         hostGateway: async () => "172.17.0.1",
         removeNetwork: async () => {
