@@ -164,3 +164,17 @@ test("a one-shot that was stopped before its end runs again when it is started",
   await harness.waitUntilReady("job");
   expect(count()).toBe(2);
 });
+
+test("a completed version is not run again while the image of the next version is pulled", async () => {
+  const { faults, count } = createCounter();
+  const slow = { ...images["job:2"], held: false, pullMs: 60_000 };
+  await using harness = new ControlPlaneHarness({ images: { ...images, "job:2": slow } });
+  harness.boot(faults);
+  harness.apply("job", job("job:1"));
+  await harness.waitUntilReady("job");
+  harness.apply("job", job("job:2"));
+  await harness.clock.advance(50_000);
+  expect(count()).toBe(1);
+  await harness.waitUntilReady("job");
+  expect(count()).toBe(2);
+});
