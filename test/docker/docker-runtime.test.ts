@@ -91,8 +91,8 @@ describe("the files of an app on Docker", () => {
         restrictions: { ...NO_RESTRICTIONS, readOnlyRoot: true },
       });
       const lines = (await output(id, 10)).map(({ message }) => message);
-      expect(lines.at(0)).toBe("port 80");
-      expect(lines.at(-1)).toBe("refused");
+      expect(lines).toContain("port 80");
+      expect(lines).toContain("refused");
       expect(await readFile(files[0]?.hostPath ?? "", "utf8")).toBe("port 80\n");
     } finally {
       await rm(dir, { recursive: true });

@@ -6,7 +6,6 @@ import { BerthError, formatErrorCode, isDiskFull } from "../../base/errors.ts";
 import type { EffectiveFile } from "../../resources/app-defaults.ts";
 import type { SecretReference } from "../../resources/app-spec.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
-import type { DesiredApp } from "./desired-app.ts";
 
 /**
  * The files of Apps. Each file of each version is below the folder of its App, under a name that is a hash of its path,
@@ -59,7 +58,7 @@ export function writeFiles(files: readonly AppFileSpec[]): void {
 /** Removes the files of an App that neither its desired version nor an existing container uses. */
 export function removeUnusedFiles(
   filesDir: string | undefined,
-  { name, files }: Pick<DesiredApp, "name" | "files">,
+  { name, files }: { readonly name: string; readonly files: readonly AppFileSpec[] },
   containers: readonly ObservedContainer[],
 ): void {
   // The mounts of a container are unknown if the engine does not report its settings.

@@ -10,6 +10,7 @@ const images = {
   "job:2": { exits: { afterMs: 5_000, code: 0 } },
   "job:bad": { exits: { afterMs: 5_000, code: 3 }, logs: ["the table exists already"] },
 };
+const web = (image: string): AppSpec => ({ image, port: 80, dependsOn: ["job"] });
 const job = (image = "job:1"): AppSpec => ({ image, oneShot: true });
 
 /** Counts the starts of containers, over all boots of a harness. */
@@ -33,7 +34,7 @@ function listRunning(harness: ControlPlaneHarness, app: string): string[] {
 test("a one-shot runs once to its end, and an app that depends on it starts afterwards", async () => {
   const { faults, count } = createCounter();
   await using harness = new ControlPlaneHarness({ images }).boot(faults);
-  harness.apply("web", { image: "web:1", port: 80, dependsOn: ["job"] });
+  harness.apply("web", web("web:1"));
   harness.apply("job", job());
   await harness.clock.advance(4_000);
   expect(listRunning(harness, "job")).toEqual(["job:1"]);
@@ -54,7 +55,7 @@ test("a one-shot that fails keeps back the apps that depend on it, with its exit
   const { faults, count } = createCounter();
   await using harness = new ControlPlaneHarness({ images }).boot(faults);
   harness.apply("job", job("job:bad"));
-  harness.apply("web", { image: "web:1", port: 80, dependsOn: ["job"] });
+  harness.apply("web", web("web:1"));
   await harness.clock.advance(3_600_000);
   expect(harness.app("job")?.status?.phase).toBe("failed");
   expect(harness.condition("job", "Stalled")).toMatchObject({
@@ -110,7 +111,6 @@ test("a version that fails is not replaced by an earlier version", async () => {
 
 test("an app keeps its running version while the new version of the one-shot that it depends on fails", async () => {
   await using harness = new ControlPlaneHarness({ images }).boot();
-  const web = (image: string): AppSpec => ({ image, port: 80, dependsOn: ["job"] });
   harness.apply("job", job());
   harness.apply("web", web("web:1"));
   await harness.waitUntilReady("web");
@@ -161,6 +161,20 @@ test("a one-shot that was stopped before its end runs again when it is started",
   await harness.clock.advance(30_000);
   expect(harness.app("job")?.status?.phase).toBe("stopped");
   harness.apply("job", job());
+  await harness.waitUntilReady("job");
+  expect(count()).toBe(2);
+});
+
+test("a completed version is not run again while the image of the next version is pulled", async () => {
+  const { faults, count } = createCounter();
+  const slow = { ...images["job:2"], held: false, pullMs: 60_000 };
+  await using harness = new ControlPlaneHarness({ images: { ...images, "job:2": slow } });
+  harness.boot(faults);
+  harness.apply("job", job("job:1"));
+  await harness.waitUntilReady("job");
+  harness.apply("job", job("job:2"));
+  await harness.clock.advance(50_000);
+  expect(count()).toBe(1);
   await harness.waitUntilReady("job");
   expect(count()).toBe(2);
 });
