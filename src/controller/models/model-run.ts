@@ -236,8 +236,8 @@ export class ModelRun {
         step: "inspect",
         key,
         run: async (_, signal) => {
-          const settings = { contextTokens, sequences, chatTemplate, deterministic };
-          const file = { id, path: stored.path, ...settings };
+          const { path } = stored;
+          const file = { id, path, contextTokens, sequences, chatTemplate, deterministic };
           return { step: "inspect", facts: await this.#context.assistant.inspect(file, signal) };
         },
       },
