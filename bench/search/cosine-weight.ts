@@ -10,8 +10,8 @@ import { knownItems } from "./queries.ts";
 import { formatScore, measureScore } from "./relevance.ts";
 
 /**
- * The first sections of each page, which say what it is about. All sections would take an embedding model an hour on two
- * cores.
+ * The corpus is the pages that answer a question, with the first sections of each page, which say what it is about. All
+ * pages with all sections would take an embedding model more than an hour on two cores.
  */
 const PAGE_CHARACTERS_MAX = 1_200;
 const BATCH = 64;
@@ -50,7 +50,9 @@ async function measureWith(engine: LlamaEngine, path: string, dir: string): Prom
   );
   const embed = async (texts: readonly string[]) =>
     (await model.embed(texts, { priority: "background" }, never)).vectors;
-  const pages = readManual().map(({ name, document }) => {
+  const answers = new Set(knownItems.flatMap((item) => item.pages));
+  const manual = readManual().filter(({ name }) => answers.has(name));
+  const pages = manual.map(({ name, document }) => {
     let left = PAGE_CHARACTERS_MAX;
     const sections = document.sections.flatMap(({ heading, text }) => {
       const kept = text.slice(0, Math.max(0, left));

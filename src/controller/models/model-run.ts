@@ -324,7 +324,6 @@ export class ModelRun {
   #recordSuccess(step: JobStep): void {
     this.#updateMemory({ failure: null });
     if (step === "unload") this.#updateMemory({ replaced: null });
-    const { name } = this.#desired;
     const what = joinFileNames(this.#memory.pin?.model);
     if (step === "download" || step === "verify") this.#updateMemory({ refresh: null });
     if (step === "download") {
@@ -333,7 +332,7 @@ export class ModelRun {
     } else if (step === "verify")
       this.#recordEvent("Normal", "Verified", `${what}: the digests match`);
     else if (step === "load")
-      this.#recordEvent("Normal", "Started", `in memory; clients call it "${name}"`);
+      this.#recordEvent("Normal", "Started", `in memory; clients call it "${this.#desired.name}"`);
     else if (step === "unload") this.#recordEvent("Normal", "Stopped", "out of memory");
   }
 
