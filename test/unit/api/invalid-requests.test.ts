@@ -267,7 +267,7 @@ describe("queries of API requests", () => {
     ["/api/apps?limit=ten", "limit"],
     ["/api/apps?limit=1&limit=2", "limit"],
     ["/api/apps?offset=-1", "offset"],
-    ["/api/apps?status=Running", '"running", "degraded", "stopped"'],
+    ["/api/apps?status=Running", '"running", "completed", "degraded"'],
     ["/api/apps?status=Running", 'did you mean "running"?'],
     ["/api/apps/web?wait=maybe", 'wait: expected "true", "false" or "deleted", found "maybe"'],
     ["/api/apps/web?timeout=soon", "timeout: expected a duration to wait, such as 30s"],
