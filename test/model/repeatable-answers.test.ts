@@ -36,7 +36,7 @@ async function answerMixedWork(
   return answers;
 }
 
-it("the first token of an answer has the logprobs of a fresh context, whatever ran before and runs beside", async () => {
+it("the first token of an answer has the logprobs of a fresh context, whatever ran before and runs concurrently", async () => {
   const answers = await answerMixedWork(setup, { seed: 4, requests: 30, wordsMax: 180 });
   // A conversation that goes on keeps the tokens that were generated one by one.
   const comparable = answers.filter(

@@ -35,7 +35,7 @@ export interface SchedulerOptions {
 /**
  * The time limit of a decoding step and of the prefill of one piece. The longest such call is a piece of 128 tokens of a
  * model with 70 billion parameters, which takes two cores about three minutes. A call that takes longer never ends,
- * and the model would answer nobody any more.
+ * and the model would answer no request any more.
  */
 const CALL_MS_MAX = 10 * 60_000;
 
