@@ -9,7 +9,7 @@ const WORDS =
   );
 const LOGPROBS = 5;
 
-/** The request of a client, and the part of the answer that it read. */
+/** A request of a client, and the part of the answer that the client read. */
 export interface Answered {
   readonly prompt: string;
   readonly promptTokens: number;

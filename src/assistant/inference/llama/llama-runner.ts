@@ -166,7 +166,7 @@ export class LlamaRunner implements Runner {
     return embedding;
   }
 
-  /** Accepts a rejection of the process that nothing handled; see `LostRejections`. */
+  /** Reports a rejection of the process that nothing handled; see `LostRejections`. */
   reportLostRejection(error: unknown): void {
     this.#lostRejections.report(error);
   }

@@ -19,7 +19,7 @@ export class LostRejections {
     });
   }
 
-  /** Accepts a rejection of the process that nothing handled. */
+  /** Reports a rejection of the process that nothing handled. */
   report(error: unknown): void {
     const rejectCall = this.#rejectCall;
     setTimeout(() => rejectCall(error), GRACE_MS).unref();
