@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // npm run models:record: builds llama-server from the sources that node-llama-cpp brings, and records its answers for
 // the tests with trained models in test/fixtures/trained-models. Needs git, cmake and a C++ compiler, and takes about
-// half an hour the first time. The folder of the build can be given: npm run models:record -- DIR.
+// ten minutes the first time. The folder of the build can be given: npm run models:record -- DIR.
 import os from "node:os";
 import path from "node:path";
 import pinnedNode from "./pinned-node.cjs";

@@ -1,6 +1,6 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile, type StdioOptions, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -8,6 +8,10 @@ import { freePorts } from "../free-port.ts";
 
 const run = promisify(execFile);
 const library = join(import.meta.dirname, "../../../node_modules/node-llama-cpp/llama");
+const binaries = join(
+  import.meta.dirname,
+  `../../../node_modules/@node-llama-cpp/linux-${process.arch}/bins/linux-${process.arch}`,
+);
 const START_MS_MAX = 60_000;
 
 /** Returns the release of llama.cpp that node-llama-cpp contains as a program. */
@@ -24,8 +28,9 @@ export interface LlamaServerBuild {
 }
 
 /**
- * Builds llama-server for this processor from the sources that node-llama-cpp brings. Files that are there already are
- * not made again. The build takes many minutes.
+ * Builds llama-server from the sources that node-llama-cpp brings, and links it with the libraries that node-llama-cpp
+ * brings, so that both compute with the same kernels. Nothing that is compiled here computes, so it is not optimised.
+ * Files that are there already are not made again.
  */
 export async function buildLlamaServer(dir: string): Promise<LlamaServerBuild> {
   const source = join(dir, "source");
@@ -34,12 +39,39 @@ export async function buildLlamaServer(dir: string): Promise<LlamaServerBuild> {
   if (!existsSync(join(source, ".git")))
     await run("git", ["clone", "--quiet", join(library, "gitRelease.bundle"), source]);
   const { stdout } = await run("git", ["-C", source, "rev-parse", "HEAD"]);
-  const flags = ["CMAKE_BUILD_TYPE=Release", "BUILD_SHARED_LIBS=OFF"]
-    .concat(["LLAMA_BUILD_TESTS=OFF", "LLAMA_BUILD_EXAMPLES=OFF", "LLAMA_USE_PREBUILT_UI=OFF"])
-    .concat(["LLAMA_OPENSSL=OFF", "GGML_NATIVE=ON", "GGML_OPENMP=OFF"]);
-  await runVisibly("cmake", ["-S", source, "-B", build, ...flags.map((flag) => `-D${flag}`)]);
-  await runVisibly("cmake", ["--build", build, "--target", "llama-server", "-j2"]);
-  return { program: join(build, "bin/llama-server"), commit: stdout.trim() };
+  const flags = ["CMAKE_BUILD_TYPE=Release", "CMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG"]
+    .concat(["BUILD_SHARED_LIBS=OFF", "LLAMA_BUILD_TESTS=OFF", "LLAMA_BUILD_EXAMPLES=OFF"])
+    .concat(["LLAMA_USE_PREBUILT_UI=OFF", "LLAMA_OPENSSL=OFF"])
+    .map((flag) => `-D${flag}`);
+  await runVisibly("cmake", ["-G", "Unix Makefiles", "-S", source, "-B", build, ...flags]);
+  // With `/fast`, make builds a target without the libraries that it depends on.
+  const targets = Object.keys(ARCHIVES).map((target) => `${target}/fast`);
+  await runVisibly("make", ["-C", build, "-j2", "llama-ui-assets/fast"]);
+  await runVisibly("make", ["-C", build, "-j2", ...targets]);
+  const program = join(build, "llama-server");
+  const libraries = await sharedLibraries();
+  await runVisibly("c++", [
+    ...["-o", program, join(source, "tools/server/main.cpp"), "-I", join(source, "tools/server")],
+    ...Object.values(ARCHIVES).map((archive) => join(build, archive)),
+    ...["-L", binaries, ...libraries.map((name) => `-l:${name}`)],
+    ...[`-Wl,-rpath,${binaries}`, "-lpthread", "-ldl"],
+  ]);
+  return { program, commit: stdout.trim() };
+}
+
+/** The parts of llama-server that node-llama-cpp does not bring, by target, in the order in which they are linked. */
+const ARCHIVES: Readonly<Record<string, string>> = {
+  "llama-server-impl": "tools/server/libllama-server-impl.a",
+  "server-context": "tools/server/libserver-context.a",
+  mtmd: "tools/mtmd/libmtmd.a",
+  "llama-ui": "tools/ui/libllama-ui.a",
+  "cpp-httplib": "vendor/cpp-httplib/libcpp-httplib.a",
+  "vendor-hash": "vendor/hash/libvendor-hash.a",
+};
+
+async function sharedLibraries(): Promise<readonly string[]> {
+  const names = await readdir(binaries);
+  return names.filter((name) => /^lib(llama|ggml)/.test(name) && !name.startsWith("libggml-cpu"));
 }
 
 function runVisibly(program: string, args: readonly string[]): Promise<void> {
@@ -63,7 +95,9 @@ export class LlamaServer implements AsyncDisposable {
     const all = ["--host", "127.0.0.1", "--port", String(port), "--parallel", "1"]
       .concat(["--threads", "1", "--threads-batch", "1", "--ctx-checkpoints", "0"])
       .concat(["--cache-ram", "0", "--no-ui", "--no-warmup", ...flags]);
-    const child = spawn(program, all, { stdio: ["ignore", "ignore", "inherit"] });
+    // llama.cpp looks for its kernels in the working directory.
+    const stdio: StdioOptions = ["ignore", "ignore", "inherit"];
+    const child = spawn(program, all, { stdio, cwd: binaries });
     const server = new LlamaServer(`http://127.0.0.1:${port}`, child);
     const deadline = Date.now() + START_MS_MAX;
     while (!(await server.#isReady())) {
