@@ -1,4 +1,4 @@
-import { isFalse, listEntries, listItems } from "./compose-tree.ts";
+import { isFalse, listEntries } from "./compose-tree.ts";
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 

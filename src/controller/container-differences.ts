@@ -141,16 +141,20 @@ function hasOtherAliases(
 
 /** Returns, for each restriction, its name and the texts that describe its actual and its wanted value. */
 function listRestrictions(actual: Restrictions, wanted: Restrictions) {
-  const describe = ({ readOnlyRoot, noNewPrivileges, dropCapabilities, tmpfs }: Restrictions) => ({
+  const [own, other] = [describeRestrictions(actual), describeRestrictions(wanted)];
+  return (["readOnlyRoot", "noNewPrivileges", "dropCapabilities", "tmpfs"] as const).map(
+    (name) => [name, own[name], other[name]] as const,
+  );
+}
+
+function describeRestrictions(restrictions: Restrictions) {
+  const { readOnlyRoot, noNewPrivileges, dropCapabilities, tmpfs } = restrictions;
+  return {
     readOnlyRoot: [String(readOnlyRoot)],
     noNewPrivileges: [String(noNewPrivileges)],
     dropCapabilities,
     tmpfs: tmpfs.map(({ path, sizeBytes }) => `${cleanPath(path)} ${sizeBytes ?? ""}`),
-  });
-  const [own, other] = [describe(actual), describe(wanted)];
-  return (["readOnlyRoot", "noNewPrivileges", "dropCapabilities", "tmpfs"] as const).map(
-    (name) => [name, own[name], other[name]] as const,
-  );
+  };
 }
 
 function describeMount(mount: MountSpec): string {

@@ -163,6 +163,7 @@ export class ValueReader {
     while (this.#at < end) {
       this.#countValue();
       this.align(8);
+      // oxlint-disable-next-line typescript/no-base-to-string -- the key of a dictionary has a basic type
       const key = String(this.read(keyTree));
       if (found.has(key))
         throw new DuplicateKeyError(

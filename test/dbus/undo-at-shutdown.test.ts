@@ -28,7 +28,7 @@ it("an undo that hangs when the companion is stopped is reported as interrupted,
   await companion.start();
   const undone: string[] = [];
   let isHanging = false;
-  await using _app = await RawApp.start(companion.ready.apps_dir, APP, (message, peer) => {
+  await using _ = await RawApp.start(companion.ready.apps_dir, APP, (message, peer) => {
     if (message.method === "tools/list") {
       const listed = tools.map(({ name }) => ({ name, inputSchema: argument }));
       peer.answer(message, { tools: listed });
@@ -81,6 +81,9 @@ it("an undo that hangs when the companion is stopped is reported as interrupted,
   });
   expect(await client.undo()).toMatchObject({ status: "nothing", unknown: [secondId] });
   const [report] = await client.agent("UndoCall", "t", [BigInt(secondId)]);
-  expect(JSON.parse(String(report))).toMatchObject({ status: "undone", unknown: [] });
+  expect(JSON.parse(typeof report === "string" ? report : "")).toMatchObject({
+    status: "undone",
+    unknown: [],
+  });
   expect(undone).toEqual(["second", "first", "second"]);
 });

@@ -83,10 +83,10 @@ const scenarios: readonly Scenario[] = [
 const REPLACEMENT_REQUESTS = 2;
 
 /** Returns the requests without those that replace a new network. */
-function withoutReplacement([first = "", second = "", ...others]: readonly string[]): string[] {
+function withoutReplacement([one = "", second = "", ...others]: readonly string[]): string[] {
   return second.startsWith("DELETE /networks/")
-    ? [first, ...others.slice(1)]
-    : [first, second, ...others];
+    ? [one, ...others.slice(1)]
+    : [one, second, ...others];
 }
 
 const moments: readonly RelayMoment[] = ["before", "unanswered", "lost"];

@@ -133,8 +133,6 @@ describe("a name in the network of a stack", () => {
 });
 
 describe("the restrictions of an app", () => {
-  const inside = (script: string) => run("chat-chat", script);
-
   it("are in effect in its container", async () => {
     expect((await inside("hostname")).output).toBe("chat-node");
     expect((await inside("touch /etc/written")).output).toContain("Read-only file system");
@@ -193,3 +191,7 @@ describe("a stack", () => {
     expect(await who("shop-worker", "db:5432")).toBe("shop/db");
   });
 });
+
+function inside(script: string) {
+  return run("chat-chat", script);
+}

@@ -341,8 +341,11 @@ function randomSpec(dice: Dice, name: string): AppSpec {
     ? dice.pick(["good:1", "good:2", "pulled:1", "slow:1"])
     : dice.pick([...Object.keys(IMAGES).filter((key) => key !== "once:1"), "nowhere:1"]);
   const spec: AppSpec = { image, port: 80, replicas: dice.between(1, 3) };
-  if (dice.chance(0.3)) spec.env = { VALUE: String(dice.between(1, 3)) };
-  if (spec.env) spec.files = [{ path: "/etc/value", content: String(spec.env["VALUE"]) }];
+  if (dice.chance(0.3)) {
+    const value = String(dice.between(1, 3));
+    spec.env = { VALUE: value };
+    spec.files = [{ path: "/etc/value", content: value }];
+  }
   if (dice.chance(0.2)) spec.volumes = [{ name: "data", path: "/data" }];
   if (dice.chance(0.1)) spec.running = false;
   if (dice.chance(0.05)) spec.suspend = true;

@@ -66,7 +66,10 @@ export function stackItem(stack: StackMembers, baseDomain: string): StackItem {
 }
 
 function findMostUrgent(members: readonly AppItem[]): AppItem | undefined {
-  const rank = ({ status, ready }: AppItem) =>
-    2 * PHASES_BY_URGENCY.indexOf(status) + (ready ? 1 : 0);
-  return members.toSorted((a, b) => rank(a) - rank(b))[0];
+  return members.toSorted((a, b) => getUrgencyRank(a) - getUrgencyRank(b))[0];
+}
+
+/** Returns a number that is lower for an app that needs more attention. */
+function getUrgencyRank({ status, ready }: AppItem): number {
+  return 2 * PHASES_BY_URGENCY.indexOf(status) + (ready ? 1 : 0);
 }

@@ -8,7 +8,6 @@ import { isStackWord } from "../resource-references.ts";
 export function parseStackWords(words: readonly string[]): readonly string[] | undefined {
   const [first = "", ...rest] = words;
   if (isStackWord(first)) return rest;
-  const isStack = (word: string) => word.includes("/") && isStackWord(word.split("/")[0]);
   if (!words.some(isStack)) return undefined;
   if (!words.every(isStack))
     throw new UsageError("stacks and other resources cannot be named together", "call it twice");
@@ -18,6 +17,10 @@ export function parseStackWords(words: readonly string[]): readonly string[] | u
       throw new UsageError(`"${word}" does not name a stack`, "write stack/NAME");
     return name;
   });
+}
+
+function isStack(word: string): boolean {
+  return word.includes("/") && isStackWord(word.split("/")[0]);
 }
 
 /** Like `parseStackWords`, for verbs that need at least one name. */

@@ -35,8 +35,6 @@ export function stackCalls(transport: Transport) {
       timedOut: response.headers.get("x-berth-wait") === "timed-out",
     };
   };
-  const stackPath = (name: string, rest = "") => `/api/stacks/${encodeSegment(name)}${rest}`;
-
   return {
     list: (signal?: AbortSignal): Promise<StackList> =>
       transport.json("GET", "/api/stacks", { signal }),
@@ -52,4 +50,8 @@ export function stackCalls(transport: Transport) {
         delete_volumes: options.deleteVolumes === true ? true : undefined,
       }),
   };
+}
+
+function stackPath(name: string, rest = ""): string {
+  return `/api/stacks/${encodeSegment(name)}${rest}`;
 }

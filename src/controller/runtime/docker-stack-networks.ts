@@ -79,9 +79,9 @@ async function readRoutes(): Promise<string[]> {
   return table.split("\n").flatMap((line) => {
     const [, destination = "", , , , , , mask = ""] = line.split("\t");
     if (!/^[0-9A-F]{8}$/.test(destination) || !/^[0-9A-F]{8}$/.test(mask)) return [];
-    const bits = [...BigInt(`0x${mask}`).toString(2)].filter((bit) => bit === "1").length;
+    const bits = BigInt(`0x${mask}`).toString(2).replaceAll("0", "").length;
     if (bits === 0) return [];
     // The kernel prints the bytes of an address in the order of the machine, which is the reverse on x86 and arm64.
-    return [`${Buffer.from(destination, "hex").reverse().join(".")}/${bits}`];
+    return [`${[...Buffer.from(destination, "hex")].toReversed().join(".")}/${bits}`];
   });
 }

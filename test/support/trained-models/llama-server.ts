@@ -51,10 +51,18 @@ export async function buildLlamaServer(dir: string): Promise<LlamaServerBuild> {
   const program = join(build, "llama-server");
   const libraries = await sharedLibraries();
   await runVisibly("c++", [
-    ...["-o", program, join(source, "tools/server/main.cpp"), "-I", join(source, "tools/server")],
+    "-o",
+    program,
+    join(source, "tools/server/main.cpp"),
+    "-I",
+    join(source, "tools/server"),
     ...Object.values(ARCHIVES).map((archive) => join(build, archive)),
-    ...["-L", binaries, ...libraries.map((name) => `-l:${name}`)],
-    ...[`-Wl,-rpath,${binaries}`, "-lpthread", "-ldl"],
+    "-L",
+    binaries,
+    ...libraries.map((name) => `-l:${name}`),
+    `-Wl,-rpath,${binaries}`,
+    "-lpthread",
+    "-ldl",
   ]);
   return { program, commit: stdout.trim() };
 }

@@ -78,27 +78,18 @@ describe("apps of a stack", () => {
     addApp("blog-web");
     const resource = await get("/api/resources/apps/blog-web");
     expect(resource.metadata.stack).toBe("blog");
-    const manifest = {
+    const written = {
       apiVersion: "berth.dev/v1",
       kind: "App",
       metadata: { name: "blog-web", stack: "blog" },
       spec: { image: "web:1" },
     };
-    const answer = await post("/api/apply?dry_run=true", { manifests: [manifest] });
+    const answer = await post("/api/apply?dry_run=true", { manifests: [written] });
     expect(answer.json().results).toMatchObject([{ name: "blog-web", changes: [] }]);
   });
 });
 
 describe("an app that belongs to a stack", () => {
-  const manifest = (stack?: string, image = "other:1") => ({
-    apiVersion: "berth.dev/v1",
-    kind: "App",
-    metadata: { name: "blog-web", ...(stack && { stack }) },
-    spec: { image },
-  });
-  const apply = (query: string, ...manifests: object[]) =>
-    post(`/api/apply${query}`, { manifests });
-
   it("is not taken out of it by a document that names another stack or none; the error names the stack", async () => {
     addApp("blog-web");
     const longer = { ...manifest("blog-web-shop"), metadata: { name: "blog-web-shop-x" } };
@@ -209,10 +200,6 @@ describe("POST /api/stacks/:name/VERB", () => {
 });
 
 describe("DELETE /api/stacks/:name", () => {
-  const remove = (query = "") => api.request({ method: "DELETE", url: `/api/stacks/blog${query}` });
-  const secret = () =>
-    applyResource(api.store, "Secret", "blog-password", { data: { value: "x" } }, { labels });
-
   it("deletes the apps, and keeps the Secrets that later apps need for the kept volumes", async () => {
     addApp("blog-db", { env: { PASSWORD: { secret: "blog-password" } } });
     secret();
@@ -253,3 +240,24 @@ describe("DELETE /api/stacks/:name", () => {
     expect(api.store.get("App", "blog-db")?.metadata.deletionTimestamp).toBeNull();
   });
 });
+
+function manifest(stack?: string, image = "other:1") {
+  return {
+    apiVersion: "berth.dev/v1",
+    kind: "App",
+    metadata: { name: "blog-web", ...(stack && { stack }) },
+    spec: { image },
+  };
+}
+
+function apply(query: string, ...manifests: object[]) {
+  return post(`/api/apply${query}`, { manifests });
+}
+
+function remove(query = "") {
+  return api.request({ method: "DELETE", url: `/api/stacks/blog${query}` });
+}
+
+function secret() {
+  return applyResource(api.store, "Secret", "blog-password", { data: { value: "x" } }, { labels });
+}

@@ -294,20 +294,16 @@ test("a service keeps its own name as an alias if the name of its app cannot con
 });
 
 test("services whose apps would have the same name, or one that is too long, are refused", () => {
-  const refusals = (services: object, stack?: string) =>
-    importTexts({ "compose.yaml": JSON.stringify({ services }) }, { stack })
-      .findings.filter(({ level }) => level === "failed")
-      .map(({ service, message }) => `${service}: ${message}`);
-  const app = { image: "a:1" };
-  expect(refusals({ my_app: app, "my.app": app, other: app })).toEqual([
+  const service = { image: "a:1" };
+  expect(refusals({ my_app: service, "my.app": service, other: service })).toEqual([
     'my_app: its app would be called project-my-app, as that of the service "my.app"',
     'my.app: its app would be called project-my-app, as that of the service "my_app"',
   ]);
   const long = "s".repeat(60);
-  expect(refusals({ [long]: app }, "blog")).toEqual([
+  expect(refusals({ [long]: service }, "blog")).toEqual([
     `${long}: its app would be called blog-${long}, which has 65 characters: at most 63 are allowed`,
   ]);
-  expect(refusals({ ___: app })).toEqual(["___: no app name can be derived from it"]);
+  expect(refusals({ ___: service })).toEqual(["___: no app name can be derived from it"]);
 });
 
 test("a name that Compose refuses as the name of a project is refused, unless the user names the stack", () => {
@@ -658,3 +654,10 @@ test("every App names the project that it was imported from", () => {
   expect(first).toMatch(/^import:stdin-[0-9a-f]{12}$/);
   expect(origins({ "-": `# another\n${services}` })).not.toEqual([first]);
 });
+
+/** Returns the failures of an import of these services. */
+function refusals(services: object, stack?: string): string[] {
+  return importTexts({ "compose.yaml": JSON.stringify({ services }) }, { stack })
+    .findings.filter(({ level }) => level === "failed")
+    .map(({ service, message }) => `${service}: ${message}`);
+}

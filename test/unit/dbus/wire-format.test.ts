@@ -178,11 +178,9 @@ describe("D-Bus values", () => {
   });
 
   test("arrays of types with the alignment eight have padding before their first value only", () => {
-    const body = (signature: string, args: BusValue[]) =>
-      readFrames([writeBytes(signature, args)])[0]?.body;
-    expect(body("ax", [[1n]])?.toString("hex")).toBe("08000000000000000100000000000000");
-    expect(body("ax", [[]])?.toString("hex")).toBe("0000000000000000");
-    expect(body("yau", [1, [2]])?.toString("hex")).toBe("010000000400000002000000");
+    expect(bodyOf("ax", [[1n]])?.toString("hex")).toBe("08000000000000000100000000000000");
+    expect(bodyOf("ax", [[]])?.toString("hex")).toBe("0000000000000000");
+    expect(bodyOf("yau", [1, [2]])?.toString("hex")).toBe("010000000400000002000000");
   });
 
   test("reading stops when the limit on the number of values is exceeded", () => {
@@ -251,3 +249,7 @@ describe("frames of D-Bus messages", () => {
     expect(frames.map(({ serial }) => serial)).toEqual([9]);
   });
 });
+
+function bodyOf(signature: string, args: BusValue[]): Buffer | undefined {
+  return readFrames([writeBytes(signature, args)])[0]?.body;
+}

@@ -51,12 +51,12 @@ process.on("SIGINT", () => {});
 process.on("SIGTERM", () => {});
 process.on("unhandledRejection", (error) => {
   logError(error);
-  runner?.reportLostRejection(error);
+  loadedRunner?.reportLostRejection(error);
 });
 raiseOomScore();
 
 const cores = new CoreLeaseChild(send);
-let runner: LlamaRunner | undefined;
+let loadedRunner: LlamaRunner | undefined;
 let jobs: JobServer | undefined;
 
 process.on("message", (message: ToChild) => {
@@ -144,7 +144,7 @@ async function openLocalModel(
   }).catch((error: unknown) => {
     throw contextMemoryError(params, error);
   });
-  runner = opened;
+  loadedRunner = opened;
   const now = params.measured ? undefined : await measureRunner(params, opened, threads);
   const measured = params.measured ?? now?.measured;
   if (measured) {
