@@ -36,7 +36,7 @@ test("a full disk is reported before or during a download, and the download resu
     expect(held).toMatchObject({ ready: false, downloaded_bytes: 0 });
     // Berth keeps 64 MiB free for its own files.
     expect(held.error).toMatch(
-      /takes 7\.\d MiB more, and 6[56][.\d]* MiB are free on the disk of the models: [56]\.\d MiB are missing/,
+      /needs 7\.\d MiB more, and 6[56][.\d]* MiB are free on the disk of the models: [56]\.\d MiB are missing/,
     );
     expect(held.conditions).toContainEqual(
       expect.objectContaining({ type: "Ready", status: "False", reason: "DiskFull" }),
