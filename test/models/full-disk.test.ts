@@ -47,7 +47,7 @@ describe("a download to a full disk", () => {
     expect(error).toMatchObject({ code: "disk_full" });
     if (!(error instanceof BerthError)) throw error;
     expect(error.message).toMatch(
-      /takes 24 MiB more, and 3\d(\.\d)? MiB are free .*: 5\d(\.\d)? MiB are missing/,
+      /needs 24 MiB more, and 3\d(\.\d)? MiB are free .*: 5\d(\.\d)? MiB are missing/,
     );
     expect(error.message).not.toContain(harness.dir);
     expect(harness.hub.requests).toEqual([]);

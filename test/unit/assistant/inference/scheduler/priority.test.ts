@@ -109,7 +109,7 @@ describe("the scheduler", () => {
     await harness.untilOver(reader, background);
     expect(background.text).toBe(whole(prompt, 20));
     expect(before.length).toBeLessThan(background.text.length);
-    expect(background.end).toMatchObject({ completionTokens: 20 });
+    expect(background.end).toMatchObject({ completionTokens: 21 });
     const sizes = harness.runner.calls.filter(({ kind }) => kind === "prefill");
     // The prompt is evaluated twice, in the same pieces; the generated tokens are evaluated only in decoding steps.
     expect(sizes.map(({ count }) => count)).toEqual([16, 4, 5, 4, 16, 4, 5]);
