@@ -104,6 +104,9 @@ test.concurrent.for(runs)(
       start: false,
       onTestFailed,
       dockerHost: (root) => `unix://${join(root, "relay.sock")}`,
+      // The tests run concurrently. With a range of its own, no server chooses a subnet that another one has just used,
+      // which would take another request.
+      flags: [`--network-pool=10.${220 + moments.indexOf(moment)}.0.0/16`],
       // Nothing is pruned while the specs folder is empty, so the folder contains a file. The file is not an app, so
       // that the network is removed with the app.
       specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
