@@ -102,7 +102,8 @@ export class LlamaServer implements AsyncDisposable {
     const [port = 0] = await freePorts(1);
     const all = ["--host", "127.0.0.1", "--port", String(port), "--parallel", "1"]
       .concat(["--threads", "1", "--threads-batch", "1", "--ctx-checkpoints", "0"])
-      .concat(["--cache-ram", "0", "--no-ui", "--no-warmup", ...flags]);
+      .concat(["--cache-ram", "0", "--no-ui", "--no-warmup", "--log-verbosity", "1", "--swa-full"])
+      .concat(flags);
     // llama.cpp looks for its kernels in the working directory.
     const stdio: StdioOptions = ["ignore", "ignore", "inherit"];
     const child = spawn(program, all, { stdio, cwd: binaries });

@@ -42,7 +42,7 @@ export const chatQuestions: readonly ChatQuestion[] = [
   ask("capital", "What is the capital of France?"),
   ask("river", "Name a river."),
   ask("colours", "List three colours."),
-  ask("sum", "What is 7 plus 5?"),
+  ask("sum", "How much is two plus two?"),
   ask("seasons", "Which season comes after winter?"),
   ask("opposite", "What is the opposite of hot?"),
   ask("poem", "Write one line of a poem about the sea."),
@@ -71,7 +71,7 @@ export const chatQuestions: readonly ChatQuestion[] = [
 /** Texts for a model without a chat template to continue. */
 export const textQuestions: readonly TextQuestion[] = [
   { id: "capital", prompt: "The capital of France is" },
-  { id: "river", prompt: "The longest river in Africa is the" },
+  { id: "river", prompt: "The Nile is the longest river in" },
   { id: "fox", prompt: "The quick brown fox jumps over the" },
   { id: "sum", prompt: "7 + 5 = 12\n8 + 6 = 14\n9 + 7 =" },
   { id: "seasons", prompt: "The four seasons are spring, summer," },
@@ -80,7 +80,7 @@ export const textQuestions: readonly TextQuestion[] = [
   { id: "json", prompt: '[{"id": 1, "name": "one"}, {"id": 2, "name": "two"}, {"id": 3,' },
   { id: "japanese", prompt: "日本の首都は" },
   { id: "german", prompt: "Guten Morgen! Wie geht es" },
-  { id: "emoji", prompt: "🙂 happy\n😢 sad\n😡 angry\n" },
+  { id: "numerals", prompt: "一、二、三、四、五、六、七、" },
   { id: "code", prompt: "def add(a, b):\n    return a + b\n\ndef multiply(a, b):\n" },
   { id: "html", prompt: "<ul>\n  <li>one</li>\n  <li>two</li>\n" },
   { id: "stop-at-comma", prompt: "apples, pears, plums and cherries: apples", stop: [","] },

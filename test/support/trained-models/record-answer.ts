@@ -15,8 +15,8 @@ interface ServerAnswer {
   readonly stop_type: "eos" | "word" | "limit";
   /** The ids of all tokens, the end token included. */
   readonly tokens: readonly number[];
-  /** The tokens with which a text is complete: those that leave a code point incomplete are missing. */
-  readonly completion_probabilities: readonly ServerToken[];
+  /** The tokens with which a text is complete: those that leave a code point incomplete are missing, or all are. */
+  readonly completion_probabilities?: readonly ServerToken[];
 }
 
 interface ServerToken {
@@ -29,11 +29,11 @@ interface ServerToken {
   }[];
 }
 
-/** Records the most likely answer to a question. */
+/** Returns the most likely answer to a question; undefined if rounding decides on its first tokens. */
 export async function recordAnswer(
   server: LlamaServer,
   question: TextQuestion,
-): Promise<RecordedAnswer> {
+): Promise<RecordedAnswer | undefined> {
   const { tokens: promptTokens } = await server.post<{ tokens: readonly number[] }>("/tokenize", {
     content: question.prompt,
     add_special: true,
@@ -59,7 +59,7 @@ export async function recordAnswer(
 /** Returns the length that the answer should have if it ends in a code point or has a tie; undefined otherwise. */
 function findSafeLength(answer: ServerAnswer): number | undefined {
   let at = -1;
-  for (const { id, top_logprobs } of answer.completion_probabilities) {
+  for (const { id, top_logprobs } of answer.completion_probabilities ?? []) {
     at = answer.tokens.indexOf(id, at + 1);
     const [first, second] = top_logprobs;
     if (first && second && first.logprob - second.logprob < TIE) return at;
@@ -74,7 +74,7 @@ function toRecorded(
   answer: ServerAnswer,
 ): RecordedAnswer {
   const isEnded = answer.stop_type === "eos";
-  const tokens = answer.completion_probabilities.slice(0, isEnded ? -1 : undefined);
+  const tokens = (answer.completion_probabilities ?? []).slice(0, isEnded ? -1 : undefined);
   return {
     id,
     promptTokens,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type TrainedModel, trainedModels, trainedModelsDir } from "./catalog.ts";
 import { fetchForTests } from "./fetch-for-tests.ts";
 import { buildLlamaServer, bundledRelease, LlamaServer } from "./llama-server.ts";
-import { chatQuestions, embeddedTexts, textQuestions } from "./questions.ts";
+import { chatQuestions, embeddedTexts, type TextQuestion, textQuestions } from "./questions.ts";
 import { recordAnswer } from "./record-answer.ts";
 import {
   type RecordedAnswer,
@@ -20,7 +20,11 @@ export async function record(dir: string, say: (line: string) => void): Promise<
   const { program, commit } = await buildLlamaServer(dir);
   const written = await Promise.all([
     save("smollm2", commit, await withServer(program, "smollm2", [], recordChats)),
-    save("gemma3", commit, await withServer(program, "gemma3", [], recordTexts)),
+    save(
+      "gemma3",
+      commit,
+      await withServer(program, "gemma3", [], (server) => recordAll(server, textQuestions)),
+    ),
     save("minilm", commit, await withServer(program, "minilm", ["--embeddings"], recordVectors)),
   ]);
   const biome = join(import.meta.dirname, "../../../node_modules/.bin/biome");
@@ -64,17 +68,28 @@ function findModel(name: TrainedModel["name"]): TrainedModel {
 }
 
 async function recordChats(server: LlamaServer): Promise<readonly RecordedAnswer[]> {
-  const answers: RecordedAnswer[] = [];
-  for (const { id, messages, stop } of chatQuestions) {
+  const questions: TextQuestion[] = [];
+  for (const { messages, ...rest } of chatQuestions) {
     const { prompt } = await server.post<{ prompt: string }>("/apply-template", { messages });
-    answers.push(await recordAnswer(server, { id, prompt, ...(stop && { stop }) }));
+    questions.push({ ...rest, prompt });
   }
-  return answers;
+  return recordAll(server, questions);
 }
 
-async function recordTexts(server: LlamaServer): Promise<readonly RecordedAnswer[]> {
+/** Throws an error that names all questions to change. */
+async function recordAll(
+  server: LlamaServer,
+  questions: readonly TextQuestion[],
+): Promise<readonly RecordedAnswer[]> {
   const answers: RecordedAnswer[] = [];
-  for (const question of textQuestions) answers.push(await recordAnswer(server, question));
+  const unsafe: string[] = [];
+  for (const question of questions) {
+    const answer = await recordAnswer(server, question);
+    if (answer) answers.push(answer);
+    else unsafe.push(question.id);
+  }
+  if (unsafe.length > 0)
+    throw new Error(`rounding decides on the first tokens of ${unsafe.join(", ")}; change them`);
   return answers;
 }
 
