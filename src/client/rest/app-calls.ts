@@ -78,13 +78,7 @@ export function appCalls(transport: Transport) {
     upload: Pick<RequestOptions, "stream" | "headers"> = {},
   ): Promise<AppWriteResult> => {
     const response = await transport.send(method, path, {
-      query: {
-        ...query,
-        wait: options.wait === true ? true : undefined,
-        timeout: options.timeout,
-        dry_run: options.dryRun === true ? true : undefined,
-        force: options.force === true ? true : undefined,
-      },
+      query: { ...query, ...toWriteQuery(options) },
       ...(body === undefined ? {} : { body }),
       ...upload,
       signal: options.signal,
@@ -240,6 +234,16 @@ export function appCalls(transport: Transport) {
         if (event.event === "skipped") query.onSkipped?.(decodeJson<SkippedLogLines>(event.data));
       }
     },
+  };
+}
+
+/** Returns the query parameters of a write. */
+export function toWriteQuery(options: WriteOptions): QueryParameters {
+  return {
+    wait: options.wait === true ? true : undefined,
+    timeout: options.timeout,
+    dry_run: options.dryRun === true ? true : undefined,
+    force: options.force === true ? true : undefined,
   };
 }
 

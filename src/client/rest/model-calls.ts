@@ -8,7 +8,7 @@ import type {
   ModelView,
 } from "../../resources/wire/models.ts";
 import { ApiError } from "./api-error.ts";
-import type { WriteOptions } from "./app-calls.ts";
+import { toWriteQuery, type WriteOptions } from "./app-calls.ts";
 import { readEvents } from "./server-sent-events.ts";
 import {
   decodeJson,
@@ -73,13 +73,7 @@ export function modelCalls(transport: Transport) {
     query: QueryParameters = {},
   ): Promise<Response> =>
     transport.send(method, path, {
-      query: {
-        ...query,
-        wait: options.wait === true ? true : undefined,
-        timeout: options.timeout,
-        dry_run: options.dryRun === true ? true : undefined,
-        force: options.force === true ? true : undefined,
-      },
+      query: { ...query, ...toWriteQuery(options) },
       ...(body === undefined ? {} : { body }),
       signal: options.signal,
     });

@@ -4,7 +4,7 @@ import type {
   StackPlan,
   StackWriteView,
 } from "../../resources/wire/stacks.ts";
-import type { WriteOptions } from "./app-calls.ts";
+import { toWriteQuery, type WriteOptions } from "./app-calls.ts";
 import { encodeSegment, type QueryParameters, readJson, type Transport } from "./transport.ts";
 
 export interface StackWriteResult {
@@ -21,13 +21,7 @@ export function stackCalls(transport: Transport) {
     query: QueryParameters = {},
   ): Promise<StackWriteResult> => {
     const response = await transport.send(method, path, {
-      query: {
-        ...query,
-        wait: options.wait === true ? true : undefined,
-        timeout: options.timeout,
-        dry_run: options.dryRun === true ? true : undefined,
-        force: options.force === true ? true : undefined,
-      },
+      query: { ...query, ...toWriteQuery(options) },
       signal: options.signal,
     });
     return {
