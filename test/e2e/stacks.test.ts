@@ -8,6 +8,7 @@ import type { Manifest } from "../../src/resources/kinds.ts";
 import { BerthProcess } from "../support/berth-process.ts";
 import { readFolderFiles } from "../support/compose-reader.ts";
 import { MEMBER, SHELL } from "../support/images.ts";
+import { sampleOf } from "../support/sampling.ts";
 import { visit } from "../support/traffic.ts";
 
 /**
@@ -17,7 +18,10 @@ import { visit } from "../support/traffic.ts";
  */
 
 const fixtures = join(import.meta.dirname, "../fixtures/stacks");
-const stacks = readdirSync(fixtures).toSorted();
+/** The stacks that tests of this file change or ask. */
+const used = ["blog", "chat", "files", "shop", "wiki"];
+const others = readdirSync(fixtures).filter((name) => !used.includes(name));
+const stacks = [...used, ...sampleOf("stacks", others.toSorted(), 1)];
 
 let berth: BerthProcess;
 const imported = new Map<string, readonly Manifest<"App">[]>();
@@ -76,7 +80,7 @@ afterAll(async () => {
   await berth?.[Symbol.asyncDispose]();
 });
 
-describe("twelve stacks on one engine", () => {
+describe("several stacks on one engine", () => {
   it.for(stacks)(
     "%s is ready: each of its services has found the others, its values, files and volumes",
     async (stack) => {
@@ -89,7 +93,7 @@ describe("twelve stacks on one engine", () => {
   );
 
   it("have networks with subnets that do not overlap, and that only their own apps share", async () => {
-    expect(stacks.length).toBeGreaterThanOrEqual(12);
+    expect(used.length + others.length).toBeGreaterThanOrEqual(12);
     const networks = (await Promise.all(stacks.map(listNetworks))).flat();
     expect(networks).toHaveLength(stacks.length);
     const subnets = networks.map(({ IPAM }) => IPAM?.Config?.[0]?.Subnet);

@@ -6,7 +6,7 @@ import { OpenSocket, TrafficLoad, visit } from "../support/traffic.ts";
 /** True if the environment variable BERTH_DEPLOY_RUNS is set, for a long run with more requests for each deploy. */
 const isLarge = process.env["BERTH_DEPLOY_RUNS"] !== undefined;
 /** The number of deploys that must succeed. After every second one, the test starts a deploy that never gets ready. */
-const DEPLOYS = Number(process.env["BERTH_DEPLOY_RUNS"] ?? 7);
+const DEPLOYS = Number(process.env["BERTH_DEPLOY_RUNS"] ?? 5);
 const REQUESTS = (isLarge ? 5_000 : 500) * DEPLOYS;
 
 /** The spec of apps that are deployed, fail and recover while a real Caddy sends real requests to real containers. */

@@ -279,7 +279,7 @@ it(
     const all = (await findKillPoints(harness, "seen")).filter(({ systemCall: name }) =>
       ["pwrite64", "fsync", "fdatasync", "ftruncate"].includes(name),
     );
-    const chosen = sampleOf("errors", all, 8);
+    const chosen = sampleOf("errors", all, 5);
     let refused = 0;
     for (const [index, { target: traced, systemCall: name, nth }] of chosen.entries()) {
       const here = `${traced} ${name} ${nth}`;

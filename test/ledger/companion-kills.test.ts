@@ -86,7 +86,7 @@ it(
         expect(all).toContainEqual(expect.objectContaining({ target: traced, systemCall: name }));
     expect(all).toContainEqual(expect.objectContaining({ target: "main", systemCall: "write" }));
 
-    const chosen = sampleOf("kills", all, 6);
+    const chosen = sampleOf("kills", all, 4);
     let killed = 0;
     const ends = new Map<string, number>();
     for (const [index, { target: traced, systemCall: name, nth, isWarm }] of chosen.entries()) {

@@ -3,11 +3,11 @@ import { simulate } from "./simulation.ts";
 
 /**
  * The environment variable BERTH_SIM_SEED replays one seed; BERTH_SIM_RUNS runs more seeds, from BERTH_SIM_FROM on.
- * Without them, the seeds 1 to 32 run.
+ * Without them, the seeds 1 to 16 run.
  */
 const environment = process.env;
 const from = Number(environment["BERTH_SIM_FROM"] ?? "1");
-const runs = Number(environment["BERTH_SIM_RUNS"] ?? "32");
+const runs = Number(environment["BERTH_SIM_RUNS"] ?? "16");
 const single = environment["BERTH_SIM_SEED"];
 const GROUPS = 8;
 

@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 const single = process.env["BERTH_SIM_SEED"];
-const runs = single === undefined ? Number(process.env["BERTH_SIM_RUNS"] ?? "60") : 1;
+const runs = single === undefined ? Number(process.env["BERTH_SIM_RUNS"] ?? "30") : 1;
 const from = Number(single ?? process.env["BERTH_SIM_FROM"] ?? Date.now() % 1_000_000);
 
 test.each(Array.from({ length: runs }, (_, index) => from + index))(

@@ -292,7 +292,7 @@ describe.each(["before", "after"] as const)(
       expect(calls).toBeGreaterThan(2);
       const points = Array.from({ length: calls }, (_, index) => index + 1);
       const name = `${story.name}: ${when}`;
-      for (const point of sampleOf(name, points, 4))
+      for (const point of sampleOf(name, points, 2))
         expect(await runScenario(story, point, when)).toBeUndefined();
     });
   },
