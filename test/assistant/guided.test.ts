@@ -191,7 +191,7 @@ describe("guided tool calls", () => {
     }
   });
 
-  test("can be followed by their results in the next request", async () => {
+  test("can be answered with the tools' results in the next request", async () => {
     const answer = await openai.chat.completions.create({
       model: "m",
       tools,

@@ -65,24 +65,27 @@ test.each([
       ],
     },
   ],
-])("%s that is too large is refused, and the next call is served", async (_, call) => {
-  await using harness = await BusHarness.start();
-  await harness.serveContext({});
-  await using raw = await RawBusClient.connect(harness.bus);
-  expect(await raw.errorOf(call)).toMatchObject({
-    name: LIMITS_EXCEEDED,
-    text: expect.stringMatching(/4 MiB/),
-  });
-  // The next call on the same connection succeeds, so the daemon has skipped exactly the discarded message.
-  expect(await raw.call(ping)).toEqual(["berth test"]);
-  const large = {
-    ...target,
-    member: "MemoryGet",
-    signature: "ss",
-    body: ["a", "x".repeat(3 << 20)],
-  };
-  expect(await raw.call(large)).toEqual([""]);
-});
+])(
+  "a call with an argument that is too large (%s) is refused, and the next call is served",
+  async (_, call) => {
+    await using harness = await BusHarness.start();
+    await harness.serveContext({});
+    await using raw = await RawBusClient.connect(harness.bus);
+    expect(await raw.errorOf(call)).toMatchObject({
+      name: LIMITS_EXCEEDED,
+      text: expect.stringMatching(/4 MiB/),
+    });
+    // The next call on the same connection succeeds, so the daemon has skipped exactly the discarded message.
+    expect(await raw.call(ping)).toEqual(["berth test"]);
+    const large = {
+      ...target,
+      member: "MemoryGet",
+      signature: "ss",
+      body: ["a", "x".repeat(3 << 20)],
+    };
+    expect(await raw.call(large)).toEqual([""]);
+  },
+);
 
 test("some calls of a client that floods the daemon are refused, and other clients are not affected", async () => {
   await using harness = await BusHarness.start();

@@ -26,7 +26,7 @@ const next = { ...first, image: WEB_2, env: { BODY: "next" } };
 
 interface Scenario {
   readonly name: string;
-  /** The name of the app; `shop-web` is an app of the stack `shop`. */
+  /** The name of the app. If it is `shop-web`, the app belongs to the stack `shop`. */
   readonly app: "web" | "shop-web";
   readonly begin?: typeof first;
   readonly end: typeof first;

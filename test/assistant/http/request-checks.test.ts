@@ -114,7 +114,7 @@ describe("the Origin header", () => {
     expect(response.headers.get("access-control-allow-origin")).toBe("http://localhost:3000");
   });
 
-  test("of a preflight gets a response that allows the requested method and headers", async () => {
+  test("may be that of a preflight, whose response allows the requested method and headers", async () => {
     const response = await fetch(`${world.url}${path}`, {
       method: "OPTIONS",
       headers: {
@@ -280,7 +280,7 @@ describe("a request body", () => {
     ["is an array", "[]", "the body has to be a JSON object"],
     ["is null", "null", "the body has to be a JSON object"],
     ["is empty", "", "the request needs a body"],
-  ])("that %s is refused", async (_, body, message) => {
+  ])("is refused if it %s", async (_, body, message) => {
     for (const target of [path, "/v1/completions", "/v1/embeddings"]) {
       using client = new RawClient(world.port);
       client.write(rawPost(target, body, { connection: "close" }));
