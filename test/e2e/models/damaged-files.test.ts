@@ -219,7 +219,7 @@ async function expectNowhere(id: string): Promise<void> {
   expect(await world.call("GET", `/api/llm/models/${encodeURIComponent(id)}`)).toMatchObject({
     status: 404,
   });
-  // The hub is asked only after an apply: POST /api/apply accepts a Model whose repository does not exist, and only a
+  // POST /api/apply accepts a Model whose repository does not exist, because Berth asks the hub only afterwards. Only a
   // request with `wait=true` returns the hub's error.
   const [, name = ""] = id.split("/");
   const metadata = { name };

@@ -245,7 +245,7 @@ describe("a systemd credential with the key of a vault", () => {
   });
 });
 
-/** A session bus on which nothing answers before the test lets it: then there is no keyring. */
+/** Creates a session bus that does not answer before the test allows it. It then answers that there is no keyring. */
 function silentBus() {
   const answers = new EventEmitter();
   const isAnswering = once(answers, "begin");

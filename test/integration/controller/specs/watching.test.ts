@@ -170,7 +170,7 @@ describe("a watched specs folder", () => {
     await until(() => expect(harness.resourceNames).toEqual([]));
   });
 
-  it("applies a resource as soon as its name is free", async () => {
+  it("applies a resource as soon as the deletion of an earlier resource of the same name is complete", async () => {
     await harness.write({ "a.yaml": appText("a"), "b.yaml": appText("b") });
     await start();
     await harness.remove("a.yaml");
