@@ -97,7 +97,8 @@ test(
       const output = join(own, `${name}.py`);
       await run(python, ["-m", "jeepney.bindgen", "-n", service, "-p", path, "-o", output], own);
     }
-    // The object of a session exists only while its client runs, so its class comes from the file.
+    // jeepney cannot introspect a session, because its object exists only while the client runs. So the generator reads
+    // the interface from the XML file.
     const session = join(interfaces, "dev.assistant.Inference1.Session.xml");
     const generated = ["-n", objects.inference[0], "-f", session, "-o", join(own, "session.py")];
     await run(python, ["-m", "jeepney.bindgen", ...generated], own);

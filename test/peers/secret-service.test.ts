@@ -83,7 +83,7 @@ function member(name: string): Buffer {
   return Buffer.from(`\x03\x01s\0${String.fromCharCode(name.length)}\0\0\0${name}\0`, "latin1");
 }
 
-test("the key of the ledger's texts is an item of its own in the keyring, which only readers need", async () => {
+test("the key of the ledger's encrypted texts has its own item in the keyring, and only reading the texts needs this key", async () => {
   const { keyring, sessionBus } = await desktop();
   await keyring.start({ isUnlocked: true });
   const dir = createStateDirectory();
@@ -186,7 +186,7 @@ describe("a key in the desktop's keyring", () => {
     expect(harness.vault.protection()).toEqual(ready);
   });
 
-  test("is separate for each vault, and a replaced key is detected", async () => {
+  test("exists separately for each vault, and a vault notices that its key was replaced", async () => {
     const { keyring, harness, sessionBus } = await desktop();
     await keyring.start({ isUnlocked: true });
     await (await harness.start()).put(openrouter, key);

@@ -213,8 +213,8 @@ export class AgentHarness {
   }
 
   /**
-   * Makes the next call fail with this code, although it reaches the app. `late` is the app's answer after a timeout,
-   * and by default the app gives none.
+   * Makes the next tool call fail with `code`, although it reaches the app. `late` is the answer that the app gives
+   * after a timeout. By default it gives none.
    */
   failNextCall(code: ToolAppError["code"], late?: Promise<LateAnswer | undefined>): void {
     this.apps.fault = (step) => {

@@ -27,7 +27,10 @@ export type Era = "modern" | "legacy";
 
 /** The time limit of a call. Two tests wait for it, and all other calls must end earlier, even on a busy machine. */
 const CALL_LIMIT_MS = 1_000;
-/** Small, so that even a busy machine reads a line that is too long within the time limit of a call. */
+/**
+ * The maximum size of a message. It is small, so that even a busy machine reads a longer message within the time limit
+ * of a call.
+ */
 const FRAME_BYTES_MAX = 64 * 1024;
 
 /** Creates apps on real sockets, with servers of the official SDK. */
