@@ -298,7 +298,7 @@ describe("permission to confirm a call", () => {
   it("is limited to the registered connection until that connection closes", async () => {
     const harness = await AgentHarness.open();
     const registered = harness.agent.registerConfirmer(other);
-    // The first program takes the place when it arrives, before the ledger has recorded it.
+    // The first program is registered when its call arrives, even before the ledger has recorded the registration.
     await expect(harness.agent.registerConfirmer(userCaller())).rejects.toMatchObject({
       code: "busy",
     });
