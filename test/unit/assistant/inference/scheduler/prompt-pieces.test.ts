@@ -178,7 +178,7 @@ describe("the pieces of a prompt", () => {
     [129, [128, 1]],
     [300, [128, 128, 44]],
   ])(
-    "of %i tokens have 128 tokens (wide pieces) while so many are left, and are narrow afterwards",
+    "of %i tokens have 128 tokens (wide pieces) while at least 128 are left, and are narrow afterwards",
     (length, sizes) => {
       const pieces = listPieces(ruleOf(false), length).map(([start, end]) => end - start);
       expect(pieces).toEqual(sizes);
