@@ -71,7 +71,7 @@ describe("the negotiation of an API version", () => {
     [version("1.40"), "too old"],
     [version("1.99", "1.60"), "too new"],
     [{ hello: "world" }, "not a container engine"],
-  ])("refuses an unsupported engine (%#)", async (answer, part) => {
+  ])("refuses an engine with the unsupported answer %j", async (answer, part) => {
     await using engine = await startEngine((_, response) => json(response, answer));
     await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
     await expect(runtime.info(signal)).rejects.toMatchObject({

@@ -145,15 +145,18 @@ describe("the file name of a downloaded URL", () => {
     ["/download", 'attachment; filename=".."', "download.gguf"],
     ["/blobs/sha256-0123", undefined, "sha256-0123.gguf"],
     ["/", undefined, "model.gguf"],
-  ])("%s, %s: %s", async (path, contentDisposition, name) => {
-    await hub.addFile(
-      decodeURIComponent(path),
-      bytes,
-      contentDisposition === undefined ? {} : { contentDisposition },
-    );
-    const { files } = await sources.resolve({ source: hub.url + path });
-    expect(files[0]?.name).toBe(name);
-  });
+  ])(
+    "is chosen from the path and the header Content-Disposition: %s and %s give %s",
+    async (path, contentDisposition, name) => {
+      await hub.addFile(
+        decodeURIComponent(path),
+        bytes,
+        contentDisposition === undefined ? {} : { contentDisposition },
+      );
+      const { files } = await sources.resolve({ source: hub.url + path });
+      expect(files[0]?.name).toBe(name);
+    },
+  );
 });
 
 describe("no model is resolved from a web server", () => {
