@@ -17,7 +17,7 @@ const STREAMS = Number(process.env["BERTH_STREAM_RUNS"] ?? 200);
 const run = promisify(execFile);
 
 let tiny: string;
-/** A request whose answer ends only when the request is aborted. */
+/** The path of a model file whose answers never end, so that only an abort ends a request. */
 let endless: string;
 beforeAll(async () => {
   [tiny, endless] = await Promise.all([

@@ -170,7 +170,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         .map((lease) => `${lease.term} ${lease.labels[`${LEASE_PREFIX}holder`]}`)
         .toSorted();
 
-    it("returns the version and the capacity of the engine", async () => {
+    it("the runtime returns the version and the capacity of the engine", async () => {
       const info = await runtime.info(signal);
       expect(info.version).not.toBe("");
       expect(info.apiVersion).toMatch(/^\d+\.\d+$/);
@@ -178,7 +178,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       expect(info.memoryBytes).toBeGreaterThan(0);
     });
 
-    it("answers a ping", async () => {
+    it("the runtime answers a ping", async () => {
       await expect(runtime.ping(signal)).resolves.toBeUndefined();
     });
 

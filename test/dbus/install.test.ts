@@ -285,7 +285,8 @@ describe("an installed companion", () => {
         openSessionBus: (address, signal) =>
           connectSessionBus({ address, signal, negotiateFds: false }),
       });
-    // Another installation does not end this companion, because its command line is another one.
+    // The uninstall of another installation does not end this companion, because the companion has another command
+    // line.
     const other = join(home, "other");
     await run(["install", "--no-start", "--engine", "stub"], { HOME: other });
     expect((await uninstall(other)).output).toContain("removed 6 files");

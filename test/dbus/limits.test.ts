@@ -22,8 +22,8 @@ async function assertAlive(harness: BusHarness): Promise<void> {
 }
 
 /**
- * Returns a method that does not end before its caller disconnects, its callers, and the callers that have
- * disconnected.
+ * Returns a method whose calls do not end before their callers disconnect, and the connection names of all callers and
+ * of those that have disconnected.
  */
 function createHangingMethod(): {
   readonly method: BusMethod;
@@ -189,7 +189,7 @@ test("a running call is cancelled when the daemon shuts down, and its caller is 
   await harness.bus[Symbol.asyncDispose]();
 });
 
-test("a lost bus cancels running calls and resolves `closed`", async () => {
+test("the loss of the bus cancels running calls, and resolves the promise `closed` of the connection", async () => {
   const hanging = createHangingMethod();
   const harness = await BusHarness.start();
   await harness.serveContext({ MemoryList: hanging.method });

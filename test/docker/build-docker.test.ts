@@ -66,7 +66,9 @@ async function containersOf(text: string): Promise<string[]> {
   return all.filter((item) => item.Command.includes(text)).map((item) => item.Id);
 }
 
-/** A number of seconds for which no other process sleeps, so that it identifies the build's process. */
+/**
+ * Returns a number of seconds for which no other process sleeps, so that the test recognises the process of its build.
+ */
 let sleeps = 100_000 + process.pid * 10;
 const nextSleep = () => `${(sleeps += 1)}`;
 

@@ -210,7 +210,7 @@ describe("credentials for git over HTTP", () => {
   test.each([
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
-  ])("are accepted if they are a token (implementation: %s)", async (_, options) => {
+  ])("may be a token (implementation: %s)", async (_, options) => {
     await using bench = await GitHarness.make(options);
     expect(await bench.git.resolve(remote(), "main", neverAborted)).toBe(commit("locked"));
     const done = await bench.checkout(remote(), { commit: commit("locked"), ref: "main" });

@@ -47,7 +47,7 @@ export async function mcpToolAppsHarness(
     limits: { callTimeoutMs: CALL_LIMIT_MS, frameBytesMax: FRAME_BYTES_MAX, ...limits },
   });
   const running = new Map<string, SdkApp>();
-  // This call makes the adapter create its folder, in which the apps then listen.
+  // Asking for a tool makes the adapter create its socket folder, in which the apps then listen.
   await apps
     .getDefinition({ appId: "org.example.first", isActivatable: false }, "x", neverAborted())
     .catch(() => {});

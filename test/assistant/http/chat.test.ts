@@ -41,7 +41,7 @@ describe("a chat response that is not streamed", () => {
     });
   });
 
-  test("contains the answer to a request whose parameters the openai client has sent and the service receives unchanged", async () => {
+  test("is computed with all parameters that the openai client has sent", async () => {
     await harness.openai.chat.completions.create({
       model: "default",
       messages: [
@@ -128,7 +128,7 @@ describe("a chat response that is not streamed", () => {
     ]);
   });
 
-  test("is sent even if the request has parameters that the openai client lacks; a parameter that is null counts as absent", async () => {
+  test("may be requested with parameters that the openai client lacks, and with null for an absent parameter", async () => {
     const response = await harness.post("/v1/chat/completions", {
       messages,
       model: null,
@@ -405,18 +405,24 @@ test.each<[AssistantErrorCode, number, string | null]>([
   ["invalid_output", 500, "false"],
   ["engine_failed", 500, null],
   ["ledger_unavailable", 503, "false"],
-])("the service's error %s has the HTTP status %i", async (code, status, shouldRetry) => {
-  // oxlint-disable-next-line require-yield
-  harness.service.script = function* () {
-    throw new AssistantError(code, "this and that", { param: "guide.schema" });
-  };
-  const response = await harness.post("/v1/chat/completions", { messages });
-  expect([response.status, response.headers.get("x-should-retry")]).toEqual([status, shouldRetry]);
-  expect(response.headers.get("retry-after")).toBe(code === "queue_full" ? "1" : null);
-  expect(await response.json()).toMatchObject({
-    error: { message: "this and that", param: "response_format.json_schema.schema", code },
-  });
-});
+])(
+  "the error %s of the inference service is answered with the HTTP status %i",
+  async (code, status, shouldRetry) => {
+    // oxlint-disable-next-line require-yield
+    harness.service.script = function* () {
+      throw new AssistantError(code, "this and that", { param: "guide.schema" });
+    };
+    const response = await harness.post("/v1/chat/completions", { messages });
+    expect([response.status, response.headers.get("x-should-retry")]).toEqual([
+      status,
+      shouldRetry,
+    ]);
+    expect(response.headers.get("retry-after")).toBe(code === "queue_full" ? "1" : null);
+    expect(await response.json()).toMatchObject({
+      error: { message: "this and that", param: "response_format.json_schema.schema", code },
+    });
+  },
+);
 
 test("the openai client does not retry a request that the ledger has refused", async () => {
   let count = 0;

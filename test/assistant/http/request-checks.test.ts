@@ -17,7 +17,7 @@ const MIB = 2 ** 20;
 const everything =
   "there is /health, /metrics, /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models";
 
-/** The status, headers and body of the answer to one request whose lines the test writes itself. */
+/** The status, headers and body of the answer to a request that the test has written line by line. */
 async function raw(lines: readonly string[], body: string | Buffer = "") {
   using client = new RawClient(world.port);
   client.write(`${[...lines, "connection: close"].join("\r\n")}\r\n\r\n`).write(body);

@@ -234,7 +234,7 @@ describe("the bridge to an MCP server of another package", () => {
     await expect.poll(() => app.stderr.join("\n")).toContain("could not be started");
   });
 
-  it("prints a manifest in which no tool is trusted yet", async () => {
+  it("prints a manifest in which the tools have the tier destructive, until the user declares another tier", async () => {
     await start();
     const environment = {
       PATH: process.env["PATH"],

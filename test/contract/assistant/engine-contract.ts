@@ -59,7 +59,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       );
     }
 
-    /** Returns the text of the whole answer. */
+    /** Requests an answer to `text`, and waits for its end. Throws the error with which the answer fails. */
     async function answer(
       text: string,
       changes: Partial<GenerateJob> = {},

@@ -36,7 +36,7 @@ export function sourcesContract(name: string, open: () => Promise<SourcesHarness
       expect(await harness.sources.resolve(request("org/one"), never)).toEqual(model);
     });
 
-    test("different contents have different keys", async () => {
+    test("models with different contents get different keys", async () => {
       await using harness = await open();
       const before = await harness.sources.resolve(request("org/one"), never);
       await harness.commit();

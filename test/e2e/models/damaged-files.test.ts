@@ -60,7 +60,7 @@ test("a model whose bits flip in transit fails after three downloads, and `berth
   await repository("flipping");
   hub.faults.add({ on: "cdn", path: fileOf("flipping"), type: "flip", atByte: AT });
   await berth.write("flipping.yaml", modelSpecFile("flipping", { source: "org/flipping" }));
-  // The status is also `failed` between attempts; only Stalled says that there is no further attempt.
+  // The status is also `failed` between attempts; only the condition Stalled says that there is no further attempt.
   const failed = await world.waitForModel("flipping", "it is stalled", ({ conditions }) =>
     conditions.some(({ type, status }) => type === "Stalled" && status === "True"),
   );

@@ -36,7 +36,7 @@ export function listConversationCases(path: string): readonly TemplateCase[] {
     template,
     variables: {
       ...variables,
-      // Berth's default, which templates would not have without it.
+      // Berth sets this variable to true by default. A template sees the variable only if it is set.
       enable_thinking: true,
       add_generation_prompt: true,
       bos_token: "<s>",

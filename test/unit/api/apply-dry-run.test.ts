@@ -129,7 +129,7 @@ describe("a dry run of several manifests", () => {
     ]);
   });
 
-  it("plans each app with all values that a Secret has after the request", async () => {
+  it("plans each app with the values that its Secrets will have after the request", async () => {
     api.store.apply({
       kind: "Secret",
       name: "key",

@@ -25,7 +25,7 @@ type Step = string | number;
 interface Leaf {
   readonly path: readonly Step[];
   readonly text: string;
-  /** The lines of the value and of every key above it, up to the service. */
+  /** The numbers of the lines that belong to the value: its own, and those of every key above it up to the service. */
   readonly lines: ReadonlySet<number>;
 }
 

@@ -62,7 +62,7 @@ function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string }
 }
 
 describe("a vault key in a file", () => {
-  it("is created with the first credential, is readable by its owner only, and is found again", async () => {
+  it("is created with the first credential, is readable by its owner only, and is used again after a restart", async () => {
     const harness = new VaultHarness();
     await harness.start();
     const keyFile = join(harness.dir, "vault-key");

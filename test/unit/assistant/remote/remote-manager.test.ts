@@ -22,7 +22,7 @@ const session: OAuthSession = {
   clientId: "berth",
 };
 
-/** Returns a list to which each later revocation that ends requests at the provider `id` adds its error code. */
+/** Returns a list that records, in the order of their occurrence, the error codes of all later revocations for `id`. */
 const endings = (harness: RemoteHarness, id: string) => {
   const codes: string[] = [];
   const watch = () =>

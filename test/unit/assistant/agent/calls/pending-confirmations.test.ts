@@ -384,7 +384,7 @@ describe("closing the agent", () => {
     });
   });
 
-  it("can begin before the daemon closes its other parts, which may take as long", async () => {
+  it("can begin before the daemon closes its other parts, so that both take their time concurrently", async () => {
     const harness = await AgentHarness.open();
     harness.app.respond = () => ({ kind: "hang" });
     const running = harness.request("list", {});
