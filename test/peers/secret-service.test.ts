@@ -70,7 +70,7 @@ async function watched(bus: TestSessionBus) {
       return capture.bytes();
     },
   };
-  // The monitor starts asynchronously: repeat a call until the monitor records it.
+  // The monitor starts asynchronously, so the test repeats a call until the monitor records it.
   await vi.waitFor(async () => {
     await bus.gdbusCall("org.freedesktop.DBus", "/", "org.freedesktop.DBus.GetId");
     expect(capture.bytes().includes("GetId")).toBe(true);
@@ -210,7 +210,7 @@ describe("without a usable keyring", () => {
     const { keyring, harness } = await desktop();
     await harness.start();
     expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });
-    // The service runs, but no keyring was ever created.
+    // The Secret Service runs, but no keyring was ever created.
     await keyring.start({ isUnlocked: false });
     await (await harness.start()).put(openrouter, key);
     expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });

@@ -193,7 +193,7 @@ async function runScenario(
   let calls = 0;
   let killed = false;
   /**
-   * The position of each call in the order in which the calls began, by the call's number. Changes of the route table
+   * The order in which the calls began: the position of each call, by the call's number. Changes of the route table
    * have negative numbers.
    */
   const order = new Map<number, number>();

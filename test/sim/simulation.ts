@@ -396,7 +396,7 @@ function checkExclusive(harness: ControlPlaneHarness, problems: string[], call: 
   }
 }
 
-/** Asserts that the route of a converged App leads to exactly the given containers. */
+/** Asserts that the route of a converged App has exactly the given containers as its targets. */
 function checkRoute(
   harness: ControlPlaneHarness,
   name: string,

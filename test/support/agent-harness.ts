@@ -125,7 +125,7 @@ export class AgentHarness {
   readonly registry = new FakeRegistry([
     { appId: NOTES, name: "Notes", isActivatable: false, tools: notesTools },
   ]);
-  /** The milliseconds for which the machine has slept. Only the boot clock counts them. */
+  /** The milliseconds for which the machine has slept. Only the boot clock includes this time. */
   sleptMs = 0;
   rules: AgentRules = permissiveRules;
   /** The app's notes, by id. */

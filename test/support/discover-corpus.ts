@@ -43,7 +43,7 @@ export interface LabelledQuery {
   readonly wanted: readonly string[];
 }
 
-/** Returns queries by whose results the ranking was adjusted, each with its tools in order of their relevance. */
+/** Returns the queries with which the ranking was adjusted, each with its tools in order of their relevance. */
 export function corpusQueries(): readonly LabelledQuery[] {
   return readLines("queries.txt").map(([query = "", wanted = ""]) => ({
     query,

@@ -63,7 +63,8 @@ export async function mcpToolAppsHarness(
     },
     async crash({ address: { appId } }) {
       const path = join(socketsDir, `${appId}.sock`);
-      // A listener removes its socket file when it is closed, but only under the name at which it was created.
+      // A listener removes its socket file when it is closed, but only if the file still has the name under which it
+      // was created.
       await rename(path, `${path}.kept`);
       await running.get(appId)?.die();
       await rename(`${path}.kept`, path);

@@ -14,7 +14,10 @@ export interface WishFigures {
   readonly wishes: number;
   readonly firstShare: number;
   readonly amongFourShare: number;
-  /** The mean of one divided by the rank of the first right tool, 0 if none was found. */
+  /**
+   * The mean, over all sentences, of 1 divided by the rank of the first right tool. A sentence without a right tool
+   * counts as 0.
+   */
   readonly meanReciprocalRank: number;
   /** The number of sentences that only ask to see something, but for which the tool in first place is destructive. */
   readonly destructiveFirst: number;
@@ -47,7 +50,10 @@ export function withoutSearchTexts(apps: readonly AppManifest[]): readonly AppMa
   }));
 }
 
-/** Measures the ranking of every labelled query and wish of test/fixtures/discover, for tests and the benchmark. */
+/**
+ * Measures the ranking for every labelled query and every sentence of a user in test/fixtures/discover, for tests and
+ * the benchmark.
+ */
 export async function measureDiscovery(options: MeasureOptions = {}): Promise<DiscoveryFigures> {
   const apps = options.apps ?? corpusApps();
   const registry = {

@@ -134,7 +134,7 @@ describe("port leases in the store", () => {
     expect(new Set(ports).size).toBe(1_000);
   });
 
-  it("move away from a port that another program uses, and keep the new one", () => {
+  it("are replaced by another port if another program uses the port, and the new port is kept", () => {
     const { store } = open();
     const first = store.ports.lease("web", 0, 80);
     const second = store.ports.lease("web", 0, 80, [first, first + 1]);

@@ -19,7 +19,9 @@ let held: TestStore;
 let tasks: TaskGroup;
 let sources: SourceTracker;
 let woken: string[];
-/** The revision to which the source of each app resolves, by app, or the error with which the resolution fails. */
+/**
+ * The revision to which each app's source resolves, by the app's name, or the error with which the resolution fails.
+ */
 let remote: Map<string, string | Error>;
 let looks: string[];
 let blocked: Promise<void> | undefined;

@@ -67,7 +67,7 @@ describe("an entry of the route table", () => {
     );
   });
 
-  it("contains all targets about equally often, and no others", () => {
+  it("names each target about equally often, and no other target", () => {
     fc.assert(
       fc.property(entries, (entry) => {
         const { targets } = entry.route;

@@ -126,7 +126,7 @@ const condition = (more: More, type: ConditionType) => {
 };
 const wanted = { running: true };
 
-test("the status of a running Model contains its files, its sizes and the facts about its load", () => {
+test("the status of a running Model contains its files, their sizes, and the facts about the loaded model", () => {
   const more = { spec: wanted, assistant: known(resident) };
   expect(status(more)).toMatchObject({
     phase: "running",
@@ -369,7 +369,7 @@ describe("the condition Loaded of a Model", () => {
   });
 });
 
-test("a failure shows the time of the next attempt, and a stall shows no such time", () => {
+test("the message of a failure has the time of the next attempt, and that of a stalled Model has no such time", () => {
   expect(status({ memory: { failure } }).nextRetryAt).toBe("2030-01-02T00:00:00.000Z");
   expect(condition({ memory: { stalled } }, "Stalled")).toBe("True SourceNotFound: there is none");
   expect(condition({ memory: { stalled } }, "Progressing")).toBe(

@@ -119,7 +119,7 @@ describe("the URL of a file on a web server", () => {
     expect(other.requests[0]?.headers.authorization).toBeUndefined();
   });
 
-  it("on the hub's server, but outside of its repositories, does not get the hub's token", async () => {
+  it("that is on the hub's server, but outside of its repositories, is requested without the hub's token", async () => {
     const source = await hub.addFile("/files/m.gguf", bytes);
     const { files } = await createResolverHarness(hub.url, { token: hub.token }).resolve({
       source,
