@@ -1,8 +1,8 @@
 import type { SourceFile } from "./tidy-rules.ts";
 
 /**
- * The rules of plain English that a program can check, for comments, titles of tests and Markdown. A rule bans a
- * wording that readers of the field stumble over, and names the wording to use in its place.
+ * The rules of plain English that a program can check, in comments, titles of tests and Markdown. A rule bans a wording
+ * that engineers stumble over, and names the wording to use in its place.
  */
 
 interface WordRule {
