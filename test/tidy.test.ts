@@ -52,7 +52,7 @@ describe("src", () => {
     ["files are short, export by name, and do not only re-export other files", findShapeProblems],
     ["process.env is read in config/config.ts only", findEnvironmentProblems],
     ["only the command line prints", findConsoleProblems],
-  ])("%s", (_, problems) => {
+  ])("follows the rule: %s", (_, problems) => {
     expect(problems(sources)).toEqual([]);
   });
 });

@@ -8,13 +8,16 @@ import { AssistantProcess, berth } from "../support/assistant-process.ts";
 import { writeDamagedModel } from "../support/gguf/damaged-model.ts";
 import { getModelFile } from "../support/gguf/preset-model.ts";
 
-/** The number of streams: high enough that a leak in one of a hundred is detected. */
+/**
+ * The number of streams that the test opens and cancels. It is high enough to notice a bug that leaks something in only
+ * one stream of a hundred.
+ */
 const STREAMS = Number(process.env["BERTH_STREAM_RUNS"] ?? 200);
 
 const run = promisify(execFile);
 
 let tiny: string;
-/** A request whose answer ends only when the request is aborted. */
+/** The path of a model file whose answers never end, so that only an abort ends a request. */
 let endless: string;
 beforeAll(async () => {
   [tiny, endless] = await Promise.all([
@@ -117,7 +120,7 @@ describe("the inference engine", () => {
     expect(tail.stdout.match(/inference\.generate/g)).toHaveLength(2);
   });
 
-  test("leaves no sequence and no file open after hundreds of cancelled streams", async () => {
+  test("keeps no model sequence occupied and no file open after hundreds of cancelled streams", async () => {
     await using daemon = await AssistantProcess.start([
       "--model",
       `m=${endless}`,
@@ -147,7 +150,8 @@ describe("the inference engine", () => {
     const before = [await openFiles(daemon.pid), await openFiles(engine)];
     for (let done = 0; done < STREAMS; done += 50) await round(50);
     await quiet();
-    // The client's own keep-alive connections open and close, so a few descriptors more are allowed.
+    // The test's HTTP client opens and closes kept-alive connections itself, so the daemon may have a few more open
+    // files than before.
     await expect.poll(() => openFiles(daemon.pid)).toBeLessThanOrEqual((before[0] ?? 0) + 5);
     expect(await openFiles(engine)).toBe(before[1]);
   });
@@ -176,7 +180,7 @@ describe("models that cannot be loaded", () => {
     }
   });
 
-  test("a damaged file in the folder is listed, refused on request, and served after it was replaced", async () => {
+  test("a damaged file in the models folder is listed, refused on request, and served once it has been replaced by a good file", async () => {
     await using daemon = await AssistantProcess.start();
     const file = join(daemon.dataDir, "models/broken.gguf");
     await writeDamagedModel(file, "truncated-header");
@@ -198,7 +202,7 @@ describe("models that cannot be loaded", () => {
     ).rejects.toThrow(
       /insufficient_memory.*needs 0\.[0-9]+ GB.*a context of [0-9]+ tokens.*would fit/,
     );
-    // With a smaller context, the refused model fits into the memory.
+    // The daemon accepts the same model with a smaller context, because that needs less memory.
     await daemon.control("POST", "/models/load", {
       id: "wide",
       path: wide,

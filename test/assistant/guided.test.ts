@@ -38,7 +38,7 @@ async function guided(schema: object, seed: number) {
 }
 
 describe("answers with a response_format", () => {
-  test("are valid or cut off for every schema, without internal errors, from a model with random weights", async () => {
+  test("from a model with random weights are valid, or cut off by the token limit, for every schema", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const pairs = fc.sample(arbitrarySchemaAndDocument(3), { numRuns: SCHEMAS, seed });
     const outcomes = { valid: 0, length: 0, refused: 0 };
@@ -127,7 +127,7 @@ const tools = [
   { type: "function" as const, function: { name: "stop_music", description: "Stops the music" } },
 ];
 
-describe("guided tool calls", () => {
+describe("tool calls with enforced arguments", () => {
   test("with parameters that cannot be enforced are refused, and the error names the tool", async () => {
     const numbers = { type: "array", items: { type: "number" }, uniqueItems: true };
     const unsuited = {
@@ -150,7 +150,7 @@ describe("guided tool calls", () => {
   test.each([
     ["required", "required" as const, /^(set_light|stop_music)$/],
     ["named", { type: "function" as const, function: { name: "set_light" } }, /^set_light$/],
-  ])("that are %s arrive with valid arguments, whole and streamed", async (_, choice, name) => {
+  ])("that are %s have valid arguments, whole and streamed", async (_, choice, name) => {
     for (let seed = 0; seed < 6; seed++) {
       const request = {
         model: "m",
@@ -191,7 +191,7 @@ describe("guided tool calls", () => {
     }
   });
 
-  test("can be followed by their results in the next request", async () => {
+  test("can be answered with the tools' results in the next request", async () => {
     const answer = await openai.chat.completions.create({
       model: "m",
       tools,

@@ -20,8 +20,8 @@ import { SHORT_WAIT } from "../support/inference-http-harness.ts";
 import { collect, plainRequest } from "../support/service-harness.ts";
 
 /**
- * The resources that are released after the tests. The tests compare two services: `upstream` uses the assistant
- * process `system`, and `direct` has its own engine in this process.
+ * What the tests open is closed after them. They compare two services: `upstream` uses the assistant process `system`,
+ * and `direct` has an inference engine in this process.
  */
 const harness = new Cleanup();
 let system: AssistantProcess;
@@ -168,7 +168,8 @@ test.each(Object.entries(refused))(
     );
     expect(ours).toMatchObject({ code: expect.any(String), message: expect.any(String) });
     const { code, message, param } = Object(theirs);
-    // An error of the engine names the parameter `prompt`. The service calls it `prompts`, so the test renames it.
+    // In an error of the assistant's system instance, the parameter is called `prompt` as in its HTTP API. The
+    // service's own errors call it `prompts`, so the test renames it before it compares both.
     const wanted = typeof param === "string" ? param.replace(/^prompt\b/, "prompts") : param;
     expect(ours).toMatchObject({ code, message, param: wanted });
   },
@@ -207,7 +208,7 @@ test("an abort during an answer ends the request in the assistant's system insta
     .toEqual([0]);
 });
 
-test("a request fails if the assistant's system instance is not running or is killed midway", async () => {
+test("a request fails if the assistant's system instance is not running, or is killed during the answer", async () => {
   const entries = ledger.entries.length;
   const prompts = Array.from({ length: 8 }, (_, n) => ({ kind: "text", text: `${n}` }) as const);
   const events = upstream.generate({ ...chat, prompts, n: 8 }, signal);
@@ -217,7 +218,7 @@ test("a request fails if the assistant's system instance is not running or is ki
   await expect(collect(upstream.generate(chat, signal))).rejects.toMatchObject({
     code: "no_model",
   });
-  // Each of the two requests passed the checks before it failed, so the ledger has an entry for each.
+  // Both requests were allowed before they failed, so the ledger has an entry for each of them.
   expect(ledger.entries).toHaveLength(entries + 2);
   await system.start();
 });

@@ -23,15 +23,15 @@ export interface BuildHarness {
     readonly fails: string;
     /** A Dockerfile whose second line is not an instruction. */
     readonly unreadable: string;
-    /** A Dockerfile whose base image is in no registry. */
+    /** A Dockerfile whose base image does not exist in the registry. */
     readonly noBase: string;
-    /** A Dockerfile whose base image requires `auth`. */
+    /** A Dockerfile whose base image can be pulled only with the credentials `auth`. */
     readonly privateBase: string;
     /** A Dockerfile with a step that prints "waiting", and never ends. */
     readonly waits: string;
   };
   readonly auth: RegistryAuth;
-  /** Removes the images that a build of `privateBase` has pulled. */
+  /** Removes the private base image that a build of the Dockerfile `privateBase` has pulled. */
   forgetPrivateBase(): Promise<void>;
   /** Adds a tag to an image, as a user does. */
   tag(image: string, tag: string): Promise<void>;

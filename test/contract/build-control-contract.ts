@@ -7,20 +7,26 @@ import { rawTar } from "../support/raw-tar.ts";
 export interface BuildControlCapabilities {
   /** True if uploads that are not archives are refused. */
   readonly checksFormat: boolean;
-  /** True if `refreshFollowers` searches the store for the Apps that follow a branch. The fake does not search. */
+  /**
+   * True if this adapter's `refreshFollowers` searches the store for the Apps that follow a branch. The fake does not
+   * search.
+   */
   readonly findsFollowers: boolean;
 }
 
 /** The BuildControl under test, and the operations by which the tests prepare and observe builds. */
 export interface BuildControlHarness extends AsyncDisposable {
   readonly builds: BuildControl;
-  /** Starts a build that runs until it is cancelled. Returns the number of the build when the log contains a line. */
+  /**
+   * Starts a build that runs until it is cancelled. Waits until the build has written its first log line, and returns
+   * the number of the build.
+   */
   startEndlessBuild(): Promise<number>;
   /** Runs a build to its end, and returns its number. The log of the build contains at least one line. */
   runBuild(): Promise<number>;
   /** Returns the state of a build in the store. */
   stateOf(id: number): string | undefined;
-  /** Adds an App whose source is this branch of a repository. */
+  /** Adds an App whose source is the branch `ref` of the repository `url`. */
   follow(app: string, url: string, ref: string): void;
 }
 
@@ -45,7 +51,7 @@ export function buildControlContract(
       return lines;
     }
 
-    it("cancels a running build once, and rejects for an unknown build", async () => {
+    it("the adapter cancels a running build once, and rejects for an unknown build", async () => {
       await using harness = await open();
       const id = await harness.startEndlessBuild();
       expect(await harness.builds.cancel(id)).toBe(true);
@@ -54,14 +60,14 @@ export function buildControlContract(
       await expect(harness.builds.cancel(id + 100)).rejects.toEqual(notFound);
     });
 
-    it("does not change a finished build", async () => {
+    it("the adapter does not change a finished build", async () => {
       await using harness = await open();
       const id = await harness.runBuild();
       expect(await harness.builds.cancel(id)).toBe(false);
       expect(harness.stateOf(id)).toBe("succeeded");
     });
 
-    it("yields the log of a finished build to any reader, and rejects for an unknown build", async () => {
+    it("the adapter yields the log of a finished build to any reader, and rejects for an unknown build", async () => {
       await using harness = await open();
       const id = await harness.runBuild();
       const lines = await read(harness.builds, id, { follow: false });
@@ -71,7 +77,7 @@ export function buildControlContract(
       await expect(read(harness.builds, id + 100, { follow: false })).rejects.toEqual(notFound);
     });
 
-    it("follows the log of a running build until the build ends", async () => {
+    it("the adapter follows the log of a running build until the build ends", async () => {
       await using harness = await open();
       const id = await harness.startEndlessBuild();
       const lines = harness.builds.log(id, { follow: true }, signal)[Symbol.asyncIterator]();
@@ -81,7 +87,7 @@ export function buildControlContract(
       while (last.done !== true) last = await lines.next();
     });
 
-    it("ends a followed log when its reader aborts, and the build continues", async () => {
+    it("the adapter ends a followed log when its reader aborts, and the build continues", async () => {
       await using harness = await open();
       const id = await harness.startEndlessBuild();
       const leaving = new AbortController();
@@ -92,7 +98,7 @@ export function buildControlContract(
       expect(harness.stateOf(id)).toBe("running");
     });
 
-    it("stores an archive under its digest, and accepts the same archive again", async () => {
+    it("the adapter stores an archive under its digest, and accepts the same archive again", async () => {
       await using harness = await open();
       const archive = gzipSync(rawTar([{ name: "Dockerfile", content: "FROM scratch" }]));
       const expected = {
@@ -107,13 +113,13 @@ export function buildControlContract(
       expect(await harness.builds.upload(pieces(), signal)).toEqual(expected);
     });
 
-    it("refuses an empty archive", async () => {
+    it("the adapter refuses an empty archive", async () => {
       await using harness = await open();
       await expect(harness.builds.upload(toStream(""), signal)).rejects.toEqual(invalid);
     });
 
     it.for(capabilities.checksFormat ? ["text"] : [])(
-      "refuses %s instead of an archive",
+      "the adapter refuses an upload that is %s instead of an archive",
       async () => {
         await using harness = await open();
         const upload = harness.builds.upload(toStream("not an archive"), signal);
@@ -122,7 +128,7 @@ export function buildControlContract(
     );
 
     it.for(capabilities.findsFollowers ? ["main"] : [])(
-      "returns the names of the Apps that follow the pushed branch %s",
+      "the adapter returns the names of the Apps that follow a pushed branch (%s)",
       async (branch) => {
         await using harness = await open();
         const url = "https://git.example.org/team/app.git";

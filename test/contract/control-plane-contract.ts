@@ -12,7 +12,7 @@ export interface ControlPlaneHarness extends AsyncDisposable {
   /** Writes the desired state. */
   apply(name: string, spec: AppSpec): void;
   applyModel(name: string, spec: ModelSpec): void;
-  /** The spec of a Model whose source exists until `loseSource` is called. */
+  /** The spec of a Model. Its source exists until the test calls `loseSource`. */
   readonly model: ModelSpec;
   loseSource(): void;
 }
@@ -34,7 +34,7 @@ export function controlPlaneContract(
     });
     afterAll(() => harness[Symbol.asyncDispose]());
 
-    it("describes the connected engine", () => {
+    it("the control plane describes the connected engine", () => {
       expect(control.engine()).toMatchObject({
         connected: true,
         info: { name: expect.any(String), cpus: expect.any(Number) },
@@ -42,11 +42,11 @@ export function controlPlaneContract(
       });
     });
 
-    it("reports no problem with its data directory", () => {
+    it("the control plane reports no problem with its data directory", () => {
       expect(control.diskProblem()).toBeNull();
     });
 
-    it("computes the plan of an App that does not exist yet, from a spec", async () => {
+    it("the control plane computes the plan of an App that does not exist yet, from a spec", async () => {
       const plan = await control.planApp("planned", { image: "web:1" }, signal);
       expect(plan).toMatchObject({ app: "planned", changes: expect.any(Array) });
       expect(plan.operations.map(({ operation }) => operation)).toContain("createContainer");
@@ -54,14 +54,14 @@ export function controlPlaneContract(
       expect(plan.blockedBy).toBeNull();
     });
 
-    it("computes the plan of a stored App for its current generation", async () => {
+    it("the control plane computes the plan of a stored App for its current generation", async () => {
       expect(await control.planApp("stored", undefined, signal)).toMatchObject({
         app: "stored",
         generation: 1,
       });
     });
 
-    it("computes the plan of a stored Model, and of a Model that is only described by a spec", async () => {
+    it("the control plane computes the plan of a stored Model, and of a Model that is only described by a spec", async () => {
       expect(await control.planModel("stored-model", undefined, signal)).toMatchObject({
         model: "stored-model",
         generation: 1,
@@ -71,13 +71,13 @@ export function controlPlaneContract(
       expect(plan).toMatchObject({ model: "planned", changes: expect.any(Array) });
     });
 
-    it("rejects a plan of an App or a Model that is neither stored nor described by a spec", async () => {
+    it("the control plane rejects a plan of an App or a Model that is neither stored nor described by a spec", async () => {
       const notFound = expect.objectContaining({ code: "not_found" });
       await expect(control.planApp("gone", undefined, signal)).rejects.toEqual(notFound);
       await expect(control.planModel("gone", undefined, signal)).rejects.toEqual(notFound);
     });
 
-    it("checks whether the source of a Model exists", async () => {
+    it("the control plane checks whether the source of a Model exists", async () => {
       await control.checkSource(harness.model, signal);
       harness.loseSource();
       await expect(control.checkSource(harness.model, signal)).rejects.toMatchObject({
@@ -85,29 +85,29 @@ export function controlPlaneContract(
       });
     });
 
-    it("reports no download progress for a Model that does not exist", () => {
+    it("the control plane reports no download progress for a Model that does not exist", () => {
       expect(control.modelProgress("gone")).toBeUndefined();
     });
 
-    it("reports the states of the assistant and the companion, and no models in the assistant's own folder", () => {
+    it("the control plane reports the states of the assistant and the companion, and no models in the assistant's own folder", () => {
       const report = { state: expect.any(String), starts: expect.any(Number) };
       expect(control.assistant()).toMatchObject(report);
       expect(control.companion()).toMatchObject(report);
       expect(control.otherModels()).toEqual([]);
     });
 
-    it("yields the empty log of an App without lines, and rejects for an App that does not exist", async () => {
+    it("the control plane yields an empty log for an App that has written no lines, and rejects for an App that does not exist", async () => {
       harness.apply("silent", { image: "web:1", running: false });
       expect(await readLog(control, "silent")).toEqual([]);
       await expect(readLog(control, "gone")).rejects.toMatchObject({ code: "not_found" });
     });
 
-    it("ignores a request to reconcile a resource that does not exist", () => {
+    it("the control plane ignores a request to reconcile a resource that does not exist", () => {
       expect(() => control.wake("App", "gone")).not.toThrow();
       expect(() => control.wake("Model", "gone")).not.toThrow();
     });
 
-    it("without a specs repository, holds no deletions, and refuses to synchronise", async () => {
+    it("the control plane without a specs repository holds back no deletions, and refuses to synchronise", async () => {
       expect(control.specs().pendingPrune).toEqual([]);
       expect(control.confirmPrune()).toEqual([]);
       await expect(control.syncSpecs(signal)).rejects.toMatchObject({ code: "wrong_state" });

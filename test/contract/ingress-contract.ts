@@ -45,13 +45,13 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       return harness.addApp(`app-${count}`);
     }
 
-    it("returns null for an App that was never written", async () => {
+    it("the ingress returns null for an App whose route was never written", async () => {
       const app = await begin();
       expect(await ingress.table.read(app)).toBeNull();
       expect(await harness.ask(app)).toBe(503);
     });
 
-    it("sends requests to the last written targets as soon as the write has returned", async () => {
+    it("the ingress sends requests to the last written targets as soon as the write has returned", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       expect(await harness.ask(app)).toBe(one);
@@ -62,13 +62,13 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await ingress.table.read(app)).toMatchObject({ version: "v1", targets: [one] });
     });
 
-    it("returns each target once, in the order in which they were written", async () => {
+    it("the ingress returns each target of a route once, in the order in which they were written", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [two, one, two] });
       expect((await ingress.table.read(app))?.targets).toEqual([two, one]);
     });
 
-    it.each([12, 13, 50])("keeps all targets of a route (%i)", async (number) => {
+    it.each([12, 13, 50])("the ingress keeps all %i targets of a route", async (number) => {
       const app = await begin();
       const targets = Array.from({ length: number }, (_, index) => `172.18.${index}.7:8080`);
       await ingress.table.write(app, { version: "v1", targets });
@@ -81,7 +81,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(503);
     });
 
-    it("keeps the start time of a version when its targets change", async () => {
+    it("the ingress keeps the start time of a version when the version's targets change", async () => {
       const app = await begin();
       const before = harness.now();
       await ingress.table.write(app, { version: "v1", targets: [one] });
@@ -96,7 +96,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect((await ingress.table.read(app))?.sinceMs).toBeGreaterThan(first?.sinceMs ?? 0);
     });
 
-    it("answers 503 without targets, and serves again when there are new targets", async () => {
+    it("the ingress answers 503 while an App has no targets, and serves the App again when it has new targets", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       await ingress.table.write(app, { version: "v1", targets: [] });
@@ -109,7 +109,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await ingress.table.read(app)).toEqual({ version: "v1", targets: [two], sinceMs });
     });
 
-    it("removes only the unreachable targets", async () => {
+    it("the ingress removes only the unreachable targets", async () => {
       const app = await begin();
       expect(await ingress.table.retainTargets(app, new Set([one]))).toBeNull();
       expect(await ingress.table.read(app)).toBeNull();
@@ -129,7 +129,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(503);
     });
 
-    it("does not change a route that was switched concurrently", async () => {
+    it("the ingress does not change a route that another call switches at the same time", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       await Promise.all([
@@ -140,7 +140,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(two);
     });
 
-    it("removes a route, and has no effect if there is none", async () => {
+    it("the ingress removes a route, and does nothing if the App has none", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       await ingress.table.remove(app);
@@ -150,7 +150,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).not.toBe(one);
     });
 
-    it("keeps the routes of Apps separate", async () => {
+    it("the ingress keeps the routes of Apps separate", async () => {
       const [first, second] = [await begin(), await begin()];
       await ingress.table.write(first, { version: "v1", targets: [one] });
       await ingress.table.write(second, { version: "v1", targets: [two] });
@@ -158,7 +158,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(second)).toBe(two);
     });
 
-    it("keeps the targets of exactly one of several concurrent writes", async () => {
+    it("the ingress keeps the targets of exactly one of several concurrent writes", async () => {
       const app = await begin();
       await Promise.all(
         Array.from({ length: 20 }, (_, index) =>
@@ -172,7 +172,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(two);
     });
 
-    it("reports that Apps are served, and their URLs", async () => {
+    it("the ingress reports that Apps are served, and their URLs", async () => {
       const app = await add();
       const { name } = app.metadata;
       expect(ingress.state()).toMatchObject({ ready: true });
@@ -182,7 +182,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       );
     });
 
-    it("keeps its routes when Berth is restarted", async () => {
+    it("the ingress keeps its routes when Berth is restarted", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one, two] });
       const before = await ingress.table.read(app);

@@ -38,7 +38,7 @@ export interface RuntimeHarness extends AsyncDisposable {
   };
   /** A command that prints "out" and exits with 3. */
   readonly command: readonly string[];
-  /** The Dockerfiles of the builds, by the behaviour of the build, such as `works` and `fails`. */
+  /** The Dockerfiles that the tests build, each named after the result of its build, such as `works` and `fails`. */
   readonly builds: BuildHarness;
   readonly hands: {
     kill(id: string): Promise<void>;
@@ -53,7 +53,7 @@ export interface RuntimeHarness extends AsyncDisposable {
     hasNetwork(name: string): Promise<boolean>;
     /** Returns the names under which other containers of this network find the container. */
     aliases(id: string, network: string): Promise<readonly string[]>;
-    /** Returns the host names that the container finds in its own hosts file, with their addresses. */
+    /** Returns the host names in the hosts file of the container, with their addresses. */
     hosts(id: string): Promise<ReadonlyMap<string, string>>;
     /** Removes every container, network and volume whose name begins with `prefix`. */
     sweep(prefix: string): Promise<void>;
@@ -170,7 +170,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         .map((lease) => `${lease.term} ${lease.labels[`${LEASE_PREFIX}holder`]}`)
         .toSorted();
 
-    it("returns the version and the capacity of the engine", async () => {
+    it("the runtime returns the version and the capacity of the engine", async () => {
       const info = await runtime.info(signal);
       expect(info.version).not.toBe("");
       expect(info.apiVersion).toMatch(/^\d+\.\d+$/);
@@ -178,12 +178,12 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       expect(info.memoryBytes).toBeGreaterThan(0);
     });
 
-    it("answers a ping", async () => {
+    it("the runtime answers a ping", async () => {
       await expect(runtime.ping(signal)).resolves.toBeUndefined();
     });
 
     describe("the engine lease", () => {
-      it("keeps the labels of the process that first creates a term's record, and lists the records of one instance only", async () => {
+      it("has one record per term, which keeps the labels of the process that creates it first; records are listed for one instance only", async () => {
         await begin();
         expect(await listHolders()).toEqual([]);
         await runtime.createLease(instance, 9, leaseLabels("one"), signal);
@@ -199,7 +199,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.removeLease(other, 1, signal);
       });
 
-      it("belongs to exactly one of several processes that create its next term concurrently", async () => {
+      it("belongs to exactly one process if several create the record of its next term at the same time", async () => {
         await begin();
         const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
         await Promise.allSettled(
@@ -210,7 +210,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    describe("containers", () => {
+    describe("the runtime, for containers,", () => {
       it("creates a container that is listed as requested, but not started", async () => {
         await begin();
         const id = await runtime.createContainer(
@@ -294,7 +294,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.removeVolume(volume, signal);
       });
 
-      it("lists a container's settings, so that its differences from another spec are found", async () => {
+      it("lists a container's settings, so that a caller can find every difference from another spec", async () => {
         await begin();
         const wanted = spec("differs");
         const other = {
@@ -452,7 +452,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect((await observed(id)).networkAddresses).toEqual({});
       });
 
-      it("returns the exit code of a container that exited", async () => {
+      it("lists an exited container with its exit code", async () => {
         await begin();
         const id = await run("exits", { image: harness.exits });
         const container = await ended(id);
@@ -529,7 +529,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    describe("networks and volumes", () => {
+    describe("the runtime, for networks and volumes,", () => {
       it("creates a network once, and refuses one that is not Berth's", async () => {
         await begin();
         await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
@@ -686,7 +686,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect((await observed(id)).networkAddresses).toEqual({ [network]: await addressOf(3) });
       });
 
-      it("gives a container its reserved address when it joins its network again, if it is free", async () => {
+      it("gives a container that joins its network again its reserved address, if no other container has that address now", async () => {
         await begin();
         const first = await run("first", { reservedAddress: 4 });
         for (const [id, reservedAddress] of [
@@ -783,7 +783,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    describe("images", () => {
+    describe("the runtime, for images,", () => {
       it("inspects an image and its ports", async () => {
         const image = await runtime.inspectImage(harness.web, signal);
         expect(image?.id).toMatch(/^sha256:/);
@@ -821,7 +821,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.removeImage(exact, signal)).toBe(true);
       });
 
-      it("runs the image with the requested id, even if its reference names no image", async () => {
+      it("runs the image with the given id, even if no image has the given name any more", async () => {
         await begin();
         const image = await runtime.inspectImage(harness.web, signal);
         const id = await runtime.createContainer(
@@ -866,7 +866,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       buildContract(() => harness, builder);
     });
 
-    describe("logs", () => {
+    describe("the runtime, for logs,", () => {
       it("returns lines with stream and time, oldest first, limited by `tail` and `since`", async () => {
         await begin();
         const id = await run("logs", { image: harness.exits });
@@ -899,7 +899,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect((await observed(id)).state).toBe("exited");
       });
 
-      it("ends without an error when the reader aborts", async () => {
+      it("ends a followed log without an error when the reader aborts", async () => {
         await begin();
         const id = await run("aborted");
         const reader = new AbortController();
@@ -916,7 +916,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    describe("commands and probes", () => {
+    describe("the runtime, for commands and probes,", () => {
       it("runs a command and returns its exit code and output", async () => {
         await begin();
         const id = await run("commands");
@@ -925,7 +925,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(result.output.trim()).toBe("out");
       });
 
-      it("throws if no command can run", async () => {
+      it("throws for a container that does not exist or does not run, and for a command that does not exist", async () => {
         await begin();
         await expect(
           runtime.exec("f".repeat(64), harness.command, 5_000, signal),
@@ -984,7 +984,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    describe("events", () => {
+    describe("the runtime, for events,", () => {
       it("emits the events of this instance's containers only", async () => {
         await begin();
         const reader = new AbortController();
@@ -1029,7 +1029,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    it("rejects with the reason of an aborted signal, and has no effect", async () => {
+    it("the runtime rejects with the reason of an aborted signal, and has no effect", async () => {
       await begin();
       const reason = new Error("the process ends");
       const aborted = AbortSignal.abort(reason);
@@ -1038,7 +1038,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
     });
 
-    it("stops waiting for a call to the engine when the signal aborts", async () => {
+    it("the runtime stops waiting for the engine's answer when the signal aborts", async () => {
       await begin();
       const id = await run("slow-stop", { image: harness.stubborn });
       const waiter = new AbortController();

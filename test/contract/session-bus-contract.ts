@@ -36,13 +36,13 @@ export function sessionBusContract(adapter: string, open: () => Promise<SessionB
       { signal = new AbortController().signal, timeoutMs = 60_000 } = {},
     ) => bus.call({ ...remote, member, signature, args }, { signal, timeoutMs });
 
-    it("calls a method with its arguments, and resolves to the answer", async () => {
+    it("the bus calls a method with its arguments, and resolves to the answer", async () => {
       harness.answers["BeginLogin"] = async (id = "") => [id];
       expect(await call("BeginLogin", "s", ["one"])).toEqual(["one"]);
       expect(await call("ClearKey", "s", ["one"])).toEqual([]);
     });
 
-    it("rejects with the name and the text of an error", async () => {
+    it("the bus rejects with the name and the text of the error that a method returns", async () => {
       harness.answers["ClearKey"] = () => Promise.reject(harness.notFound);
       await expect(call("ClearKey", "s", ["one"])).rejects.toMatchObject({
         busName: "dev.assistant.Error.NotFound",
@@ -50,7 +50,7 @@ export function sessionBusContract(adapter: string, open: () => Promise<SessionB
       });
     });
 
-    it("rejects a method that does not exist, and a name without an owner", async () => {
+    it("the bus rejects a call of a method that does not exist, and of a bus name without an owner", async () => {
       await expect(call("Explode", "", [])).rejects.toMatchObject({
         busName: "org.freedesktop.DBus.Error.UnknownMethod",
       });
@@ -61,7 +61,7 @@ export function sessionBusContract(adapter: string, open: () => Promise<SessionB
       ).rejects.toMatchObject({ busName: "org.freedesktop.DBus.Error.ServiceUnknown" });
     });
 
-    it("rejects with the reason of an abort, before the call and during it", async () => {
+    it("the bus rejects with the reason of an abort, both before the call and during it", async () => {
       const before = AbortSignal.abort(new Error("too late"));
       await expect(call("State", "", [], { signal: before })).rejects.toThrow("too late");
       const leaving = new AbortController();
@@ -73,14 +73,14 @@ export function sessionBusContract(adapter: string, open: () => Promise<SessionB
       await expect(during).rejects.toThrow("changed my mind");
     });
 
-    it("rejects with NoReply when the time limit has passed", async () => {
+    it("the bus rejects with NoReply when the time limit of the call has passed", async () => {
       harness.answers["State"] = () => new Promise(() => {});
       await expect(call("State", "", [], { timeoutMs: 50 })).rejects.toMatchObject({
         busName: "org.freedesktop.DBus.Error.NoReply",
       });
     });
 
-    it("passes signals to listeners, in order, until they unsubscribe", async () => {
+    it("the bus passes signals to listeners, in order, until they unsubscribe", async () => {
       const received: (readonly BusValue[])[] = [];
       const rule = { ...remote, sender: REMOTE, member: "LoginCompleted" };
       const stop = await bus.onSignal(rule, ({ args }) => void received.push(args));
@@ -102,7 +102,7 @@ export function sessionBusContract(adapter: string, open: () => Promise<SessionB
       expect(received).toHaveLength(2);
     });
 
-    it("rejects pending and later calls when it is disposed", async () => {
+    it("the bus rejects pending and later calls when it is disposed", async () => {
       harness.answers["State"] = () => new Promise(() => {});
       const [pending] = await Promise.allSettled([
         call("State", "", []),

@@ -69,26 +69,29 @@ test.each([
   ["an unknown option", { provenence: new Variant("as", []) }, /"provenence"/],
   ["an option of another type", { provenance: new Variant("s", "user") }, /provenance.*"s".*"as"/],
   ["the name of an inherited JavaScript member", { toString: 1 }, /"toString"/],
-])("%s is refused by name", async (_, given: Record<string, unknown>, text) => {
-  const { bus } = await startAgentBus();
-  await using raw = await RawBusClient.connect(bus);
-  const options = Object.fromEntries(
-    Object.entries(given).map(([name, value]) => [
-      name,
-      value instanceof Variant ? value : new Variant("u", 1),
-    ]),
-  );
-  const error = await raw.errorOf({
-    destination: AGENT,
-    path: AGENT_PATH,
-    interface: AGENT,
-    member: "RequestCall",
-    signature: "sssa{sv}",
-    body: [NOTES, "list", "{}", options],
-  });
-  expect(error.name).toBe(INVALID_ARGS);
-  expect(error.text).toMatch(text);
-});
+])(
+  "a call with %s is refused, and the error names the wrong option",
+  async (_, given: Record<string, unknown>, text) => {
+    const { bus } = await startAgentBus();
+    await using raw = await RawBusClient.connect(bus);
+    const options = Object.fromEntries(
+      Object.entries(given).map(([name, value]) => [
+        name,
+        value instanceof Variant ? value : new Variant("u", 1),
+      ]),
+    );
+    const error = await raw.errorOf({
+      destination: AGENT,
+      path: AGENT_PATH,
+      interface: AGENT,
+      member: "RequestCall",
+      signature: "sssa{sv}",
+      body: [NOTES, "list", "{}", options],
+    });
+    expect(error.name).toBe(INVALID_ARGS);
+    expect(error.text).toMatch(text);
+  },
+);
 
 test("a number that is too large for a call id is reported as an unknown call", async () => {
   const { bus, call } = await startAgentBus();

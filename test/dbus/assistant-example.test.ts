@@ -13,7 +13,7 @@ afterAll(async () => {
   await desktop[Symbol.asyncDispose]();
 });
 
-/** Runs the example with the command line that its header comment gives; `input` is the text that the user types. */
+/** Runs the example assistant with the arguments `words`; `input` is the text that the user types. */
 const assistant = (words: readonly string[], input = "") =>
   desktop.bus.run("/usr/bin/python3", [program, ...words], input);
 
@@ -37,7 +37,7 @@ test("the example assistant asks for a stronger confirmation if a web page influ
   expect((await assistant(args, "create_note\n")).code).toBe(0);
 });
 
-test("the example assistant asks the user about calls that already waited for confirmation when it started", async () => {
+test("the example assistant asks the user about calls that other programs had parked before it started", async () => {
   const parked = ["call", NOTES, "create_note", "title=Salt", "body=", "--provenance", "user"];
   expect((await desktop.companion.berth(parked)).code).toBe(6);
   const { code, stdout, stderr } = await assistant(["waiting"], "y\n");

@@ -7,8 +7,8 @@ import { RawBusClient } from "../support/raw-bus-client.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 
 /**
- * Blocks this process's event loop until the process `pid` has exited. Meanwhile, this process does not notice that its
- * connection to the bus is closed.
+ * Blocks the event loop of this process until the process `pid`, the bus, has exited. So this process cannot notice in
+ * the meantime that its connection to the bus is closed.
  */
 function blockUntilExit(pid: number): void {
   const isRunning = () => {
@@ -22,7 +22,7 @@ function blockUntilExit(pid: number): void {
 }
 
 test.for([true, false])(
-  "the connection ends without an error if the bus exits before a message is sent (descriptors: %s)",
+  "the connection ends without an error if the bus exits before a message is sent (passing of descriptors: %s)",
   async (negotiateFds) => {
     await using bus = await TestSessionBus.start();
     const connection = await openConnection({
@@ -47,7 +47,7 @@ test.for([true, false])(
   },
 );
 
-test("a call that needs the bus while the bus exits is not logged as a failure, because it has no caller any more", async () => {
+test("a call that fails because the bus exits during it is not logged as a failure, because its caller is gone too", async () => {
   await using harness = await BusHarness.start();
   const { bus, daemon, logged } = harness;
   let failure: unknown;

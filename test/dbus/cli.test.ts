@@ -132,7 +132,7 @@ describe("the built command line at a real terminal", () => {
     expect([...agent.notes.values()]).toEqual([{ title: "Milk" }]);
   });
 
-  it("asks the user to type the tool's name, after 1.5 s, if the call's disposition is confirm-modal", async () => {
+  it("shows a call with the disposition confirm-modal for 1.5 s, and then asks the user to type the tool's name", async () => {
     using person = screen("call", NOTES, "delete", "id=1", "--provenance=file:a");
     await person.until(/the question follows in 1\.5 s/);
     await agent.clock.advance(1_500);

@@ -27,7 +27,7 @@ afterEach(async () => {
 });
 
 test.each([false, true])(
-  "connecting fails if no process listens at the address, or if the address is invalid (descriptors: %s)",
+  "connecting fails if no process listens at the address, or if the address is invalid (passing of descriptors: %s)",
   async (negotiateFds) => {
     const address = `unix:path=${dir}/nothing`;
     await expect(connectSessionBus({ address, negotiateFds })).rejects.toMatchObject(
@@ -49,7 +49,7 @@ test.each([
     "Disconnected",
   ],
   ["hangs up after the handshake", "OK 1234\r\nAGREE_UNIX_FD\r\n", "Disconnected"],
-])("connecting rejects if the peer %s", async (_, text, name) => {
+])("connecting to the bus fails if the process at its address %s", async (_, text, name) => {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -80,7 +80,7 @@ test("connecting fails if the bus has no space for another connection", async ()
 });
 
 test.each([false, true])(
-  "calls reject at their deadline and on abort (descriptors: %s)",
+  "calls reject at their deadline and on abort (passing of descriptors: %s)",
   async (negotiateFds) => {
     await using harness = await BusHarness.start();
     let answer: (() => void) | undefined;

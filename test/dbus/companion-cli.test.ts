@@ -57,7 +57,7 @@ const chip = /Run it\? \[y\/N\] /;
 const modal = /or press Enter to decline: /;
 
 describe("tools of apps", () => {
-  it("are listed for Berth itself, the notes app and the MCP server", async () => {
+  it("are listed: those of Berth itself, of the notes app and of the MCP server", async () => {
     const { code, stdout, stderr } = await berth("tools");
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toMatch(/^dev\.berth\.apps +list_apps +read +no /m);
@@ -149,7 +149,7 @@ describe("calls that wait for confirmation", () => {
     expect((await berth("undo")).code).toBe(0);
   });
 
-  it("are shown by `berth confirm`, first those from before its start and then later ones", async () => {
+  it("are shown by `berth confirm`: first the calls that already wait, then each new one", async () => {
     await parkCall("Flour");
     using person = screen("confirm");
     await person.until(/1 call waits now/);

@@ -67,7 +67,7 @@ describe("calls over D-Bus", () => {
   });
 
   test.each(["{'limit': <uint32 1>, 'limit': <uint32 9>}", "{'a': <{'b': <1>, 'b': <2>}>}"])(
-    "a call with the same key twice in its options %s is rejected, and does not choose one",
+    "a call whose options have the same key twice is rejected: %s",
     async (options) => {
       const search = [CONTEXT, CONTEXT_PATH, `${CONTEXT}.Search`, "'x'"] as const;
       expect(await harness.bus.gdbusCall(...search, "{'limit': <uint32 1>}")).toBe("('',)");
@@ -99,22 +99,25 @@ describe("calls over D-Bus", () => {
     });
   });
 
-  test.each(["broken", "wrong"])("an unexpected error reveals no details: %s", async (app) => {
-    const before = harness.logged.length;
-    const error = await raw.errorOf({ ...call, body: [app, "key"] });
-    expect(error.name).toBe("dev.assistant.Error.Failed");
-    expect(error.text).not.toMatch(/canary|\/|Error|\bat /);
-    expect(harness.logged.slice(before)).toMatchObject([
-      { level: "error", fields: { member: "MemoryGet" } },
-    ]);
-  });
+  test.each(["broken", "wrong"])(
+    "the caller learns no details of an unexpected error (%s)",
+    async (app) => {
+      const before = harness.logged.length;
+      const error = await raw.errorOf({ ...call, body: [app, "key"] });
+      expect(error.name).toBe("dev.assistant.Error.Failed");
+      expect(error.text).not.toMatch(/canary|\/|Error|\bat /);
+      expect(harness.logged.slice(before)).toMatchObject([
+        { level: "error", fields: { member: "MemoryGet" } },
+      ]);
+    },
+  );
 
   test("values that do not match the introspection XML are not sent", async () => {
     const error = await raw.errorOf({ ...call, member: "MemoryList", signature: "s", body: ["a"] });
     expect(error.name).toBe("dev.assistant.Error.Failed");
   });
 
-  test("a caller that expects no reply gets neither an answer nor an error", async () => {
+  test("the daemon does not send an answer whose values do not match the introspection XML", async () => {
     const before = raw.repliesReceived;
     const ping = { ...call, member: "Ping", signature: "", body: [] };
     for (const sent of [{ body: ["broken", "key"] }, { signature: "u", body: [1] }, ping]) {
@@ -154,10 +157,13 @@ describe("properties of D-Bus objects", () => {
     ["Set", "ssv", [CONTEXT, "Version", new Variant("s", "2")], "PropertyReadOnly"],
     ["Set", "ssv", [CONTEXT, "Nothing", new Variant("u", 2)], "UnknownProperty"],
     ["Set", "ssv", ["no.such.Interface", "Version", new Variant("u", 2)], "UnknownInterface"],
-  ])("reject %s with the signature %s and the body %j", async (member, signature, body, name) => {
-    const error = await raw.errorOf({ ...properties, member, signature, body });
-    expect(error.name).toBe(standardError(name));
-  });
+  ])(
+    "are protected: the call %s with the signature %s and the body %j is rejected",
+    async (member, signature, body, name) => {
+      const error = await raw.errorOf({ ...properties, member, signature, body });
+      expect(error.name).toBe(standardError(name));
+    },
+  );
 
   test("cannot be written, even with standard clients", async () => {
     const set = [`${PROPERTIES}.Set`, CONTEXT, "Version", "<uint32 9>"] as const;

@@ -58,7 +58,7 @@ function startProcess(mode: string, options: { readonly openFilesMax?: number } 
 }
 
 describe("sending and receiving on a bus connection", () => {
-  test("a descriptor arrives although more bytes precede it than a socket buffers", async () => {
+  test("a descriptor arrives even if more bytes precede it than fit into the socket's buffer", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
     const fd = newDescriptor();
@@ -171,7 +171,7 @@ describe("sending and receiving on a bus connection", () => {
     calls.close(fd);
   });
 
-  test("code that awaits received data continues even if no other event occurs", async () => {
+  test("code that awaits received data continues even if the process has nothing else to do", async () => {
     const { here, nextLine: _ } = startProcess("echo");
     const calls = await loadSocketCalls();
     using peer = new SocketPeer(new FdTransport(calls, here)).start();
@@ -335,7 +335,7 @@ describe("connecting to a bus", () => {
   test.each([
     ["the longest path", (folder: string) => `${folder}/`.padEnd(107, "x")],
     ["an abstract name", (folder: string) => `\0${folder}`],
-  ])("a client can connect to %s", async (_, address) => {
+  ])("a client can connect to a socket with %s", async (_, address) => {
     const fd = listenWithoutAccepting(address(dir), 1);
     const transport = await openFdTransport(address(dir), forever);
     expect(transport.canPassFds).toBe(true);

@@ -40,7 +40,8 @@ test.runIf(isRoot)(
       error: ACCESS_DENIED,
       text: expect.stringMatching(/cannot be identified: it hides its root directory/),
     });
-    // A process outside of a sandbox that hides its root is known by its mounts: it is still the user.
+    // A process outside of any sandbox that hides its root directory is identified by its mounts, and counts as the
+    // user.
     expect(await ping(bus.address, "/", 0)).toBeNull();
     companion.kill();
     await once(companion, "close");

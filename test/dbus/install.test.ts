@@ -91,7 +91,7 @@ describe("berth assistant install", () => {
     ).toContain("unchanged:");
   });
 
-  test("a bus that does not watch its folders is reloaded at each install", async () => {
+  test("a bus that does not watch its service folders is told to reload them at each install and uninstall", async () => {
     await using bus = await TestSessionBus.start();
     let reloads = 0;
     const openSessionBus = async (address: string, signal: AbortSignal) => {
@@ -130,7 +130,7 @@ describe("berth assistant install", () => {
     await expect(stat(unitFile())).rejects.toThrow("ENOENT");
   });
 
-  test("files of other origin are kept, and an install that fails leaves no files", async () => {
+  test("a service file that Berth has not written is kept, and the install that it stops writes no files", async () => {
     await mkdir(servicesDir(), { recursive: true });
     const foreign = join(servicesDir(), "dev.assistant.Remoted.service");
     await writeFile(foreign, "[D-BUS Service]\n");
@@ -179,7 +179,7 @@ describe("berth assistant install", () => {
   });
 });
 
-describe("the texts of unit and service files", () => {
+describe("the texts of the unit file and the service file", () => {
   const odd = [
     "/opt/a b/node",
     '/x/"quoted"\\back',
@@ -193,11 +193,11 @@ describe("the texts of unit and service files", () => {
     "\\new",
   ];
 
-  test("a program path with special characters is escaped correctly in the unit file", () => {
+  test("a program path with special characters is escaped so that the unit file starts the right program", () => {
     expect(parseExecStart(formatUnit(odd))).toEqual(odd);
   });
 
-  test("a program path with special characters is read correctly from the service file by the bus", async () => {
+  test("a program path with special characters is escaped so that the bus starts the right program", async () => {
     const folder = join(home, `a b'c"$HOME \`date\``);
     await mkdir(folder);
     const program = join(folder, "it");
@@ -285,7 +285,8 @@ describe("an installed companion", () => {
         openSessionBus: (address, signal) =>
           connectSessionBus({ address, signal, negotiateFds: false }),
       });
-    // Another installation does not end this companion, because its command line is another one.
+    // The uninstall of another installation does not end this companion, because the companion has another command
+    // line.
     const other = join(home, "other");
     await run(["install", "--no-start", "--engine", "stub"], { HOME: other });
     expect((await uninstall(other)).output).toContain("removed 6 files");

@@ -6,7 +6,7 @@ import { TestSessionBus } from "../support/test-session-bus.ts";
 
 const PROGRAM = await bundleProgram("test/support/session-bus-process.ts");
 
-test("koffi is loaded for connections that pass descriptors, and for no others", async () => {
+test("the native library koffi is loaded only for connections that pass file descriptors", async () => {
   await using bus = await TestSessionBus.start();
   const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, bus.address]);
   expect(JSON.parse(stdout)).toEqual([false, true]);

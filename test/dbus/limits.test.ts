@@ -22,8 +22,8 @@ async function assertAlive(harness: BusHarness): Promise<void> {
 }
 
 /**
- * Returns a method that does not end before its caller disconnects, its callers, and the callers that have
- * disconnected.
+ * Returns a method whose calls do not end before their callers disconnect, and the connection names of all callers and
+ * of those that have disconnected.
  */
 function createHangingMethod(): {
   readonly method: BusMethod;
@@ -65,24 +65,27 @@ test.each([
       ],
     },
   ],
-])("%s that is too large is refused, and the next call is served", async (_, call) => {
-  await using harness = await BusHarness.start();
-  await harness.serveContext({});
-  await using raw = await RawBusClient.connect(harness.bus);
-  expect(await raw.errorOf(call)).toMatchObject({
-    name: LIMITS_EXCEEDED,
-    text: expect.stringMatching(/4 MiB/),
-  });
-  // The next call on the same connection succeeds, so the daemon has skipped exactly the discarded message.
-  expect(await raw.call(ping)).toEqual(["berth test"]);
-  const large = {
-    ...target,
-    member: "MemoryGet",
-    signature: "ss",
-    body: ["a", "x".repeat(3 << 20)],
-  };
-  expect(await raw.call(large)).toEqual([""]);
-});
+])(
+  "a call with an argument that is too large (%s) is refused, and the next call is served",
+  async (_, call) => {
+    await using harness = await BusHarness.start();
+    await harness.serveContext({});
+    await using raw = await RawBusClient.connect(harness.bus);
+    expect(await raw.errorOf(call)).toMatchObject({
+      name: LIMITS_EXCEEDED,
+      text: expect.stringMatching(/4 MiB/),
+    });
+    // The next call on the same connection succeeds, so the daemon has skipped exactly the discarded message.
+    expect(await raw.call(ping)).toEqual(["berth test"]);
+    const large = {
+      ...target,
+      member: "MemoryGet",
+      signature: "ss",
+      body: ["a", "x".repeat(3 << 20)],
+    };
+    expect(await raw.call(large)).toEqual([""]);
+  },
+);
 
 test("some calls of a client that floods the daemon are refused, and other clients are not affected", async () => {
   await using harness = await BusHarness.start();
@@ -186,7 +189,7 @@ test("a running call is cancelled when the daemon shuts down, and its caller is 
   await harness.bus[Symbol.asyncDispose]();
 });
 
-test("a lost bus cancels running calls and resolves `closed`", async () => {
+test("the loss of the bus cancels running calls, and resolves the promise `closed` of the connection", async () => {
   const hanging = createHangingMethod();
   const harness = await BusHarness.start();
   await harness.serveContext({ MemoryList: hanging.method });

@@ -102,13 +102,13 @@ describe("an app that the session bus can start", () => {
     const call = harness.call(NOTES, "list_notes", {}, true);
     call.catch(() => {});
     await expect.poll(() => readdir(harness.socketsDir).catch(() => undefined)).toBeDefined();
-    // The old owner still has the name when the call asks the bus to start the program.
+    // The exiting process still owns the bus name when the call asks the bus to start the app again.
     expect(await callBusDaemon("NameHasOwner", NOTES)).toBe("(true,)");
     dying.disconnect();
     expect((await call).structured).toEqual({ notes: [] });
   });
 
-  it("but that fails to start is reported as app_unavailable immediately, without a path", async () => {
+  it("is reported as app_unavailable immediately if it fails to start, and the error contains no path", async () => {
     await open(() => ({
       ...serviceFile(
         "org.example.Fails",
@@ -125,7 +125,7 @@ describe("an app that the session bus can start", () => {
     }
   });
 
-  it("but that never listens is reported as activation_timeout", async () => {
+  it("is reported as activation_timeout if it never listens", async () => {
     await open(() => serviceFile("org.example.Sleeps", "exec sleep 5"), 1_000);
     const failure = await getToolAppError(harness.call("org.example.Sleeps", "x", {}, true));
     expect(failure.code).toBe("activation_timeout");

@@ -66,13 +66,15 @@ async function containersOf(text: string): Promise<string[]> {
   return all.filter((item) => item.Command.includes(text)).map((item) => item.Id);
 }
 
-/** A number of seconds for which no other process sleeps, so that it identifies the build's process. */
+/**
+ * Returns a number of seconds for which no other process sleeps, so that the test recognises the process of its build.
+ */
 let sleeps = 100_000 + process.pid * 10;
 const nextSleep = () => `${(sleeps += 1)}`;
 
 describe("the cancellation of a build on Docker", () => {
   it.each(["classic", "buildkit"] as const)(
-    "happens when the signal aborts, and removes its containers and layers (%s)",
+    "takes place when the signal aborts, and removes the build's containers and layers (builder: %s)",
     async (builder) => {
       const seconds = nextSleep();
       const stop = new AbortController();
@@ -102,7 +104,7 @@ describe("the cancellation of a build on Docker", () => {
   );
 
   it.each(["classic", "buildkit"] as const)(
-    "happens when the connection is cut, as if this process were killed (%s)",
+    "takes place when the connection to the engine is cut, as when this process is killed (builder: %s)",
     async (builder) => {
       const seconds = nextSleep();
       await using proxy = await startEngineProxy(dockerHost());
@@ -123,7 +125,7 @@ describe("the cancellation of a build on Docker", () => {
   );
 
   it.each(["classic", "buildkit"] as const)(
-    "can happen while the context is being sent, and destroys the context's stream (%s)",
+    "can take place while the context is being sent, and destroys the context's stream (builder: %s)",
     async (builder) => {
       await using proxy = await startEngineProxy(dockerHost());
       await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });
@@ -143,36 +145,39 @@ describe("the cancellation of a build on Docker", () => {
 });
 
 describe("a large context on Docker", () => {
-  it.each(["classic", "buildkit"] as const)("is sent in bounded memory (%s)", async (builder) => {
-    const fileBytes = 256 * 2 ** 20;
-    const chunk = Buffer.alloc(2 ** 20);
-    const before = process.memoryUsage();
-    let peakBytes = 0;
-    async function* large() {
-      const head = new RootFs()
-        .file("Dockerfile", `FROM ${SHELL}\nRUN true\n`)
-        .file("large", "")
-        .tar();
-      // The header gets another file size, so its checksum, the sum of its bytes, must be computed again.
-      const start = head.length - 1024 - 512;
-      head.write(`${fileBytes.toString(8).padStart(11, "0")}\0`, start + 124);
-      head.write("        ", start + 148);
-      let sum = 0;
-      for (const byte of head.subarray(start, start + 512)) sum += byte;
-      head.write(`${sum.toString(8).padStart(6, "0")}\0 `, start + 148);
-      yield head.subarray(0, head.length - 1024);
-      for (let sent = 0; sent < fileBytes; sent += chunk.length) {
-        const { arrayBuffers } = process.memoryUsage();
-        peakBytes = Math.max(peakBytes, arrayBuffers - before.arrayBuffers);
-        // Each chunk is a new buffer, so that retained buffers increase the measured memory.
-        yield Buffer.from(chunk);
+  it.each(["classic", "buildkit"] as const)(
+    "is sent without holding it in memory as a whole (builder: %s)",
+    async (builder) => {
+      const fileBytes = 256 * 2 ** 20;
+      const chunk = Buffer.alloc(2 ** 20);
+      const before = process.memoryUsage();
+      let peakBytes = 0;
+      async function* large() {
+        const head = new RootFs()
+          .file("Dockerfile", `FROM ${SHELL}\nRUN true\n`)
+          .file("large", "")
+          .tar();
+        // The header gets another file size, so its checksum, the sum of its bytes, must be computed again.
+        const start = head.length - 1024 - 512;
+        head.write(`${fileBytes.toString(8).padStart(11, "0")}\0`, start + 124);
+        head.write("        ", start + 148);
+        let sum = 0;
+        for (const byte of head.subarray(start, start + 512)) sum += byte;
+        head.write(`${sum.toString(8).padStart(6, "0")}\0 `, start + 148);
+        yield head.subarray(0, head.length - 1024);
+        for (let sent = 0; sent < fileBytes; sent += chunk.length) {
+          const { arrayBuffers } = process.memoryUsage();
+          peakBytes = Math.max(peakBytes, arrayBuffers - before.arrayBuffers);
+          // Each chunk is a new buffer, so that retained buffers increase the measured memory.
+          yield Buffer.from(chunk);
+        }
+        yield Buffer.alloc(1024);
       }
-      yield Buffer.alloc(1024);
-    }
-    const result = await runtime.buildImage(large(), options({ builder }), () => {}, signal);
-    expect(result.imageId).toMatch(/^sha256:/);
-    expect(peakBytes).toBeLessThan(96 * 2 ** 20);
-  });
+      const result = await runtime.buildImage(large(), options({ builder }), () => {}, signal);
+      expect(result.imageId).toMatch(/^sha256:/);
+      expect(peakBytes).toBeLessThan(96 * 2 ** 20);
+    },
+  );
 });
 
 describe("the output of a build on Docker", () => {
@@ -188,7 +193,7 @@ describe("the output of a build on Docker", () => {
     expect(pieces.map((line) => line.length)).toEqual([16_384, 16_384, 7_232]);
   });
 
-  it("has an error with the memory limit when a step was killed", async () => {
+  it("contains an error with the memory limit if a step was killed because it exceeded the limit", async () => {
     const building = build([`FROM ${SHELL}`, "RUN tail /dev/zero"], {
       memoryBytes: 32 * 2 ** 20,
       nanoCpus: 5e8,
@@ -235,7 +240,7 @@ describe("the output of a build on Docker", () => {
   });
 
   it.each(["classic", "buildkit"] as const)(
-    "names a file that is missing in the source (%s)",
+    "names a file that is missing in the source (builder: %s)",
     async (builder) => {
       const missing = { code: "build_failed" };
       await expect(
@@ -261,7 +266,7 @@ describe("the output of a build on Docker", () => {
   );
 
   it.each(["classic", "buildkit"] as const)(
-    "has an error about the engine's full disk if a command fails because of it (%s)",
+    "contains an error about the engine's full disk if a command fails because of it (builder: %s)",
     async (builder) => {
       const lines = [`FROM ${SHELL}`, "RUN echo 'write: No space left on device' >&2; exit 1"];
       await expect(build(lines, { builder })).rejects.toMatchObject({
@@ -274,7 +279,7 @@ describe("the output of a build on Docker", () => {
 
 describe("the remains of a build on Docker", () => {
   it.each(["classic", "buildkit"] as const)(
-    "contain no credentials in history or output (%s)",
+    "contain no credentials, neither in the image's history nor in the output (builder: %s)",
     async (builder) => {
       await using registry = await startRegistry({ credentials: true });
       const base = await registry.push(docker, WEB);

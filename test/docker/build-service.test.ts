@@ -133,7 +133,7 @@ describe("a build on the engine", () => {
     expect((await lines(1)).at(-1)).toMatch(/^==> failed: step 2/);
   });
 
-  test("can be followed while it runs, and ends on the engine when it is cancelled", async () => {
+  test("can be followed while it runs, and its container is stopped when it is cancelled", async () => {
     await push({ Dockerfile: `FROM ${SHELL}\nRUN echo working; sleep 4321\n` });
     const app = apply("web");
     const source = await resolved(app);

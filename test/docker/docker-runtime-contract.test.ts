@@ -90,7 +90,7 @@ runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
   };
 });
 
-/** Returns a build context with a Dockerfile for each case of the contract. */
+/** Returns a build context with the Dockerfiles that the tests of the contract build. */
 function dockerfiles(bases: { missing: string; denied: string }) {
   const from = `FROM ${WEB}`;
   const files = {

@@ -157,9 +157,10 @@ describe("a network on Docker", () => {
     expect(await readRange()).toBe(divideSubnet(subnet)?.reserved);
   });
 
-  // The engine creates the network, Berth removes it, and creates it again with the same subnet.
+  // Berth makes three requests to create a network: it creates it, removes it, and creates it again with the same
+  // subnet.
   it.each([1, 2, 3])(
-    "is one network with reserved addresses and containers after a kill of Berth at engine request %i of its creation",
+    "is complete after the next start, even if Berth was killed at request %i of its creation: there is one network, with reserved addresses and containers",
     async (at) => {
       const folder = await mkdtemp(join(tmpdir(), "berth-network-"));
       const host = `unix://${join(folder, "relay.sock")}`;
@@ -347,7 +348,7 @@ describe("commands on Docker", () => {
 });
 
 describe("probes on Docker", () => {
-  it("do not follow redirects, which count as healthy", async () => {
+  it("do not follow a redirect: the redirect itself counts as healthy", async () => {
     const id = await run(
       shell(
         "while :; do printf 'HTTP/1.1 302 Found\\r\\nLocation: http://127.0.0.1:1/\\r\\n\\r\\n' | nc -l -p 8080; done",

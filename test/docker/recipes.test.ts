@@ -238,7 +238,7 @@ process.on("SIGTERM", () => process.exit(7));
     ],
     ["Go", { "go.mod": "module a\n", "go.sum": "x", "main.go": "package main" }],
   ])(
-    "for %s installs with the tools of the language, which substitutes replace",
+    "contains an app in %s that was installed with the language's own tools, which the test replaces by substitutes",
     async (_, files) => {
       await write(files);
       const { body } = await run(await build());

@@ -202,8 +202,7 @@ function waitUntilAppReady(store: Store, name: string): Promise<void> {
 }
 
 /**
- * Throws if the engine has an image of this name that the tests have not created, because a test would replace that
- * image.
+ * Throws if the engine has an image of this name that is not one of the tests', because the test would overwrite it.
  */
 async function refuseToReplace(reference: string): Promise<void> {
   const image = await dockerClient()

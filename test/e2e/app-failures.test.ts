@@ -5,7 +5,10 @@ import { BROKEN, EXITS, SHELL, WEB, WEB_2 } from "../support/images.ts";
 import { REGISTRY_USER, startRegistry } from "../support/registry.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
-/** For versions that fail. A good version may need longer on a busy machine. */
+/**
+ * Settings for apps with a version that fails: its deadline is short. The settings `patient` have a long deadline for
+ * good versions, which may start slowly on a busy machine.
+ */
 const impatient = {
   restart: { attempts: 2, interval: "10m", backoff: "50ms" },
   rollout: { progressDeadline: "2s", observe: "0s" },

@@ -8,7 +8,7 @@ import { GitHttpServer } from "../support/git-http-server.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { TrafficLoad, visit } from "../support/traffic.ts";
 
-/** Opens a Berth with the ingress, a real engine and the test images. */
+/** Starts a Berth with the ingress, a real engine and the test images. */
 async function open(): Promise<BerthProcess> {
   const berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);

@@ -26,7 +26,10 @@ test("a container that is killed, removed, renamed, disconnected, paused, limite
     if (!found) throw new Error(`no ${name}`);
     return found;
   };
-  /** Waits until the container satisfies `is` and serves again, and Berth reports it as ready. */
+  /**
+   * Waits until the state of the container fulfils the condition `is`, the app serves requests again, and Berth reports
+   * it as ready.
+   */
   const putRight = async (name: string, is: (now: ContainerInspectInfo) => boolean) => {
     await berth.until(`${name} is put right`, async () => is(await inspect(berth, name)));
     await berth.until(`${name} serves`, async () => {

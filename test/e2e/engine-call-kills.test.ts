@@ -26,7 +26,7 @@ const next = { ...first, image: WEB_2, env: { BODY: "next" } };
 
 interface Scenario {
   readonly name: string;
-  /** The name of the app; `shop-web` is an app of the stack `shop`. */
+  /** The name of the app. If it is `shop-web`, the app belongs to the stack `shop`. */
   readonly app: "web" | "shop-web";
   readonly begin?: typeof first;
   readonly end: typeof first;
@@ -82,7 +82,10 @@ const scenarios: readonly Scenario[] = [
  */
 const REPLACEMENT_REQUESTS = 2;
 
-/** Returns the requests without those that replace a new network. */
+/**
+ * Returns the requests of a run without the two that replace a network right after its creation, if the run has made
+ * them.
+ */
 function withoutReplacement([one = "", second = "", ...others]: readonly string[]): string[] {
   return second.startsWith("DELETE /networks/")
     ? [one, ...others.slice(1)]
@@ -101,18 +104,18 @@ const runs = sampleOf(
 
 // The tests run concurrently to save time, because each of them starts Berth several times.
 test.concurrent.for(runs)(
-  "an interrupted engine request ($title) leads to the same final state as a run without interruptions",
+  "a run with an interrupted engine request ($title) ends in the same state as a run without interruptions",
   { timeout: MATRIX_LIMIT_MS },
   async ({ story, moment }, { onTestFailed }) => {
     await using berth = await BerthProcess.open({
       start: false,
       onTestFailed,
       dockerHost: (root) => `unix://${join(root, "relay.sock")}`,
-      // The tests run concurrently. With a range of its own, no server chooses a subnet that another one has just used,
-      // which would take another request.
+      // The tests run concurrently, so each server gets a network pool of its own. With a shared pool, a server could
+      // choose a subnet that another server has just taken, and would then need another request.
       flags: [`--network-pool=10.${220 + moments.indexOf(moment)}.0.0/16`],
-      // Nothing is pruned while the specs folder is empty, so the folder contains a file. The file is not an app, so
-      // that the network is removed with the app.
+      // Berth deletes no resource while the specs folder is empty, so the folder keeps one file when the app's file is
+      // removed. The file declares a Secret and no App, so that the network is removed with the last app.
       specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
     });
     await using relay = await EngineRelay.open(berth.dockerHost, dockerHost());
@@ -120,8 +123,8 @@ test.concurrent.for(runs)(
     await using history = await EngineHistory.open(berth.docker, berth.instance);
     const points = story.requests.map((_, index) => index + 1);
     const chosen = sampleOf(`${story.name}: ${moment}`, points, 1);
-    // The last round tries to interrupt a request after all those in `story.requests`. The scenario makes no such
-    // request, because that list is complete.
+    // In the last round the test would interrupt the request after the last one of `story.requests`. The scenario must
+    // end without such a request, which shows that the list is complete.
     const rounds = [...chosen, points.length + 1 + REPLACEMENT_REQUESTS];
     for (const [round, point] of rounds.entries()) {
       const isKilled = await runScenario(berth, relay, {

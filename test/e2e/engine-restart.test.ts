@@ -59,7 +59,7 @@ test("while the engine is away the state of every app is Unknown; when the engin
   expect(await berth.containers()).toHaveLength(4);
 });
 
-test("behind an ingress each domain reaches its own app again, with whatever addresses the engine assigns", async () => {
+test("after a restart of the engine, each domain reaches its own app again, whatever addresses the engine assigns to the containers", async () => {
   await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using berth = await BerthProcess.open({

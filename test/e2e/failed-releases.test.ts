@@ -4,7 +4,7 @@ import { BerthProcess } from "../support/berth-process.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { TrafficLoad } from "../support/traffic.ts";
 
-/** The number of clients that send requests continuously while releases open their port and die. */
+/** The number of clients that send requests all the time, while new versions begin to listen and then exit. */
 const VISITORS = 4;
 const web = {
   image: NODE_WEB,
@@ -26,7 +26,7 @@ const releases: readonly (readonly [string, Partial<AppSpec>, string])[] = [
 ];
 
 test.concurrent.for(releases)(
-  "a release that %s is replaced by the previous one, and only requests that it had accepted fail",
+  "a new version that %s is replaced by the previous one, and only requests that the new version had accepted fail",
   async ([, patch, code], { onTestFailed }) => {
     await using berth = await BerthProcess.open({ ingress: "process", onTestFailed });
     await ensureTestImages(berth.dockerHost);
@@ -60,7 +60,7 @@ test.concurrent.for(releases)(
   },
 );
 
-test("a release of an app with a domain gets no visitors' requests if it never answers Berth's own GET", async () => {
+test("a new version of an app with a domain gets no visitors' requests if it never answers Berth's own GET", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   const { client, ingressPort: port } = berth;
@@ -76,7 +76,7 @@ test("a release of an app with a domain gets no visitors' requests if it never a
   expect([...load.bodies.keys()]).toEqual(["good"]);
 });
 
-test("with the strategy recreate, a release that dies while it is observed is replaced by the previous version", async () => {
+test("with the strategy recreate, a new version that exits while it is observed is replaced by the previous one", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   const { client } = berth;

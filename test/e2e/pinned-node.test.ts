@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { PinnedNodeHarness, waitForExit } from "../support/pinned-node-harness.ts";
 
-test("if Node.js is too old, the start downloads the pinned version once and runs everything on it", async () => {
+test("bin/berth that is run by a Node.js that is too old downloads the pinned version once, and runs everything on it", async () => {
   await using scene = await PinnedNodeHarness.open({ isWhole: true });
   const script = join(scene.folder, "script");
   writeFileSync(script, "#!/usr/bin/env node\nconsole.log(process.execPath);\n", { mode: 0o755 });
@@ -47,7 +47,7 @@ test("if Node.js is too old, the start downloads the pinned version once and run
   expect(scene.registry.downloads).toBe(1);
 });
 
-test("an archive with a wrong digest is refused, and none of its files are kept", async () => {
+test("a downloaded archive of Node.js with a wrong digest is refused, and none of its files are kept", async () => {
   await using scene = await PinnedNodeHarness.open();
   await scene.pin(`sha512-${Buffer.alloc(64).toString("base64")}`);
 
@@ -59,7 +59,7 @@ test("an archive with a wrong digest is refused, and none of its files are kept"
   expect(scene.kept).toEqual([]);
 });
 
-test("an interrupted download leaves no files, and the next start downloads again", async () => {
+test("an interrupted download of Node.js leaves no files, and the next start of bin/berth downloads it again", async () => {
   await using scene = await PinnedNodeHarness.open();
   scene.registry.delivery = "cut";
 
@@ -73,7 +73,7 @@ test("an interrupted download leaves no files, and the next start downloads agai
   expect(await scene.run()).toMatchObject({ code: 0 });
 });
 
-test("a start without a network fails with a message that says what to install", async () => {
+test("bin/berth on an old Node.js, without a network, fails with a message that says what to install", async () => {
   await using scene = await PinnedNodeHarness.open();
 
   const { code, stderr } = await scene.run([], { npm_config_registry: "http://127.0.0.1:1" });
@@ -84,7 +84,7 @@ test("a start without a network fails with a message that says what to install",
   expect(scene.kept).toEqual([]);
 });
 
-test("a start without npm fails with a message that says what to install", async () => {
+test("bin/berth on an old Node.js, without npm, fails with a message that says what to install", async () => {
   await using scene = await PinnedNodeHarness.open();
 
   const { code, stderr } = await scene.run([], { PATH: "/nowhere", npm_execpath: "" });
@@ -105,7 +105,7 @@ test("a downloaded Node.js that does not run on this machine is not kept", async
   expect(scene.kept).toEqual([]);
 });
 
-test("concurrent starts all use the same Node.js", async () => {
+test("concurrent starts of bin/berth all use the same downloaded Node.js", async () => {
   await using scene = await PinnedNodeHarness.open();
 
   const exits = await Promise.all([scene.run(), scene.run(), scene.run()]);
@@ -134,7 +134,7 @@ test("a start of berth removes the incomplete files of an earlier start that was
   ]);
 });
 
-test("standard input and signals reach the script, and its exit code reaches the caller", async () => {
+test("bin/berth passes standard input and signals to the program that it runs on the pinned Node.js, and exits with the program's code", async () => {
   await using scene = await PinnedNodeHarness.open();
   await scene.writeProgram(`
     export function main() {
@@ -166,7 +166,7 @@ test("standard input and signals reach the script, and its exit code reaches the
   expect(await scene.run()).toMatchObject({ code: null, signal: "SIGKILL" });
 });
 
-test("if the pinned Node.js is itself too old, the start fails with a message instead of a loop", async () => {
+test("if the pinned Node.js is itself too old, bin/berth fails with a message instead of starting itself again and again", async () => {
   await using scene = await PinnedNodeHarness.open();
   await scene.run();
   rmSync(scene.pinned);

@@ -41,7 +41,7 @@ async function prepare(berth: BerthProcess, body: string): Promise<string> {
 const moments: readonly RelayMoment[] = ["before", "unanswered"];
 
 test.for(moments)(
-  "a kill of Berth at an engine request of a rollout leads to the same final state as a run without kills: %s",
+  "after a kill of Berth at any engine request of a rollout, the final state is that of a run without kills (%s)",
   { timeout: MATRIX_LIMIT_MS },
   async (moment, { onTestFailed }) => {
     await using berth = await BerthProcess.open({
@@ -59,7 +59,8 @@ test.for(moments)(
     const at = { port: berth.ingressPort, host: "web.localhost" };
     await using load = new TrafficLoad(at, { visitors: 2, restMs: 20 });
     const points = requests.map((_, index) => index + 1);
-    // The last round has no kill, and checks that `requests` is complete.
+    // In the last round Berth is not killed, because the rollout makes no engine request beyond those in `requests`.
+    // This shows that the list is complete.
     const rounds = [...sampleOf(`rollout: ${moment}`, points, 1), points.length + 1];
     for (const [round, point] of rounds.entries()) {
       const body = `version ${round + 1}`;

@@ -134,7 +134,7 @@ test("of two files that declare one app, the first one owns it, and the other on
   await berth.until("its text counts", async () => (await fetchText(app.url)) === "second\n");
 });
 
-test("a rename moves an app, a forced deletion stays in effect, and links in the style of config maps are followed", async () => {
+test("a rename moves an app, a forced deletion stays in effect, and Berth follows links like those of a Kubernetes ConfigMap", async () => {
   await using berth = await BerthProcess.open({
     specs: { "old.yaml": appFile("web", web), "other.yaml": appFile("other", idle) },
   });

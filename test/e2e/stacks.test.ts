@@ -82,7 +82,7 @@ afterAll(async () => {
 
 describe("several stacks on one engine", () => {
   it.for(stacks)(
-    "%s is ready: each of its services has found the others, its values, files and volumes",
+    "the stack %s gets ready: each of its services reaches the others, and finds its variables, files and volumes",
     async (stack) => {
       for (const { metadata } of imported.get(stack) ?? [])
         await berth.waitForAppReady(metadata.name);
@@ -112,7 +112,7 @@ describe("several stacks on one engine", () => {
 });
 
 describe("a name in the network of a stack", () => {
-  it("leads to the service of the own stack, even if an app without a stack has the name", async () => {
+  it("reaches the service of that stack, even if an app without a stack has the same name", async () => {
     const alone: AppSpec = {
       image: MEMBER,
       port: 5432,
@@ -129,7 +129,7 @@ describe("a name in the network of a stack", () => {
     expect(await who("guest", "db:5432")).toBe("alone");
   });
 
-  it("is unknown outside of the stack, where the full names of apps are known", async () => {
+  it("is unknown outside of that network, where only the full name of the app is known", async () => {
     expect((await run("guest", "nslookup cache")).code).not.toBe(0);
     expect(await who("guest", "shop-cache:6379")).toBe("shop/cache");
     expect(await who("blog-web", "shop-cache:6379")).toBe("shop/cache");

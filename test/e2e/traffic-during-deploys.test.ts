@@ -17,7 +17,10 @@ const web = {
   rollout: { drain: "3s", progressDeadline: "5m", ...(isLarge ? {} : { observe: "500ms" }) },
   healthCheck: { path: "/healthz", interval: "1s" },
 } as const;
-/** The rollout of versions that never get ready. A good version may need longer on a busy machine. */
+/**
+ * Rollout settings for versions that never get ready. Good versions use the longer deadline of `web`, because they may
+ * start slowly on a busy machine.
+ */
 const impatient = { ...web.rollout, progressDeadline: "4s" } as const;
 
 async function open(): Promise<BerthProcess> {
@@ -87,7 +90,7 @@ test.concurrent.for([
   ["listens elsewhere", { env: { BODY: "bad", PORT: "9090" } }, "listens on 9090"],
   ["is nowhere to be had", { image: "berth.test/nowhere:1" }, "berth.test/nowhere:1"],
 ] as const)(
-  "a version that %s gets no request, and the old one never stops",
+  "a new version that %s gets no request, and the previous version keeps serving",
   async ([, patch, why], { onTestFailed }) => {
     await using berth = await BerthProcess.open({ ingress: "process", onTestFailed });
     await ensureTestImages(berth.dockerHost);
@@ -129,7 +132,7 @@ test("of five new versions during one rollout, only the last one gets requests",
   );
 });
 
-test("requests succeed without Berth, and after its restart", async () => {
+test("visitors' requests succeed while Berth is killed, and after it has started again", async () => {
   await using berth = await open();
   const { client, ingressPort: port } = berth;
   await client.apps.create({ name: "a", ...web }, { wait: true });

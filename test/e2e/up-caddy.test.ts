@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test("an engine and Caddy are installed in one run of apt-get", async () => {
+test("the installer installs an engine and Caddy in one run of apt-get", async () => {
   await writeFakeAptGet({ hasCaddy: true });
 
   const { stderr } = await install(["docker.io"]);
@@ -29,7 +29,7 @@ test("an engine and Caddy are installed in one run of apt-get", async () => {
   expect(stderr).toBe("berth: installing docker.io, caddy, busybox-static\n");
 });
 
-test("if an engine answers, only Caddy is installed, and nothing if Caddy exists or the ingress does not need it", async () => {
+test("the installer installs only Caddy if an engine answers, and nothing if Caddy exists too or the ingress does not need it", async () => {
   await writeFakeAptGet({ hasCaddy: true });
 
   await install([], ["--ingress=off"]);
@@ -43,7 +43,7 @@ test("if an engine answers, only Caddy is installed, and nothing if Caddy exists
   expect(runs()).toHaveLength(1);
 });
 
-test("on a Debian release without Caddy only the engine is installed, and a notice names the restrictions", async () => {
+test("on a Debian release without Caddy, the installer installs only the engine, and prints what does not work without Caddy", async () => {
   await writeFakeAptGet({ hasCaddy: false });
 
   const { code, stderr } = await install(["docker.io"]);

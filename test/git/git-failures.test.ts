@@ -30,14 +30,14 @@ afterAll(() => server[Symbol.asyncDispose]());
 const what = () => ({ commit: tip, ref: "main" });
 const remote = () => ({ url: server.url("hello") });
 
-describe("a git server that", () => {
+describe("a git server", () => {
   test.each<[string, GitFault]>([
     ["does not respond", { type: "hang" }],
     ["does not respond to the request for the pack", { type: "hang", when: "pack" }],
     ["stops in the middle of the pack", { type: "stall", afterBytes: 50_000 }],
     ["cuts the connection in the middle of the pack", { type: "cut", afterBytes: 50_000 }],
     ["is broken", { type: "status", code: 502, body: "<html>" }],
-  ])("%s is reported as unreachable", async (_, fault) => {
+  ])("is reported as unreachable if it %s", async (_, fault) => {
     for (const [, options] of bothWays) {
       await using bench = await GitHarness.make({ idleMs: 400, ...options });
       server.fault = fault;
@@ -49,7 +49,7 @@ describe("a git server that", () => {
     }
   });
 
-  test("does not exist is reported as unreachable", async () => {
+  test("is reported as unreachable if it does not exist", async () => {
     await using bench = await GitHarness.make();
     const gone = await GitHttpServer.start();
     const url = gone.url("x");
@@ -59,7 +59,7 @@ describe("a git server that", () => {
     expect(error.message).toContain("ECONNREFUSED");
   });
 
-  test("truncates the list of branches is reported as unreachable", async () => {
+  test("is reported as unreachable if it truncates the list of branches", async () => {
     await using bench = await GitHarness.make();
     server.fault = { type: "cut", afterBytes: 20 };
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
@@ -69,7 +69,7 @@ describe("a git server that", () => {
   test.each<[string, GitFault]>([
     ["answers with a page", { type: "page", body: "<html>Sign in</html>" }],
     ["has no such repository", { type: "status", code: 404 }],
-  ])("%s is reported not to be a repository", async (_, fault) => {
+  ])("is reported not to be a repository if it %s", async (_, fault) => {
     await using bench = await GitHarness.make();
     server.fault = fault;
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
@@ -77,7 +77,7 @@ describe("a git server that", () => {
     expect(error.message).not.toContain("Sign in");
   });
 
-  test("forbids access is reported as denied", async () => {
+  test("is reported as denied if it forbids access", async () => {
     await using bench = await GitHarness.make();
     server.fault = { type: "status", code: 403 };
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
@@ -87,7 +87,7 @@ describe("a git server that", () => {
 
 describe("the limits for a git checkout", () => {
   test.each(bothWays)(
-    "of bytes and files are enforced, and a refused checkout leaves no files, with %s",
+    "of bytes and files are enforced, and a refused checkout leaves no files (implementation: %s)",
     async (_, options) => {
       await using bench = await GitHarness.make(options);
       for (const limits of [{ bytesMax: 350_000 }, { filesMax: 3 }]) {
@@ -121,8 +121,8 @@ describe("the limits for a git checkout", () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     await server.repositories.create("bomb");
     const commit = await server.repositories.commit("bomb", { zeros: Buffer.alloc(40 * 2 ** 20) });
-    // The checkout of a pack that unpacks to 40 MiB needs the program git. The search path of `bench` does not contain
-    // git, so the checkout fails.
+    // The checkout of a pack that unpacks to 40 MiB needs the program git. The first harness has a search path without
+    // git, so its checkout fails.
     const error = await captureBerthError(
       bench.checkout({ url: server.url("bomb") }, { commit, ref: "main" }),
     );
@@ -136,7 +136,7 @@ describe("the limits for a git checkout", () => {
   });
 
   test.each(bothWays)(
-    "folders that occur several times count towards the limit each time, with %s",
+    "count every occurrence of a folder that occurs several times (implementation: %s)",
     async (_, options) => {
       await using bench = await GitHarness.make(options);
       const { repositories } = server;
@@ -170,7 +170,7 @@ describe("an abort of a git request", () => {
       { type: "stall", afterBytes: 50_000 },
       { memoryPackBytesMax: 200 },
     ],
-  ])("%s ends the connection and all child processes", async (_, fault, options) => {
+  ])("ends the connection and all child processes (%s)", async (_, fault, options) => {
     await using bench = await GitHarness.make(options);
     server.fault = fault;
     const controller = new AbortController();
@@ -187,7 +187,7 @@ describe("an abort of a git request", () => {
     expect(await childrenNamed("git-remote-http")).toEqual([]);
   });
 
-  test("before its start makes it reject with the abort reason, and no HTTP request is sent", async () => {
+  test("makes the request reject with the abort reason and send nothing, if the abort precedes its start", async () => {
     await using bench = await GitHarness.make();
     const reason = new Error("shut down");
     const before = server.requests.length;
@@ -198,7 +198,7 @@ describe("an abort of a git request", () => {
   });
 });
 
-/** Lists the processes that run the program `name` in a scratch folder of Berth's git. */
+/** Lists the processes of the program `name` whose working folder is one of Berth's temporary folders for git. */
 async function childrenNamed(name: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await readdir("/proc")) {

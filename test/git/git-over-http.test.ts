@@ -134,7 +134,7 @@ describe("the checkout of a commit", () => {
   test.each([
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
-  ])("writes files, modes, links and submodules, by %s", async (_, options) => {
+  ])("writes files, modes, links and submodules (implementation: %s)", async (_, options) => {
     await using bench = await GitHarness.make(options);
     const done = await bench.checkout(
       { url: server.url("hello") },
@@ -151,7 +151,7 @@ describe("the checkout of a commit", () => {
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
   ])(
-    "fetches an older commit through its branch if the server does not serve it by hash, by %s",
+    "fetches an older commit through its branch if the server does not serve it by hash (implementation: %s)",
     async (_, options) => {
       await using bench = await GitHarness.make(options);
       const done = await bench.checkout(
@@ -193,7 +193,7 @@ describe("the checkout of a commit", () => {
   test.each([
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
-  ])("a commit that is gone is not found, by %s", async (_, options) => {
+  ])("reports a commit that is gone as not found (implementation: %s)", async (_, options) => {
     await using bench = await GitHarness.make(options);
     const work = bench.checkout(
       { url: server.url("hello") },
@@ -210,7 +210,7 @@ describe("credentials for git over HTTP", () => {
   test.each([
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
-  ])("a token is accepted, for %s", async (_, options) => {
+  ])("may be a token (implementation: %s)", async (_, options) => {
     await using bench = await GitHarness.make(options);
     expect(await bench.git.resolve(remote(), "main", neverAborted)).toBe(commit("locked"));
     const done = await bench.checkout(remote(), { commit: commit("locked"), ref: "main" });
@@ -257,24 +257,27 @@ describe("redirects of a git server", () => {
   test.each([
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
-  ])("to another server are followed without the token, by %s", async (_, options) => {
-    await using front = await GitHttpServer.start();
-    await using back = await GitHttpServer.start();
-    await using bench = await GitHarness.make(options);
-    await back.repositories.create("hello");
-    const tip = await back.repositories.commit("hello", { "a.txt": "moved" });
-    front.fault = { type: "redirect", to: back.origin };
-    const redirected = {
-      url: front.url("hello"),
-      credential: { type: "token", token: TOKEN } as const,
-    };
-    expect(await bench.git.resolve(redirected, "main", neverAborted)).toBe(tip);
-    const done = await bench.checkout(redirected, { commit: tip, ref: "main" });
-    expect(done.tree).toEqual({ "a.txt": "moved" });
-    expect(front.requests[0]?.authorization).toBeDefined();
-    expect(back.requests.length).toBeGreaterThan(3);
-    expect(back.requests.filter((request) => request.authorization !== undefined)).toEqual([]);
-  });
+  ])(
+    "to another server are followed without the token (implementation: %s)",
+    async (_, options) => {
+      await using front = await GitHttpServer.start();
+      await using back = await GitHttpServer.start();
+      await using bench = await GitHarness.make(options);
+      await back.repositories.create("hello");
+      const tip = await back.repositories.commit("hello", { "a.txt": "moved" });
+      front.fault = { type: "redirect", to: back.origin };
+      const redirected = {
+        url: front.url("hello"),
+        credential: { type: "token", token: TOKEN } as const,
+      };
+      expect(await bench.git.resolve(redirected, "main", neverAborted)).toBe(tip);
+      const done = await bench.checkout(redirected, { commit: tip, ref: "main" });
+      expect(done.tree).toEqual({ "a.txt": "moved" });
+      expect(front.requests[0]?.authorization).toBeDefined();
+      expect(back.requests.length).toBeGreaterThan(3);
+      expect(back.requests.filter((request) => request.authorization !== undefined)).toEqual([]);
+    },
+  );
 
   test("to a server that requires credentials fail, and the message names the server", async () => {
     await using front = await GitHttpServer.start();

@@ -72,7 +72,7 @@ const trees: [string, () => Promise<readonly RawTreeEntry[]>][] = [
 describe.each([
   ["isomorphic-git", {}],
   ["the machine's git", { memoryPackBytesMax: 100 }],
-])("with %s", (_, options) => {
+])("with the implementation %s", (_, options) => {
   test.each(trees)(
     "the checkout of %s writes nothing outside of its target",
     async (_name, make) => {

@@ -232,7 +232,7 @@ describe("the API under a domain", () => {
     ["too large", "/api/archives", 413],
     ["for an unknown route", "/api/nowhere", 404],
   ])(
-    "answers an upload that is %s before its end, and the next request",
+    "answers an upload that is %s before the upload has ended, and then answers the next request",
     async (_, path, status) => {
       const answer = await send(path, {
         method: "PUT",

@@ -120,7 +120,7 @@ describe("a request to an App with basic authentication", () => {
     ["doubled slashes before its prefix", get("//team//x", "shared.internal")],
     ["a detour to its prefix", get("/other/../team/x", "shared.internal")],
     ["its prefix with an encoded slash", get("/team%2fx", "shared.internal")],
-  ])("with %s does not reach the App", async (_, request) => {
+  ])("does not reach the App if it uses %s", async (_, request) => {
     const before = secret.seen.length;
     const answer = await exchange(request);
     expect(answer).toMatch(

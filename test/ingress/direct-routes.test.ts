@@ -135,7 +135,7 @@ describe("an App that has targets when the configuration is loaded", () => {
     expect(failures).toEqual([]);
   });
 
-  it("gets a marker for its new targets with the next configuration, which removes the markers of the earlier one", async () => {
+  it("gets a marker file for its new targets with the next configuration, and the marker files of the earlier configuration are removed", async () => {
     await addDirectApp(one.target);
     const [generation = ""] = readdirSync(join(table(), "direct"));
     await write("v2", two.target);

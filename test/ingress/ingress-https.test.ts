@@ -116,7 +116,7 @@ describe("an internal name", () => {
     expect(await hasCertificate("x.y.special.test")).toBe(false);
   });
 
-  it("leads to the App also at the path of Caddy's certificate queries, so that clients cannot query which names exist", async () => {
+  it("reaches its App even with the path of Caddy's certificate queries, so that clients cannot find out which names exist", async () => {
     const path = "/.well-known/berth/certificate?domain=hello.localhost";
     expect((await harness.get("hello.localhost", path)).body).toBe("one");
   });

@@ -39,15 +39,18 @@ describe("the container mode of an earlier start", () => {
   it.each([
     ["an engine that is away", () => runtime.engine.setReachable(false), "did not answer"],
     ["an image that cannot be pulled any more", loseImage, `no image ${IMAGE}`],
-  ])("remains the mode with %s, and the reason is reported", async (_what, happens, reason) => {
-    const here = await open(true);
-    expect(here.ingress.mode).toBe("container");
-    await here.stopBerth();
-    happens();
-    await here.boot();
-    expect(here.ingress.mode).toBe("container");
-    await expectReason(here, reason);
-  });
+  ])(
+    "stays the mode despite %s, and the ingress reports this problem",
+    async (_what, happens, reason) => {
+      const here = await open(true);
+      expect(here.ingress.mode).toBe("container");
+      await here.stopBerth();
+      happens();
+      await here.boot();
+      expect(here.ingress.mode).toBe("container");
+      await expectReason(here, reason);
+    },
+  );
 
   it("is kept without a check of its image, which would delay the start", async () => {
     const here = await open(true);

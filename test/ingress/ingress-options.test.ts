@@ -97,7 +97,7 @@ describe("requests to a host", () => {
     "HOST.localhost..",
     "[a-z]*",
     "h?st.localhost",
-  ])("such as %s reach no App", async (odd) => {
+  ])('such as "%s" reach no App', async (odd) => {
     await addApp("host");
     const status = await new Promise<string>((resolve, reject) => {
       const socket = connect(harness.httpPort, "127.0.0.1", () =>
@@ -170,7 +170,7 @@ describe("a domain of two Apps", () => {
     expect((await harness.get(host)).body).toBe("two");
   });
 
-  it("is shared by paths, the longest first", async () => {
+  it("can serve both, each below its own path prefix; the longest matching prefix wins", async () => {
     await addApp("site", {}, { domain: "shared.test" });
     await addApp("api", { pathPrefix: "/api" }, { domain: "shared.test" }, two.target);
     const deep = await startBackend("deep");
@@ -196,7 +196,7 @@ describe("a host that an App redirects", () => {
 });
 
 describe("a path prefix", () => {
-  it("leads to the App, and other paths do not", async () => {
+  it("limits the App to the paths below it", async () => {
     const host = await addApp("prefixed", { pathPrefix: "/in" });
     expect((await harness.get(host, "/in/here?a=b")).body).toBe("one");
     expect(one.seen.at(-1)).toMatchObject({ url: "/in/here?a=b" });
@@ -204,7 +204,7 @@ describe("a path prefix", () => {
     expect((await harness.get(host, "/inner")).status).toBe(404);
   });
 
-  it("is removed from the path if the App sets stripPrefix, and is sent in a header", async () => {
+  it("is removed from the path of each request if the App sets stripPrefix, and the App gets it in a header", async () => {
     const host = await addApp("stripped", { pathPrefix: "/in.here", stripPrefix: true });
     expect((await harness.get(host, "/in.here/x?a=b")).body).toBe("one");
     expect(one.seen.at(-1)).toMatchObject({
@@ -224,7 +224,7 @@ describe("a path prefix", () => {
 });
 
 describe("redirects of an App", () => {
-  it("lead to the App's own domain with path and query", async () => {
+  it("send the client to the App's own domain, with path and query", async () => {
     await addApp("own", { redirects: [{ from: "www.own.test" }] }, { domain: "own.test" });
     const answer = await harness.get("www.own.test", "/a/b?c=d&e=%20f");
     expect(answer.status).toBe(307);
@@ -232,7 +232,7 @@ describe("redirects of an App", () => {
     expect((await harness.get("own.test")).body).toBe("one");
   });
 
-  it("lead permanently to another domain", async () => {
+  it("send the client permanently to another domain", async () => {
     await addApp("left", {
       redirects: [{ from: "left.test", to: "https://new.test/at/{env.HOME}/", permanent: true }],
     });
@@ -251,7 +251,7 @@ describe("redirects of an App", () => {
 });
 
 describe("the maintenance mode of an App", () => {
-  it("shows a page instead of the App, and the App again afterwards", async () => {
+  it("shows a page instead of the App while it is on, and the App again afterwards", async () => {
     const host = await addApp("shop");
     harness.apply("shop", { ingress: { maintenance: { message: "Back at <8>, {env.HOME}" } } });
     await harness.waitUntil(
@@ -359,7 +359,7 @@ describe("requests to an App through the ingress", () => {
   it.each([
     ["/events", "data: one\n\n"],
     ["/trickle", '{"from":"one"}\n'],
-  ])("to %s receive each part of a slow response without delay", async (path, first) => {
+  ])("to the path %s get each part of a slow response without delay", async (path, first) => {
     const host = await addApp("stream");
     const text = await new Promise<string>((resolve, reject) => {
       const socket = connect(harness.httpPort, "127.0.0.1", () =>

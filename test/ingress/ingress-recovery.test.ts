@@ -199,10 +199,10 @@ describe("an ingress that is switched off", () => {
   });
 });
 
-describe("the state of an App's domains that the ingress reports", () => {
+describe("the state that the ingress reports for an App's domains", () => {
   const waiting = { served: false, reason: "WaitingForIngress" };
 
-  it("is WaitingForIngress after a change of the domain until Caddy serves the new one, and is then reported again", async () => {
+  it("is WaitingForIngress after a change of the domain until Caddy serves the new one; the ingress then announces that the state has changed", async () => {
     const here = await open();
     await addApps(here);
     here.changed.length = 0;
@@ -212,7 +212,7 @@ describe("the state of an App's domains that the ingress reports", () => {
     await here.waitForVerdict("plain");
     expect((await here.get("other.test")).body).toBe("one");
     expect(here.changed).toContain("plain");
-    // A change that does not affect the site does not change the site's digest.
+    // This change of the spec does not affect the domains, so the state does not become WaitingForIngress.
     here.changed.length = 0;
     here.apply("plain", { domain: "other.test", image: "web:2" });
     expect(here.getVerdict("plain")).toMatchObject({ served: true });

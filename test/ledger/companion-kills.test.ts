@@ -71,8 +71,8 @@ it(
   async () => {
     await using harness = await FaultHarness.open();
     await harness.companion.start();
-    // The first tool call after a start makes other system calls than later ones only in the main thread, which also
-    // connects to the app. So after a cold start, the test kills only at system calls of the main thread.
+    // Only in the main thread, which also connects to the app, the first tool call after a start makes other system
+    // calls than later calls. So after a cold start, the test kills only at system calls of the main thread.
     const cold = (await findKillPoints(harness, "cold")).filter(
       ({ target: traced }) => traced === "main",
     );

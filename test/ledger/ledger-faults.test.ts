@@ -130,7 +130,7 @@ describe("an I/O error of the ledger", () => {
     ["pwrite64", "EIO"],
     ["pwrite64,openat,ftruncate", "EROFS"],
   ])(
-    "of %s (%s) makes appends fail and loses no entry, and appends succeed when it is over",
+    "in the system calls %s (%s) makes appends fail but loses no entry, and afterwards appends succeed",
     async (calls, code) => {
       await using harness = new LedgerHarness();
       await harness.start();

@@ -10,8 +10,8 @@ import { getModelPath, type RunnerSetup } from "./llama-runner-setup.ts";
 import { type Answered, runMixedWork } from "./mixed-work.ts";
 
 /**
- * BERTH_SOAK_MINUTES lets the clients ask for that long, next to a program that occupies a core from time to time;
- * BERTH_SOAK_MODEL is the path of a model that takes the place of the generated one.
+ * BERTH_SOAK_MINUTES is the number of minutes for which the clients send requests, while another program occupies a
+ * core from time to time. BERTH_SOAK_MODEL is the path of a model that replaces the generated one.
  */
 const MINUTES = Number(process.env["BERTH_SOAK_MINUTES"] ?? 0);
 const REQUESTS = 16;
@@ -87,7 +87,7 @@ async function soak(isDeterministic: boolean, arbiter: CoreArbiter, seed: number
 }
 
 it(
-  "answers of two models under mixed work are those of fresh contexts",
+  "two models under mixed load give the answers that each request gets alone in a fresh context",
   async () => {
     process.stdout.write(`BERTH_SEED=${SEED}\n`);
     const arbiter = new CoreArbiter({ clock: systemClock });

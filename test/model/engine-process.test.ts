@@ -32,7 +32,7 @@ it("an engine process that answers pings is not killed", async () => {
   expect(ended).not.toHaveBeenCalled();
 });
 
-it("an engine process that hangs is killed, and the reason of its end says that it did not answer", async () => {
+it("an engine process that hangs is killed, and the reported reason is that it did not answer", async () => {
   const clock = new VirtualClock();
   const { process: hanging } = await start(clock);
   if (hanging.pid === undefined) throw new Error("it was not started");

@@ -38,7 +38,10 @@ export async function repeatInFreshContext(
   return logprobs;
 }
 
-/** Returns the largest difference between the logprobs of the likeliest tokens; Infinity if other tokens are likely. */
+/**
+ * Returns the largest difference between the two logprobs of a likely token; Infinity if the two answers have different
+ * likely tokens.
+ */
 export function compareLogprobs(one: TokenLogprob | undefined, other: TokenLogprob | undefined) {
   if (!one || !other) return Number.POSITIVE_INFINITY;
   const ofOther = new Map(other.top.map(({ text, logprob }) => [text, logprob]));

@@ -5,7 +5,7 @@ import { plainSampling, runStreams, setUpRunner, startStream } from "./llama-run
 const runner = setUpRunner({ preset: "tiny", options: { endsAfter: null } });
 
 describe("decoding steps of many streams", () => {
-  it("are one batch each after the first token of an answer, which is decoded alone", async () => {
+  it("decode the next tokens of all streams in one batch, except the first token of an answer, which is decoded alone", async () => {
     const streams = await Promise.all(
       [0, 1, 2, 3, 4, 5, 6].map((sequence) => startStream(runner(), sequence, `Hello ${sequence}`)),
     );
@@ -35,7 +35,8 @@ describe("decoding steps of many streams", () => {
       return { texts, batches: runner().batches.count - before };
     };
     const together = await answers();
-    // In the first step, each of the five streams has a batch of its own.
+    // In the first step, each of the five streams is decoded in a batch of its own. The other nine steps are one batch
+    // each.
     expect(together.batches).toBe(5 + 9);
     runner().adoptBatchCosts([
       [1, 1],
@@ -44,7 +45,8 @@ describe("decoding steps of many streams", () => {
       [8, 30],
     ]);
     const split = await answers();
-    // With these batch costs, each of the other nine steps consists of a batch of four tokens and a batch of one.
+    // With these costs for batches of one, two, four and eight tokens, each of the nine steps is split into a batch of
+    // four tokens and a batch of one.
     expect(split.batches).toBe(5 + 18);
     expect(split.texts).toEqual(together.texts);
     runner().adoptBatchCosts([]);
@@ -174,7 +176,7 @@ describe("an answer of the model", () => {
     expect(new Set(only?.tokens)).toEqual(new Set([token]));
   });
 
-  it("follows its grammar where all tokens that it permits are banned", async () => {
+  it("still follows its grammar if all tokens that the grammar permits are banned", async () => {
     const ends = new Set(["0", "1", "2", "260"]);
     const tokens = Array.from({ length: 512 }, (_, token) => String(token));
     const logitBias = Object.fromEntries(
@@ -241,7 +243,7 @@ describe("a sequence of the KV cache", () => {
     expect(await answer(5)).toBe(first);
   });
 
-  it("is never shifted: a step beyond the context fails", async () => {
+  it("is never shifted to make space: a step beyond the context fails", async () => {
     await runner().truncate(0, 0);
     const chunk = Array.from({ length: 128 }, () => 300);
     await runner().prefill(0, chunk);

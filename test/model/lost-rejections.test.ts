@@ -11,8 +11,8 @@ import {
 const engine = setUpEngine();
 
 it("a request whose token cannot be sampled fails soon, and so does the model", async () => {
-  // No logit of this model is a number, so node-llama-cpp chooses a token that the grammar does not accept. It rejects
-  // a promise for which nothing waits, and the decoding step would never end.
+  // All logits of this model are NaN, so node-llama-cpp chooses a token that the grammar does not accept. It then
+  // rejects a promise that no code awaits, and without a special check the decoding step would never end.
   const path = await getModelFile("tiny", { notANumber: true });
   await using model = await engine().load(createLoadRequest(path), never);
   const job = createTextJob("Hello", {}, { grammar: 'root ::= "yes" | "no"' });

@@ -28,7 +28,7 @@ export interface MixedWorkOptions {
   readonly clients: number;
   readonly wordsMax: number;
   readonly answerTokensMax: number;
-  /** False after the last request. Called before each request. */
+  /** Called before each request. Returns false when the clients must stop. */
   readonly goesOn: () => boolean;
   readonly onAnswered: (answered: Answered) => Promise<void> | void;
 }
@@ -62,7 +62,8 @@ function choosePrompt({ dice, wordsMax }: MixedWorkOptions, earlier: readonly An
   if (prompt.split(" ").length > wordsMax * 0.8) return fresh;
   const more = words(dice.chance(0.6) ? 12 : Math.floor(wordsMax / 4));
   if (dice.chance(0.4)) return { prompt: `${prompt}${text} ${more}`, goesOn: true };
-  // An earlier prompt is always cut. A whole one could be continued like its answer.
+  // The earlier prompt is always shortened. The new text after a whole prompt could begin like its answer, and would
+  // then continue the conversation.
   const head = prompt.slice(0, dice.between(0, prompt.length - 1));
   return { prompt: `${head}, ${more}`, goesOn };
 }

@@ -6,8 +6,8 @@ import type { RunnerSetup } from "./llama-runner-setup.ts";
 import { type Answered, runMixedWork } from "./mixed-work.ts";
 
 /**
- * Several layers, because in a model with one layer the rounding of a token affects no other token, and F16, because
- * with these weights every difference between batches shows.
+ * The model has several layers, because in a model with one layer the rounding of a token affects no other token. Its
+ * weights are F16, because with them every difference between batches becomes visible.
  */
 const setup: RunnerSetup = {
   preset: "layers",
@@ -36,9 +36,9 @@ async function answerMixedWork(
   return answers;
 }
 
-it("the first token of an answer has the logprobs of a fresh context, whatever ran before and runs concurrently", async () => {
+it("the first token of an answer has the logprobs that it has in a fresh context, whatever ran before or runs at the same time", async () => {
   const answers = await answerMixedWork(setup, { seed: 4, requests: 30, wordsMax: 180 });
-  // A conversation that goes on keeps the tokens that were generated one by one.
+  // Continued conversations are excluded, because their sequence keeps tokens that were generated one by one.
   const comparable = answers.filter(
     ({ goesOn, logprobs, promptTokens }) => !goesOn && logprobs.length > 0 && promptTokens < 512,
   );

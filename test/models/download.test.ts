@@ -62,7 +62,7 @@ describe("ModelDisk.download", () => {
     ["with", true],
     ["without", false],
   ])(
-    "refuses a file that is not a model, %s an expected digest, at each attempt",
+    "refuses a file that is not a model, at each attempt (%s an expected digest)",
     async (_, isKnown) => {
       const contents = { "m.gguf": Buffer.from("<html>Not found</html>") };
       await using harness = await DownloadHarness.open(contents);
@@ -95,7 +95,7 @@ describe("ModelDisk.download", () => {
   });
 });
 
-describe("a partial file of Berth 0.1", () => {
+describe("a partial file", () => {
   const name = "m.gguf";
   const SLOT_BYTES = 16 * 2 ** 10;
 
@@ -131,7 +131,7 @@ describe("a partial file of Berth 0.1", () => {
     ["is resumed", {}, 6 * MIB],
     ["is discarded when its journal cannot be read", { journal: Buffer.from("{}") }, 0],
     ["is discarded when it belongs to a file of another size", { lengthBytes: 11 * MIB }, 0],
-  ])("a partial file of version 0.1 %s", async (_, changed, keptBytes) => {
+  ])("of Berth 0.1 %s", async (_, changed, keptBytes) => {
     const bytes = createRandomBytes(12 * MIB);
     await using harness = await DownloadHarness.open({ [name]: bytes });
     await writePartial(harness, bytes, { lengthBytes: bytes.length, ...changed });

@@ -76,7 +76,7 @@ describe("a download to a full disk", () => {
     const model = harness.model("key", { [NAME]: bytes });
     const filler = join(harness.dir, "filler");
     await writeFile(filler, Buffer.alloc(20 * MIB));
-    // The check of the free space passes, but the disk has less space than reported.
+    // The disk reports enough free space, so the check passes, but the transfer then fills the disk.
     const disk = harness.disk({ freeBytes: async () => 1000 * MIB });
     await expect(disk.download(model, recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",

@@ -50,7 +50,7 @@ async function run(
   return last;
 }
 
-describe("kill -9 of a download", () => {
+describe("after kill -9 of a download", () => {
   let bytes: Buffer;
   let harness: DownloadHarness;
 
@@ -89,7 +89,7 @@ describe("kill -9 of a download", () => {
     return count;
   }
 
-  it("at a random time during a download: the next run downloads only the bytes that are not in the journal", async () => {
+  it("at a random time, the next run downloads only the bytes that are not in the download's journal", async () => {
     const dice = new Dice(SEED);
     process.stdout.write(`BERTH_SEED=${SEED}\n`);
     const args = [harness.dir, harness.buildUrl("m.gguf"), String(SIZE), hashSha256(bytes)];
@@ -129,7 +129,7 @@ describe("kill -9 of a download", () => {
   });
 
   it.each(["fdatasync", "fsync", "pwrite64", "rename", "symlink", "unlink", "rmdir"])(
-    "at each call of %s: the journal claims only bytes on the disk, and the next run completes the download",
+    "at any system call %s, the download's journal lists only bytes that are on the disk, and the next run completes the download",
     async (call) => {
       const small = bytes.subarray(0, 2 * MIB);
       const url = await harness.hub.addFile("/files/small", small);
@@ -154,7 +154,8 @@ describe("kill -9 of a download", () => {
         expect((await readStored(stored.path)).equals(small)).toBe(true);
         expect(harness.hub.bytesSent - sentBefore).toBe(small.length - kept);
       }
-      // The last run makes fewer than `nth` of these system calls, so it is not killed, and completes the download.
+      // The last run makes fewer than `nth` calls of the system call under test. So it is not killed, and completes the
+      // download.
       expect([isDone, killed > 0]).toEqual([true, true]);
     },
   );

@@ -313,7 +313,7 @@ describe("garbage collection of model files", () => {
     await collecting;
   });
 
-  it("removes leftovers of a crash next to the blobs", async () => {
+  it("removes the leftovers of a crash from the folder of stored model files", async () => {
     const { harness, disk } = await threeModels(9 * MIB);
     await using _ = harness;
     await writeFile(join(harness.dir, "blobs", `${"0".repeat(64)}.json`), "{}");

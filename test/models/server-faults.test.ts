@@ -21,8 +21,8 @@ import {
 const SIZE = 12 * MIB + 5;
 const NAME = "m.gguf";
 
-/** The title of each test continues "a server that ...". The file is on a hub's CDN. */
-describe("a server that", () => {
+/** The server is the CDN of a hub, which has the file that the tests download. */
+describe("a server of model files that", () => {
   let harness: DownloadHarness;
   let bytes: Buffer;
   let model: ResolvedModel;
@@ -76,7 +76,7 @@ describe("a server that", () => {
     ],
     ["refuses a fresh signature", { on: "cdn", type: "expired", times: 1 }],
     ["sends a sign-in page for a while", { on: "cdn", type: "page", times: 2 }],
-  ])("%s gets another request, and few bytes are sent twice", async (_, fault) => {
+  ])("%s gets another request, and only few bytes are sent twice", async (_, fault) => {
     harness.hub.faults.add(fault);
     // Only tests of silent servers use the short stall limit, because a busy machine may be slow.
     const isSilent = fault.type === "stall" || fault.type === "hang";
@@ -306,13 +306,16 @@ describe("a server that", () => {
     [403, "hf_wrong", "hub_denied", "the owner of this token"],
     [404, undefined, "hub_not_found", "no longer has m.gguf"],
     [410, undefined, "hub_not_found", "no longer has m.gguf"],
-  ])("answers %i fails the download with the reason: %s", async (status, token, code, words) => {
-    harness.hub.faults.add({ on: "resolve", type: "status", status });
-    const error = await failure({}, model, token);
-    expect(error).toMatchObject({ code, message: expect.stringContaining(words) });
-    expect(JSON.stringify(error)).not.toContain("hf_wrong");
-    expect(harness.hub.requests.length).toBe(1);
-  });
+  ])(
+    "answers with the status %i (token: %s) fails the download, and the error names the reason",
+    async (status, token, code, words) => {
+      harness.hub.faults.add({ on: "resolve", type: "status", status });
+      const error = await failure({}, model, token);
+      expect(error).toMatchObject({ code, message: expect.stringContaining(words) });
+      expect(JSON.stringify(error)).not.toContain("hf_wrong");
+      expect(harness.hub.requests.length).toBe(1);
+    },
+  );
 
   it("redirects to another origin: only the first origin gets the token", async () => {
     const url = await harness.hub.addFile("/files/x.gguf", bytes, { needsToken: true });

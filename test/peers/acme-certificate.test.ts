@@ -19,7 +19,7 @@ const addresses = { berth: "10.98.71.1", authority: "10.98.71.2" };
 interface Network {
   readonly name: string;
   /**
-   * Runs a command in this network namespace, with the test's host names and trusted authorities. Resolves to its
+   * Runs a command in the given network namespace, with the test's host names and trusted authorities. Resolves to its
    * output.
    */
   exec(command: readonly string[]): Promise<string>;

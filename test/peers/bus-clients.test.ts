@@ -69,7 +69,10 @@ const callRemote = (member: string, signature: string, ...args: readonly string[
 interface ClientResult {
   /** The text that the client has read from the pipe of its session. */
   readonly text: string;
-  /** The models of the client's provider, which lists them only to the key that the client has sent through a pipe. */
+  /**
+   * The models that the provider has listed to the client. The provider lists them only to a client with the key that
+   * was sent through the pipe.
+   */
   readonly models: unknown;
 }
 
@@ -97,7 +100,8 @@ test(
       const output = join(own, `${name}.py`);
       await run(python, ["-m", "jeepney.bindgen", "-n", service, "-p", path, "-o", output], own);
     }
-    // The object of a session exists only while its client runs, so its class comes from the file.
+    // jeepney cannot introspect a session, because its object exists only while the client runs. So the generator reads
+    // the interface from the XML file.
     const session = join(interfaces, "dev.assistant.Inference1.Session.xml");
     const generated = ["-n", objects.inference[0], "-f", session, "-o", join(own, "session.py")];
     await run(python, ["-m", "jeepney.bindgen", ...generated], own);
@@ -156,7 +160,7 @@ test(
   async () => {
     const cargo = which("cargo");
     if (!cargo) throw new Error("this test needs Rust 1.89 or newer: install it with rustup");
-    // The generator and the client share compiled crates, which stay for the next run.
+    // The generator and the client share a folder of compiled crates, which is kept for the next run.
     const cache = join(import.meta.dirname, "../../node_modules/.cache/berth-rust-tools");
     await mkdir(cache, { recursive: true });
     const target = ["--target-dir", join(cache, "target")];

@@ -13,7 +13,10 @@ import {
 import { installJinja2 } from "../support/python-tools.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 
-/** llama.cpp's repository at the commit of the library, which contains the chat templates of many models. */
+/**
+ * The bundle contains llama.cpp's repository at the commit that node-llama-cpp uses, with the chat templates of many
+ * models.
+ */
 const bundle = join(
   import.meta.dirname,
   "../../node_modules/node-llama-cpp/llama/gitRelease.bundle",
@@ -37,7 +40,7 @@ async function renderWithJinja2(cases: readonly TemplateCase[]): Promise<readonl
   return renderings;
 }
 
-test("every template of llama.cpp renders what Jinja2 renders, and none that Jinja2 renders fails", async () => {
+test("Berth renders every template in llama.cpp's repository like Jinja2, and fails for none that Jinja2 can render", async () => {
   const cases = await readTemplates(temporaryFolder("templates"));
   const expected = await renderWithJinja2(cases);
   const differences = cases.flatMap((one, index) => {

@@ -132,7 +132,7 @@ describe("invalid credentials", () => {
 });
 
 describe("a git server that", () => {
-  test("sends nothing is unreachable, and no child process keeps running", async () => {
+  test("sends nothing is reported as unreachable, and no child process keeps running", async () => {
     await using bench = await GitHarness.make({ idleMs: 500 });
     const sockets = new Set<Socket>();
     const silent = createServer((socket) => {
@@ -158,7 +158,7 @@ describe("a git server that", () => {
     expect(gone.message).toContain("refused");
   });
 
-  test("has an ssh URL is unreachable without the program git, and the error suggests installing git", async () => {
+  test("has an ssh URL is reported as unreachable if the program git is missing, and the error suggests installing git", async () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
     expect(error.code).toBe("git_unreachable");

@@ -25,7 +25,7 @@ interface ExampleTools {
   readonly list: string;
   readonly remove: string;
   readonly args: Readonly<Record<string, string>>;
-  /** The field of the list's result that has the entries. */
+  /** The field with the entries in the result of the tool that lists them. */
   readonly entries: string;
 }
 

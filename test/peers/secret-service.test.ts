@@ -70,7 +70,7 @@ async function watched(bus: TestSessionBus) {
       return capture.bytes();
     },
   };
-  // The monitor starts asynchronously: repeat a call until the monitor records it.
+  // The monitor starts asynchronously, so the test repeats a call until the monitor records it.
   await vi.waitFor(async () => {
     await bus.gdbusCall("org.freedesktop.DBus", "/", "org.freedesktop.DBus.GetId");
     expect(capture.bytes().includes("GetId")).toBe(true);
@@ -83,7 +83,7 @@ function member(name: string): Buffer {
   return Buffer.from(`\x03\x01s\0${String.fromCharCode(name.length)}\0\0\0${name}\0`, "latin1");
 }
 
-test("the key of the ledger's texts is an item of its own in the keyring, which only readers need", async () => {
+test("the key of the ledger's encrypted texts has its own item in the keyring, and only reading the texts needs this key", async () => {
   const { keyring, sessionBus } = await desktop();
   await keyring.start({ isUnlocked: true });
   const dir = createStateDirectory();
@@ -186,7 +186,7 @@ describe("a key in the desktop's keyring", () => {
     expect(harness.vault.protection()).toEqual(ready);
   });
 
-  test("is separate for each vault, and a replaced key is detected", async () => {
+  test("exists separately for each vault, and a vault notices that its key was replaced", async () => {
     const { keyring, harness, sessionBus } = await desktop();
     await keyring.start({ isUnlocked: true });
     await (await harness.start()).put(openrouter, key);
@@ -210,7 +210,7 @@ describe("without a usable keyring", () => {
     const { keyring, harness } = await desktop();
     await harness.start();
     expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });
-    // The service runs, but no keyring was ever created.
+    // The Secret Service runs, but no keyring was ever created.
     await keyring.start({ isUnlocked: false });
     await (await harness.start()).put(openrouter, key);
     expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });

@@ -114,7 +114,7 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
     models.isReachable = true;
     for (const queue of [models.resolveErrors, models.downloadErrors, models.loadErrors])
       queue.length = 0;
-    // A load that began before the test emptied the queues of errors may still fail with one of these errors.
+    // A load that began before the test has removed the remaining errors may still fail with one of them.
     await here.clock.advance(60_000);
     // Five crashes of the engine in a row end the attempts, as intended; a start by the user begins new attempts.
     for (const { metadata, status, spec } of here.store.list("Model"))

@@ -3,8 +3,9 @@ import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
 
 /**
- * The minimum time between the writes of two servers. A new lease holder first writes 15 s after the last moment at
- * which the old one may write. The minimum is less, because a simulated fault can delay that last write.
+ * The minimum time between a write of the old lease holder and the first write of the new one. Without faults it is 15
+ * s, counted from the last moment at which the old holder may write. It is shorter here, because a simulated fault can
+ * delay that last write.
  */
 const HANDOVER_MS = 10_000;
 

@@ -33,8 +33,8 @@ interface Scenario {
   readonly name: string;
   readonly ingress?: true;
   /**
-   * The image of a version that gets the requests and then dies. The previous version is kept until the new one is
-   * proven.
+   * The image of a version that gets the requests and exits later. Berth keeps the previous version until it has
+   * observed the new one for long enough.
    */
   readonly dies?: string;
   readonly initialSpec?: AppSpec;
@@ -193,7 +193,7 @@ async function runScenario(
   let calls = 0;
   let killed = false;
   /**
-   * The position of each call in the order in which the calls began, by the call's number. Changes of the route table
+   * The order in which the calls began: the position of each call, by the call's number. Changes of the route table
    * have negative numbers.
    */
   const order = new Map<number, number>();
@@ -287,7 +287,7 @@ function watchTraffic(harness: ControlPlaneHarness, story: Scenario): () => stri
 describe.each(["before", "after"] as const)(
   "a kill %s an engine call leads to the same final state",
   (when) => {
-    test.each([...scenarios, ...rolloutScenarios])("$name", async (story) => {
+    test.each([...scenarios, ...rolloutScenarios])("in the scenario: $name", async (story) => {
       const calls = (await runScenario(story, Number.POSITIVE_INFINITY, when)) ?? 0;
       expect(calls).toBeGreaterThan(2);
       const points = Array.from({ length: calls }, (_, index) => index + 1);

@@ -59,7 +59,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   const diskDice = new Dice(seed + 104_729);
   // The changes by other programs have their own random generator, so that they do not change the faults of a seed.
   const foreignDice = new Dice(seed + 15_485_863);
-  // So has the one-shot.
+  // The changes of the one-shot App have their own random generator too.
   const jobDice = new Dice(seed + 32_452_843);
   let faulty = true;
   let killAfter: number | undefined;
@@ -92,7 +92,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
         if (killAfter <= 0) {
           killAfter = undefined;
           killNow = true;
-          // From now on the process is dead: its calls never settle.
+          // From now on the simulated Berth process is dead: its calls never settle.
           harness.die();
           throw refused(call);
         }
@@ -262,7 +262,7 @@ function meddle(harness: ControlPlaneHarness, dice: Dice, container: FakeContain
   else harness.engine.makeUnhealthy(container.id);
 }
 
-/** Runs a version of the one-shot, or disturbs its run. */
+/** Deploys the one-shot App, whose container runs once to its end, or disturbs its run. */
 function disturbJob(harness: ControlPlaneHarness, dice: Dice): void {
   const [container] = harness.listContainers(JOB);
   switch (dice.between(0, 9)) {
@@ -396,7 +396,7 @@ function checkExclusive(harness: ControlPlaneHarness, problems: string[], call: 
   }
 }
 
-/** Asserts that the route of a converged App leads to exactly the given containers. */
+/** Asserts that the route of a converged App has exactly the given containers as its targets. */
 function checkRoute(
   harness: ControlPlaneHarness,
   name: string,
@@ -437,7 +437,10 @@ function checkRevision(
   }
 }
 
-/** Asserts that a one-shot has run to its end, or says why not, and is not running any more. */
+/**
+ * Asserts that the container of a one-shot App has run to its end, or that the status says why not, and that it does
+ * not run any more.
+ */
 function checkJob(
   { status }: Resource<"App">,
   containers: readonly FakeContainer[],

@@ -125,7 +125,7 @@ export class AgentHarness {
   readonly registry = new FakeRegistry([
     { appId: NOTES, name: "Notes", isActivatable: false, tools: notesTools },
   ]);
-  /** The milliseconds for which the machine has slept. Only the boot clock counts them. */
+  /** The milliseconds for which the machine has slept. Only the boot clock includes this time. */
   sleptMs = 0;
   rules: AgentRules = permissiveRules;
   /** The app's notes, by id. */
@@ -213,8 +213,8 @@ export class AgentHarness {
   }
 
   /**
-   * Makes the next call fail with this code, although it reaches the app. `late` is the app's answer after a timeout,
-   * and by default the app gives none.
+   * Makes the next tool call fail with `code`, although it reaches the app. `late` is the answer that the app gives
+   * after a timeout. By default it gives none.
    */
   failNextCall(code: ToolAppError["code"], late?: Promise<LateAnswer | undefined>): void {
     this.apps.fault = (step) => {

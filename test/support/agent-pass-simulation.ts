@@ -184,7 +184,8 @@ export class AgentPassSimulation {
       dispatched += 1;
       const story = ledger.entryNamesOfCall(call);
       const tier = this.#tierOf(fields["tool"]);
-      // Every call with a question was approved; a read with a trusted provenance needs no question.
+      // A call that was parked must have been approved. A call that was not parked must be a read with a trusted
+      // provenance.
       if (story.includes("call.parked")) assert.ok(this.#approved.has(call), story.join(" "));
       else assert.deepEqual([tier, assessTrust(chain)], ["read", "trusted"]);
       if (tier === "read") this.dispatched.reads += 1;

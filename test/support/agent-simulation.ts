@@ -135,7 +135,8 @@ export class AgentSimulation {
   async finish(): Promise<void> {
     this.#expected.ledger = this.#harness.ledger.mode = "ok";
     await this.#advance(130_000);
-    // The outbox appends its entries one after another, and each append may need its own `settle`.
+    // The outbox appends its entries one after the other, so it may take several turns of the event loop until all are
+    // written.
     for (let turn = 0; turn < 100; turn += 1) await this.#harness.clock.settle();
     for (const [callId, { state, code }] of this.#expected.calls) {
       const story = this.#harness.ledger.entryNamesOfCall(callId);

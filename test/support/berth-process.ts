@@ -18,8 +18,8 @@ import { descendantsOf, isProcessAlive, killProcess, processesNaming } from "./p
 
 const program = join(import.meta.dirname, "../../bin/berth");
 /**
- * The limit of a start. A start takes a second or two, and several times that on a machine that runs all tests
- * concurrently.
+ * The time limit for a start of Berth. A start takes a second or two, and several times as long on a machine that runs
+ * all tests concurrently.
  */
 const START_LIMIT_MS = 60_000;
 const WAIT_LIMIT_MS = 60_000;
@@ -295,7 +295,7 @@ export class BerthProcess implements AsyncDisposable {
     return this.client.apps.get(name);
   }
 
-  /** Waits until the app is Ready for its newest generation and satisfies `also`, and returns it. */
+  /** Waits until the app is Ready for its newest generation and `also` returns true for it, and returns the app. */
   async waitForAppReady(name: string, also: (app: AppDetails) => boolean = () => true) {
     return this.waitForApp(
       name,
@@ -304,7 +304,7 @@ export class BerthProcess implements AsyncDisposable {
     );
   }
 
-  /** Waits until the app satisfies `is`, and returns it. */
+  /** Waits until `is` returns true for the app, and returns the app. */
   async waitForApp(
     name: string,
     what: string,

@@ -5,7 +5,10 @@
 export class Browser {
   readonly #cookies = new Map<string, Map<string, string>>();
 
-  /** Opens an address with the cookies of its origin, and follows no redirect. Sends a POST if there is a form. */
+  /**
+   * Opens an address with the cookies of its origin, and follows no redirect. If a form is passed, sends it as a POST
+   * request.
+   */
   async open(address: string | URL, form?: Readonly<Record<string, string>>): Promise<Response> {
     const url = new URL(address);
     const jar = this.#cookies.get(url.origin) ?? new Map<string, string>();

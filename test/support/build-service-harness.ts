@@ -138,7 +138,7 @@ export class BuildServiceHarness implements AsyncDisposable {
     applyResource(this.store, "Secret", name, { data, ...(type ? { type } : {}) });
   }
 
-  /** Waits until the source is resolved. */
+  /** Waits until the source of the App is resolved. */
   async waitUntilResolved(app: Resource<"App">): Promise<ResolvedSource> {
     return vi.waitFor(() => {
       const state = this.service.source(app);
@@ -147,7 +147,7 @@ export class BuildServiceHarness implements AsyncDisposable {
     }, WAIT_OPTIONS);
   }
 
-  /** Waits until the source is resolved and built, and returns the final state of the build. */
+  /** Waits until the source of the App is resolved and built, and returns the final state of the build. */
   async waitUntilBuilt(app: Resource<"App">): Promise<BuildState> {
     return this.waitUntilEnded(app, await this.waitUntilResolved(app));
   }

@@ -7,7 +7,7 @@ export interface AuditInput {
   readonly effects: readonly Effect[];
   /** The leaf hashes of the ledger entries that callers have learned from answers, by entry number. */
   readonly acknowledged: ReadonlyMap<number, string>;
-  /** False while calls are in progress, when dispatches without a result are allowed. */
+  /** If false, dispatches without a result are allowed, because calls may still be in progress. */
   readonly isAtRest: boolean;
 }
 

@@ -4,8 +4,7 @@ import { type CliOptions, runCommandLine } from "./run-cli.ts";
 import { Terminal } from "./terminal.ts";
 
 /**
- * The options of a command line in a desktop session with a session bus. `nowMs` is the time at which virtual clocks
- * start.
+ * The options with which a command line runs in a desktop session with a session bus. Virtual clocks start at `nowMs`.
  */
 export const companionSession = {
   environment: { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" },

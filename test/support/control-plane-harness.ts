@@ -45,7 +45,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
   isDiskFull = false;
   /** The boot time of the machine in epoch milliseconds; undefined if it is unknown. */
   bootedAtMs: number | undefined;
-  /** The location of the engine; a change takes effect at the next boot. */
+  /** The place where the engine runs, as Berth sees it. A change takes effect when Berth is started the next time. */
   engineLocation: EngineLocation = "this-machine";
   /** The number of apps that are reconciled concurrently; by default as many as in Berth. */
   workers: number | undefined;

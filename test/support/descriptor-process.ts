@@ -13,8 +13,8 @@ const code = await new KeyDescriptor(FD).read(new AbortController().signal).then
   () => "read",
   (error: unknown) => (error instanceof AssistantError ? error.code : String(error)),
 );
-// Another thread closes the descriptor, so the process waits for that. The number of a closed descriptor may belong to
-// another file by then.
+// Another thread closes the descriptor, so this process waits until it is closed. By then, the number of the descriptor
+// may belong to another file.
 const deadline = Date.now() + 30_000;
 while (identify() === before && Date.now() < deadline)
   await new Promise((resolve) => setTimeout(resolve, 5));

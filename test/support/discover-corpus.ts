@@ -43,7 +43,7 @@ export interface LabelledQuery {
   readonly wanted: readonly string[];
 }
 
-/** Returns queries by whose results the ranking was adjusted, each with its tools in order of their relevance. */
+/** Returns the queries with which the ranking was adjusted, each with its tools in order of their relevance. */
 export function corpusQueries(): readonly LabelledQuery[] {
   return readLines("queries.txt").map(([query = "", wanted = ""]) => ({
     query,
@@ -52,13 +52,16 @@ export function corpusQueries(): readonly LabelledQuery[] {
 }
 
 export interface Wish extends LabelledQuery {
-  /** True if the wish asks only to see something. */
+  /** True if the user only asks to see something. */
   readonly isLook: boolean;
-  /** True for a third of the wishes, by whose results the ranking must not be adjusted. */
+  /** True for the third of the sentences that must not be used to adjust the ranking. */
   readonly isHeldOut: boolean;
 }
 
-/** Returns wishes, each with the tools that grant it, any of which is right. */
+/**
+ * Returns sentences in which a user asks for something, each with the tools that can do it. Any of these tools is a
+ * right choice.
+ */
 export function corpusWishes(): readonly Wish[] {
   return readLines("wishes.txt").map(([query = "", wanted = "", mark]) => ({
     query,

@@ -32,7 +32,7 @@ export class FakeAppBuilds implements AppBuilds {
    * `head` at once.
    */
   resolution: SourceState | undefined;
-  /** The number of resolutions of sources that have begun while `resolution` was set. */
+  /** Counts how often the source of an App was resolved while `resolution` was set. */
   resolutions = 0;
   scripts = new Map<string, FakeBuild>();
   /** If true, builds wait for space on the disk. */

@@ -6,7 +6,7 @@ import type { BusValue } from "../../src/dbus/port.ts";
 export class FakeBus implements Bus {
   readonly served = new Map<string, ServedInterface>();
   readonly signals: (BusSignal & { readonly to: string | undefined })[] = [];
-  /** The apps of connections; other connections have none. */
+  /** The app of each connection, by the connection's name. A connection that is not listed belongs to no app. */
   readonly apps = new Map<string, CallerApp>();
   onSignal: (signal: BusSignal) => void = () => {};
   readonly #disconnectCallbacks = new Map<string, Set<() => void>>();

@@ -36,8 +36,8 @@ export interface FakeImage {
    */
   readonly healthyAfterMs?: number;
   /**
-   * The protocol with which the port answers a GET; by default HTTP. With `nothing`, the port only accepts
-   * connections.
+   * The protocol in which the port answers a GET; HTTP by default. With `nothing`, the port accepts connections and
+   * never answers.
    */
   readonly speaks?: "http" | "other" | "nothing";
   readonly exits?: { readonly afterMs: number; readonly code: number; readonly oom?: boolean };
@@ -121,7 +121,7 @@ export class FakeEngine {
   readonly leases = new Map<string, Labels>();
   /** The images of the engine by their references. */
   readonly localImages = new Map<string, HeldImage>();
-  /** Images whose reference has moved to another image, by id. */
+  /** The images whose reference now belongs to a newer image, by id. */
   readonly untagged = new Map<string, HeldImage>();
   readonly registry = new Map<string, FakeImage>();
   /** Every image that was ever in the registry, by a reference such as `REPOSITORY@DIGEST`. */
@@ -163,7 +163,7 @@ export class FakeEngine {
     for (const { id, state } of this.containers()) if (state === "running") this.kill(id, 143);
   }
 
-  /** Makes the next containers reuse the addresses from 10.0.0.1 on, as after a restart of the machine. */
+  /** Makes the engine assign the addresses from 10.0.0.1 on again, as it does after a restart of the machine. */
   reuseAddresses(): void {
     this.#addresses = 0;
   }

@@ -32,7 +32,7 @@ export interface FakeIngressOptions {
   /** The route table of an earlier ingress. It survives a kill of Berth, as the real table on the disk does. */
   readonly routes?: Map<string, AppRoute>;
   readonly faults?: FakeIngressFaults;
-  /** The verdict on Apps for which `setVerdict` was not called. By default, every App is served over HTTP. */
+  /** The decision about Apps for which `setVerdict` was not called. By default, every App is served over HTTP. */
   readonly verdict?: SiteVerdict;
 }
 

@@ -45,7 +45,7 @@ export class FakeModelEnvironment {
   readonly damaged = new Set<string>();
   readonly resident = new Map<string, AssistantModel>();
   memoryBytesMax = 1_000;
-  /** If true, unused files are removed immediately, as if the disk budget were exceeded. */
+  /** If true, model files that no Model uses are removed immediately, as if the disk budget were exceeded. */
   isShortOfDisk = false;
   isReachable = true;
   /** The state of the assistant that its supervisor reports. */

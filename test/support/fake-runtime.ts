@@ -58,7 +58,7 @@ export interface FakeRuntimeOptions {
   readonly faults?: FakeFaults;
   /** The time that the engine needs for a call. With the default of 0, a call waits for no timer. */
   readonly latencyMs?: number | ((call: FakeCall) => number);
-  /** The location of the engine; by default, this machine. */
+  /** The place where the engine runs, as Berth sees it; by default, this machine. */
   readonly location?: EngineLocation;
   /** An existing engine, such as the one of a runtime that has died. */
   readonly engine?: FakeEngine;

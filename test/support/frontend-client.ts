@@ -20,7 +20,9 @@ export class FrontendClient implements AsyncDisposable {
   readonly bus: SessionBus;
   readonly #turns = new Map<bigint, RecordedTurn>();
   readonly logins: string[] = [];
-  /** The calls that wait for signals, each with the condition that is checked after each signal. */
+  /**
+   * Callbacks of the methods that wait for a signal. After each signal, each callback checks whether its wait is over.
+   */
   readonly #waiting = new Set<() => void>();
 
   static async connect(address: string): Promise<FrontendClient> {

@@ -73,8 +73,8 @@ class GbnfParser {
     const elements: GbnfElement[] = [];
     let last = 0;
     /**
-     * The number of rules that llama.cpp counts for the last element. A repetition multiplies this number, and
-     * llama.cpp limits the product.
+     * The number of rules that llama.cpp counts for the element that was parsed last. A repetition multiplies this
+     * number, and llama.cpp limits the product.
      */
     let inside = 1;
     for (;;) {

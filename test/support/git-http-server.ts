@@ -148,7 +148,7 @@ export class GitHttpServer implements AsyncDisposable {
       },
     });
     response.on("close", () => child.kill("SIGKILL"));
-    // The backend may answer before the end of the request.
+    // The git backend may answer before it has received the whole request.
     const body = pipeline(request, child.stdin).catch(() => {});
     await this.#answer(child.stdout, request, response);
     await body;

@@ -37,7 +37,7 @@ export async function protectTestLedger(ledger: OpenLedger, dir: string): Promis
   await protection.protect();
 }
 
-/** The system's clock, whose time a test can set to another one. */
+/** The system's clock with an offset that a test can set. */
 export class SettableClock implements Clock {
   offsetMs = 0;
 

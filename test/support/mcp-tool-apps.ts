@@ -27,7 +27,10 @@ export type Era = "modern" | "legacy";
 
 /** The time limit of a call. Two tests wait for it, and all other calls must end earlier, even on a busy machine. */
 const CALL_LIMIT_MS = 1_000;
-/** Small, so that even a busy machine reads a line that is too long within the time limit of a call. */
+/**
+ * The maximum size of a message. It is small, so that even a busy machine reads a longer message within the time limit
+ * of a call.
+ */
 const FRAME_BYTES_MAX = 64 * 1024;
 
 /** Creates apps on real sockets, with servers of the official SDK. */
@@ -44,7 +47,7 @@ export async function mcpToolAppsHarness(
     limits: { callTimeoutMs: CALL_LIMIT_MS, frameBytesMax: FRAME_BYTES_MAX, ...limits },
   });
   const running = new Map<string, SdkApp>();
-  // This call makes the adapter create its folder, in which the apps then listen.
+  // Asking for a tool makes the adapter create its socket folder, in which the apps then listen.
   await apps
     .getDefinition({ appId: "org.example.first", isActivatable: false }, "x", neverAborted())
     .catch(() => {});
@@ -60,7 +63,8 @@ export async function mcpToolAppsHarness(
     },
     async crash({ address: { appId } }) {
       const path = join(socketsDir, `${appId}.sock`);
-      // A listener removes its socket file when it is closed, but only under the name at which it was created.
+      // A listener removes its socket file when it is closed, but only if the file still has the name under which it
+      // was created.
       await rename(path, `${path}.kept`);
       await running.get(appId)?.die();
       await rename(`${path}.kept`, path);

@@ -6,23 +6,29 @@ import { silentLogger } from "../../src/base/logger.ts";
 import { corpusApps, corpusQueries, corpusWishes, type Wish } from "./discover-corpus.ts";
 import { type Judged, type Relevance, relevanceOf } from "./tool-relevance.ts";
 
-/** How often discovery puts a right tool in front, as shares of the wishes. */
+/**
+ * The results of tool discovery for the sentences in which users ask for something. Shares are relative to the number
+ * of sentences.
+ */
 export interface WishFigures {
   readonly wishes: number;
   readonly firstShare: number;
   readonly amongFourShare: number;
-  /** The mean of one divided by the rank of the first right tool, 0 if none was found. */
+  /**
+   * The mean, over all sentences, of 1 divided by the rank of the first right tool. A sentence without a right tool
+   * counts as 0.
+   */
   readonly meanReciprocalRank: number;
-  /** The number of wishes that ask only to see something, but whose first tool is destructive. */
+  /** The number of sentences that only ask to see something, but for which the tool in first place is destructive. */
   readonly destructiveFirst: number;
-  /** The share of the wishes for which a tool of the untrusted app is first. */
+  /** The share of the sentences for which the tool in first place belongs to the untrusted app. */
   readonly untrustedFirstShare: number;
 }
 
 export interface DiscoveryFigures {
-  /** The relevance for the queries by whose results the ranking was adjusted. */
+  /** The relevance of the results for the queries with which the ranking was adjusted. */
   readonly queries: Relevance;
-  /** The figures of the wishes by whose results the ranking was adjusted. */
+  /** The results for the sentences with which the ranking was adjusted. */
   readonly chosen: WishFigures;
   readonly heldOut: WishFigures;
   /** The median duration of a query in milliseconds, when the index already exists. */
@@ -32,11 +38,11 @@ export interface DiscoveryFigures {
 export interface MeasureOptions {
   readonly embedder?: ContextEmbedder | undefined;
   readonly apps?: readonly AppManifest[];
-  /** The id of an app whose success is counted. */
+  /** The id of an untrusted app. The result `untrustedFirstShare` counts how often its tools are in first place. */
   readonly untrusted?: string;
 }
 
-/** Returns the apps as they would be without the fields that only tool discovery reads. */
+/** Returns the apps without the tool fields that only discovery reads. */
 export function withoutSearchTexts(apps: readonly AppManifest[]): readonly AppManifest[] {
   return apps.map((app) => ({
     ...app,
@@ -44,7 +50,10 @@ export function withoutSearchTexts(apps: readonly AppManifest[]): readonly AppMa
   }));
 }
 
-/** Measures the ranking of every labelled query and wish of test/fixtures/discover, for tests and the benchmark. */
+/**
+ * Measures the ranking for every labelled query and every sentence of a user in test/fixtures/discover, for tests and
+ * the benchmark.
+ */
 export async function measureDiscovery(options: MeasureOptions = {}): Promise<DiscoveryFigures> {
   const apps = options.apps ?? corpusApps();
   const registry = {

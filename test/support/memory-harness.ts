@@ -44,7 +44,7 @@ export class MemoryHarness {
     return this.sql((db) => db.prepare<[], number>("SELECT count(*) FROM item").pluck().get() ?? 0);
   }
 
-  /** Sets the stored number of keys of an app without adding keys. */
+  /** Overwrites the number of keys that the database stores for an app, without adding keys. */
   setKeyCount(app: string, keys: number): void {
     this.sql((db) => db.prepare("UPDATE app SET keys = ? WHERE name = ?").run(keys, app));
   }

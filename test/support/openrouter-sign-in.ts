@@ -16,7 +16,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
   readonly keys: string[] = [];
   /** The number of requests for a key. */
   exchanges = 0;
-  /** Called before the server handles the exchange. Returns true if it has answered the request. */
+  /** Called before the server exchanges a code for a key. Returns true if it has answered the request. */
   intercept: (request: IncomingMessage, response: ServerResponse) => boolean = () => false;
   readonly #server: Server;
   readonly #codes = new Map<string, Authorization>();

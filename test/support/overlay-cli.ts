@@ -20,10 +20,7 @@ export class OverlayCli {
     beforeEach(() => this.start());
   }
 
-  /**
-   * Starts a new companion in place of the previous one. The new companion also has the objects that `serveMore`
-   * exports.
-   */
+  /** Starts a new companion that replaces the previous one. `serveMore` can export further objects on its bus. */
   start(serveMore: (own: FakeBus) => void = () => {}): void {
     this.overlay = createOverlayHarness();
     const service = this.overlay.overlay;
@@ -45,7 +42,7 @@ export class OverlayCli {
     );
   }
 
-  /** The model that the overlay's last request for an answer names. */
+  /** The model in the overlay's last request for an answer. */
   get lastModel(): string | undefined {
     return this.overlay.inference.requests.at(-1)?.model;
   }

@@ -114,7 +114,10 @@ class Pauses {
   }
 }
 
-/** An overlay whose calls of dependencies wait until a step continues them, and checks of the overlay's invariants. */
+/**
+ * A simulated overlay. Each of its calls to a dependency waits until a step of the simulation lets it continue, and the
+ * simulation checks the overlay's invariants.
+ */
 export class OverlaySimulation {
   readonly harness = new OverlayHarness();
   readonly pauses = new Pauses();
@@ -278,7 +281,7 @@ export class OverlaySimulation {
     return this.harness.events.filter((told) => told.kind === "finished");
   }
 
-  /** Lets all work run to its end, including queries whose user does not answer. */
+  /** Lets all work run to its end, including the queries that wait for an answer that the user never gives. */
   async drain(): Promise<void> {
     for (let turn = 0; turn < 2_000 && this.finished().length < this.asked.length; turn += 1) {
       const next = this.pauses.at(0);

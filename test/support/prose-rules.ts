@@ -1,8 +1,8 @@
 import type { SourceFile } from "./tidy-rules.ts";
 
 /**
- * The rules of plain English that a program can check, for comments, titles of tests and Markdown. A rule bans a
- * wording that readers of the field stumble over, and names the wording to use in its place.
+ * The rules of plain English that a program can check, in comments, titles of tests and Markdown. A rule bans a wording
+ * that engineers stumble over, and names the wording to use in its place.
  */
 
 interface WordRule {
@@ -29,7 +29,10 @@ const words: readonly WordRule[] = [
   { pattern: /\ba talk\b/i, instead: "a chat" },
 ];
 
-/** Matches the first words of a fragment. A text that SENTENCE matches is a sentence nevertheless. */
+/**
+ * Matches a text that begins like a fragment of a sentence. If SENTENCE matches the text too, it is a sentence
+ * nevertheless.
+ */
 const FRAGMENT = /^(?:Of|By|As|What|Whether|Who|Whose|Whom|Where|To)\b/;
 const SENTENCE =
   /^(?:By default\b|As a result\b|As [^,.]{3,60}, |By [a-z]+ing\b|To [a-z]+ [^.]*, |What [^,.]* (?:is|are|was|were|has|have|does|did|happens|cannot|can|must|may|needs|stays|goes|remains|counts|matters)\b)/;

@@ -26,7 +26,7 @@ export const sandboxedCaller: Caller = {
   app: { id: "org.example.App", kind: "flatpak" },
 };
 
-/** Sign-ins that the test itself completes. */
+/** Sign-ins that end only when the test completes them. */
 export class ScriptedSignIns implements SignIns {
   readonly cancelled: BuiltInProvider[] = [];
   readonly revoked: OAuthSession[] = [];

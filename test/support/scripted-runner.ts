@@ -29,7 +29,10 @@ export interface ScriptedRunnerOptions {
   readonly script?: (prompt: string) => ScriptedAnswer;
   readonly sequences?: number;
   readonly contextTokens?: number;
-  /** The maximum number of tokens of a piece, if `pieces` is not given: all pieces are then of one kind. */
+  /**
+   * The maximum number of tokens in one piece of a prompt. It is used if `pieces` is missing, and then all pieces are
+   * of the same kind.
+   */
   readonly prefillTokensMax?: number;
   readonly pieces?: PieceRule;
   readonly embeddingLength?: number;

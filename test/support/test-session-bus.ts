@@ -14,7 +14,10 @@ export interface ClientRun {
 }
 
 export interface SessionBusOptions {
-  /** The contents of activation files by name; the file of a name is `<name>.service`. */
+  /**
+   * The contents of activation files, by the bus name that each file activates; the file is called
+   * `<bus name>.service`.
+   */
   readonly services?: Readonly<Record<string, string>>;
   /** The environment of programs that the bus starts, in addition to PATH. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -94,7 +97,7 @@ export class TestSessionBus implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const monitor of this.#monitors) await terminate(monitor, "SIGTERM");
-    // The program unshare, which starts a bus that is blind to processes, ignores SIGTERM.
+    // The bus may run as a child of the program unshare, which ignores SIGTERM.
     const isWrapped = this.#daemon.spawnfile !== "dbus-daemon";
     await terminate(this.#daemon, isWrapped ? "SIGKILL" : "SIGTERM");
     // A program that the bus has started but that is not connected yet would not exit with the bus, so it is killed.

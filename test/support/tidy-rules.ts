@@ -209,7 +209,8 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^assistant-error\.ts$/,
     /^inference\/(runner|inference-engine|in-process-model|prompts\/.+)\.ts$/,
   ],
-  // A chat template of a model's settings is parsed when it is read, so that a mistake is reported at once.
+  // This module parses the chat template in a model's settings when it reads the settings, so that a mistake is
+  // reported at once.
   "inference/models": [
     /^assistant-error\.ts$/,
     /^inference\/(runner|inference-engine|prompts\/explain-template-errors)\.ts$/,

@@ -40,7 +40,7 @@ export class TrafficLoad implements AsyncDisposable {
   readonly #agent = new Agent({ keepAlive: true });
   #isOver = false;
   requests = 0;
-  /** The failed requests, each as its number with its status or error. */
+  /** The failed requests. Each text has the number of the request, and its status or error. */
   readonly failures: string[] = [];
   /** The number of responses with each body, in the order in which the bodies first occurred. */
   readonly bodies = new Map<string, number>();

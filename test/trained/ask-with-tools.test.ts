@@ -9,15 +9,18 @@ import { chatTemplate } from "../support/gguf/sample-chat-template.ts";
 
 /**
  * Questions to the overlay on a real bus, with the notes app and a small chat model. The model has too few parameters
- * to choose a tool for a wish in plain words, but it copies a call that the wish contains. The prompt of a turn contains
- * a random code, so it may choose otherwise now and then.
+ * to choose a tool for a request in plain words, so the question contains the call, which the model copies. The prompt
+ * of a turn contains a random code, so the model may choose otherwise now and then.
  */
 
 const NOTE = { title: "Milk", body: "Buy two bottles." };
 const CREATE = callWish("create_note", NOTE);
 const LIST = callWish("list_notes", {});
 const TRIES_MAX = 3;
-/** An answer in text ends when the context is full, if not before. */
+/**
+ * The size of the model's context. It also limits the answers in text, which end at the latest when the context is
+ * full.
+ */
 const CONTEXT_TOKENS = "1024";
 const TURN_WAIT = { timeout: 120_000, interval: 20 };
 
@@ -73,38 +76,41 @@ function hasCalled(turn: RecordedTurn, tool: string): boolean {
   return callsOf(turn).some((call) => call.tool === tool && call.status === "executed");
 }
 
-describe.each(["without", "with"] as const)("SmolLM2 %s a chat template for tools", (kind) => {
-  test("calls tools of the notes app for questions on the bus, and answers them", async () => {
-    const model = kind === "with" ? withTemplate : inject("trainedModels").smollm2;
-    const flags = ["--engine", "llama", "--model", `smollm2=${model}`, "--threads", "1"];
-    await using desktop = await DesktopHarness.start({}, [
-      ...flags,
-      "--parallel",
-      "2",
-      "--context",
-      CONTEXT_TOKENS,
-    ]);
-    await using person = await FrontendClient.connect(desktop.bus.address);
-    const created = await askUntilCalled(person, CREATE, "create_note");
-    const listed = await askUntilCalled(person, LIST, "list_notes");
+describe.each(["without", "with"] as const)(
+  "the model SmolLM2, %s a chat template for tools,",
+  (kind) => {
+    test("calls tools of the notes app for questions on the bus, and answers them", async () => {
+      const model = kind === "with" ? withTemplate : inject("trainedModels").smollm2;
+      const flags = ["--engine", "llama", "--model", `smollm2=${model}`, "--threads", "1"];
+      await using desktop = await DesktopHarness.start({}, [
+        ...flags,
+        "--parallel",
+        "2",
+        "--context",
+        CONTEXT_TOKENS,
+      ]);
+      await using person = await FrontendClient.connect(desktop.bus.address);
+      const created = await askUntilCalled(person, CREATE, "create_note");
+      const listed = await askUntilCalled(person, LIST, "list_notes");
 
-    expect(created.flatMap(callsOf)).toContainEqual(
-      expect.objectContaining({ app_id: NOTES, tool: "create_note", status: "executed" }),
-    );
-    expect(created.flatMap(({ specs }) => specs)).toContainEqual(
-      expect.objectContaining({ kind: "call", tool: "create_note", args: NOTE }),
-    );
-    expect(listed.flatMap(callsOf)).toContainEqual(
-      expect.objectContaining({ app_id: NOTES, tool: "list_notes", status: "executed" }),
-    );
-    for (const turn of [...created, ...listed]) {
-      expect(turn.end).toMatchObject({ status: "completed", detail: { model: "smollm2" } });
-      expect(turn.text).not.toBe("");
-      expect(turn.text).not.toContain("\ufffd");
-    }
-    const { stdout } = await desktop.companion.berth(
-      ["call", NOTES, "list_notes", "{}"].concat("--provenance", "user"),
-    );
-    expect(stdout).toContain(NOTE.title);
-  });
-});
+      expect(created.flatMap(callsOf)).toContainEqual(
+        expect.objectContaining({ app_id: NOTES, tool: "create_note", status: "executed" }),
+      );
+      expect(created.flatMap(({ specs }) => specs)).toContainEqual(
+        expect.objectContaining({ kind: "call", tool: "create_note", args: NOTE }),
+      );
+      expect(listed.flatMap(callsOf)).toContainEqual(
+        expect.objectContaining({ app_id: NOTES, tool: "list_notes", status: "executed" }),
+      );
+      for (const turn of [...created, ...listed]) {
+        expect(turn.end).toMatchObject({ status: "completed", detail: { model: "smollm2" } });
+        expect(turn.text).not.toBe("");
+        expect(turn.text).not.toContain("\ufffd");
+      }
+      const { stdout } = await desktop.companion.berth(
+        ["call", NOTES, "list_notes", "{}"].concat("--provenance", "user"),
+      );
+      expect(stdout).toContain(NOTE.title);
+    });
+  },
+);

@@ -99,8 +99,8 @@ async function askUnrelated(content: string): Promise<void> {
   });
 }
 
-describe("SmolLM2 in a chat", () => {
-  test("was recorded with the llama.cpp of node-llama-cpp", async () => {
+describe("the model SmolLM2 in a chat", () => {
+  test("has recorded answers that were made with the llama.cpp release of node-llama-cpp", async () => {
     expect(recording.release).toBe(await bundledRelease());
     expect(recording.answers.map(({ id }) => id)).toEqual(chatQuestions.map(({ id }) => id));
   });
@@ -118,7 +118,7 @@ describe("SmolLM2 in a chat", () => {
     expect(differences).toEqual([]);
   });
 
-  test("gives the same streamed answers after other prompts and next to other questions", async () => {
+  test("gives the same streamed answers after other prompts and while it answers other questions", async () => {
     const dice = new Dice(SEED);
     const shuffled = chatQuestions
       .map((question) => ({ question, order: dice.random() }))

@@ -74,7 +74,8 @@ describe("Gemma 3, a base model without a chat template", () => {
     const dice = new Dice(SEED);
     const differences: string[] = [];
     for (const question of textQuestions) {
-      // Only one at a time: with repacked weights, tokens of several streams are rounded in other groups.
+      // The requests are sent one at a time, because with repacked weights the tokens of several concurrent streams are
+      // rounded together.
       if (dice.chance(0.4))
         await assistant.openai.completions.create({
           model: "gemma3",

@@ -55,7 +55,7 @@ describe("MiniLM", () => {
     }
   });
 
-  test("puts sentences of one meaning closer together than others", async () => {
+  test("gives sentences of the same meaning more similar vectors than other sentences", async () => {
     const { data } = await embed([
       "How do I reset my password?",
       "I forgot my login and cannot sign in.",

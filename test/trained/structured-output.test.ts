@@ -38,7 +38,9 @@ const person = {
   additionalProperties: false,
 };
 
-/** A request and the schema of its answer, by the keywords that the schema is about. */
+/**
+ * Requests to the model. Each has a description of the keywords in its schema, the text of the request, and the schema.
+ */
 const cases: readonly (readonly [keywords: string, request: string, schema: object])[] = [
   ["objects with bounded members", "Describe a person named Ada.", person],
   [
@@ -148,7 +150,7 @@ function validate(schema: object, value: unknown): readonly unknown[] {
   return isValid.errors ?? [];
 }
 
-describe("SmolLM2", () => {
+describe("the model SmolLM2", () => {
   test.each(cases)(
     "answers with a document that its schema allows: %s",
     async (_, content, schema) => {

@@ -181,7 +181,7 @@ describe("an error of a stream", () => {
     });
   });
 
-  test("that occurs after acceptance is still sent as an HTTP status if nothing else was sent", async () => {
+  test("that occurs after the request was accepted is still sent as an HTTP status if the client has received nothing yet", async () => {
     harness.service.script = function* () {
       yield accepted;
       throw new AssistantError("context_length_exceeded", "9 tokens are more than 8", {
@@ -238,7 +238,7 @@ describe("an error of a stream", () => {
 });
 
 describe("a stream that waits", () => {
-  test("opens and sends comments, which the openai client ignores", async () => {
+  test("opens while its request waits, and sends SSE comments, which the openai client ignores", async () => {
     const gate = new Gate();
     harness.service.script = async function* (request) {
       yield accepted;
@@ -259,7 +259,7 @@ describe("a stream that waits", () => {
     expect(await stream.finalContent()).toBe("late");
   });
 
-  test("gets an HTTP status if it is refused after a wait", async () => {
+  test("gets an HTTP status if its request waits and is then refused", async () => {
     // oxlint-disable-next-line require-yield
     harness.service.script = async function* () {
       // The wait is longer than the time for which the server holds back the headers of an accepted stream.
@@ -270,7 +270,7 @@ describe("a stream that waits", () => {
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "3"]);
   });
 
-  test("ends with an error when the server closes, like an answer that is not streamed", async () => {
+  test("ends with an error when the server closes, and so does a request without streaming", async () => {
     harness.service.script = async function* (_request, signal) {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };

@@ -41,7 +41,7 @@ describe("a chat response that is not streamed", () => {
     });
   });
 
-  test("passes all parameters of the openai client to the service", async () => {
+  test("is computed with all parameters that the openai client has sent", async () => {
     await harness.openai.chat.completions.create({
       model: "default",
       messages: [
@@ -128,7 +128,7 @@ describe("a chat response that is not streamed", () => {
     ]);
   });
 
-  test("accepts parameters that the openai client lacks, and treats null as absent", async () => {
+  test("may be requested with parameters that the openai client lacks, and with null for an absent parameter", async () => {
     const response = await harness.post("/v1/chat/completions", {
       messages,
       model: null,
@@ -278,14 +278,17 @@ describe("a parameter that Berth does not support", () => {
       },
       "messages[0].content[0].type",
     ],
-  ])("is refused by name if it would change the answer: %j", async (body, param) => {
-    const response = await harness.post("/v1/chat/completions", { messages, ...body });
-    expect(response.status).toBe(400);
-    expect(await response.json()).toMatchObject({
-      error: { type: "invalid_request_error", code: "unsupported_parameter", param },
-    });
-    expect(harness.service.requests).toEqual([]);
-  });
+  ])(
+    "is refused, and the error names it, if it would change the answer: the body %j",
+    async (body, param) => {
+      const response = await harness.post("/v1/chat/completions", { messages, ...body });
+      expect(response.status).toBe(400);
+      expect(await response.json()).toMatchObject({
+        error: { type: "invalid_request_error", code: "unsupported_parameter", param },
+      });
+      expect(harness.service.requests).toEqual([]);
+    },
+  );
 });
 
 const part = (type: string) => ({ messages: [{ role: "user", content: [{ type }] }] });
@@ -376,18 +379,21 @@ test.each<[object, string | null, string]>([
     "is set by the request",
   ],
   [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send only one of them"],
-])("the parameters %j are refused", async (body, param, message) => {
-  const response = await harness.post("/v1/chat/completions", { messages, ...body });
-  expect(response.status).toBe(400);
-  expect(await response.json()).toMatchObject({
-    error: {
-      type: "invalid_request_error",
-      code: "invalid_request",
-      param,
-      message: expect.stringContaining(message),
-    },
-  });
-});
+])(
+  "a chat request whose body contains %j is refused, and the error names the wrong parameter",
+  async (body, param, message) => {
+    const response = await harness.post("/v1/chat/completions", { messages, ...body });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({
+      error: {
+        type: "invalid_request_error",
+        code: "invalid_request",
+        param,
+        message: expect.stringContaining(message),
+      },
+    });
+  },
+);
 
 test.each<[AssistantErrorCode, number, string | null]>([
   ["unsupported_schema", 400, null],
@@ -399,18 +405,24 @@ test.each<[AssistantErrorCode, number, string | null]>([
   ["invalid_output", 500, "false"],
   ["engine_failed", 500, null],
   ["ledger_unavailable", 503, "false"],
-])("the service's error %s has the HTTP status %i", async (code, status, shouldRetry) => {
-  // oxlint-disable-next-line require-yield
-  harness.service.script = function* () {
-    throw new AssistantError(code, "this and that", { param: "guide.schema" });
-  };
-  const response = await harness.post("/v1/chat/completions", { messages });
-  expect([response.status, response.headers.get("x-should-retry")]).toEqual([status, shouldRetry]);
-  expect(response.headers.get("retry-after")).toBe(code === "queue_full" ? "1" : null);
-  expect(await response.json()).toMatchObject({
-    error: { message: "this and that", param: "response_format.json_schema.schema", code },
-  });
-});
+])(
+  "the error %s of the inference service is answered with the HTTP status %i",
+  async (code, status, shouldRetry) => {
+    // oxlint-disable-next-line require-yield
+    harness.service.script = function* () {
+      throw new AssistantError(code, "this and that", { param: "guide.schema" });
+    };
+    const response = await harness.post("/v1/chat/completions", { messages });
+    expect([response.status, response.headers.get("x-should-retry")]).toEqual([
+      status,
+      shouldRetry,
+    ]);
+    expect(response.headers.get("retry-after")).toBe(code === "queue_full" ? "1" : null);
+    expect(await response.json()).toMatchObject({
+      error: { message: "this and that", param: "response_format.json_schema.schema", code },
+    });
+  },
+);
 
 test("the openai client does not retry a request that the ledger has refused", async () => {
   let count = 0;

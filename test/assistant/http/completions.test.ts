@@ -132,7 +132,13 @@ test.each<[object, string, string]>([
   [{ logprobs: true }, "logprobs", "invalid_request"],
   [{ messages: [] }, "messages", "unsupported_parameter"],
   [{ tools: [{}] }, "tools", "unsupported_parameter"],
-])("the parameters %j are refused", async (body, param, code) => {
-  const response = await harness.post("/v1/completions", { prompt: "x", ...body });
-  expect([response.status, await response.json()]).toMatchObject([400, { error: { param, code } }]);
-});
+])(
+  "a completion request whose body contains %j is refused, and the error names the wrong parameter",
+  async (body, param, code) => {
+    const response = await harness.post("/v1/completions", { prompt: "x", ...body });
+    expect([response.status, await response.json()]).toMatchObject([
+      400,
+      { error: { param, code } },
+    ]);
+  },
+);

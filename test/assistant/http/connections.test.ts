@@ -24,22 +24,25 @@ describe("a client that disconnects", () => {
   test.each([
     ["a whole answer", ask],
     ["a stream", askStream],
-  ])("has its request for %s ended, in the queue and during the answer", async (_, body) => {
-    for (const events of [
-      [],
-      [accepted],
-      [accepted, { type: "text", choice: 0, text: "a" }] as const,
-    ]) {
-      harness.service.script = async function* (_request, signal) {
-        yield* events;
-        await forever(signal);
-      };
-      const client = new RawClient(harness.port).write(rawPost(path, body));
-      await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
-      client.socket.destroy();
-      await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
-    }
-  });
+  ])(
+    "causes its request for %s to end, both while the request is queued and while it is answered",
+    async (_, body) => {
+      for (const events of [
+        [],
+        [accepted],
+        [accepted, { type: "text", choice: 0, text: "a" }] as const,
+      ]) {
+        harness.service.script = async function* (_request, signal) {
+          yield* events;
+          await forever(signal);
+        };
+        const client = new RawClient(harness.port).write(rawPost(path, body));
+        await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
+        client.socket.destroy();
+        await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
+      }
+    },
+  );
 
   test("is detected even if it closes only its sending half", async () => {
     harness.service.script = async function* (_request, signal) {
@@ -53,7 +56,7 @@ describe("a client that disconnects", () => {
     expect(await client.all()).toBe("");
   });
 
-  test("is detected and counted in the metrics when the openai client aborts", async () => {
+  test("is detected when an abort of the openai client closes the connection, and is counted in the metrics", async () => {
     harness.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
@@ -230,7 +233,8 @@ describe("the limit for the bodies of all requests together", () => {
       limits: { ...bounds, allBodiesBytesMax: 100_000 },
     });
     const clients = [1, 2].map(() => new RawClient(strict.port).write(unfinished));
-    // The bytes of the two bodies may arrive after a request of the test.
+    // The server may receive these two bodies only after the next request, so the test repeats that request until it is
+    // refused.
     await expect.poll(async () => (await strict.post(path, large)).status, SHORT_WAIT).toBe(429);
     const refused = await strict.post(path, large);
     expect(refused.headers.get("retry-after")).toBe("1");

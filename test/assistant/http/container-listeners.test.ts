@@ -117,10 +117,13 @@ describe("access to a container listener", () => {
 });
 
 describe("the Host header of a client", () => {
-  test.each([[NAME], [`${NAME}:7777`], ["Models.Berth.Internal"]])("may be %s", async (host) => {
-    await listeners.replace([listener]);
-    expect((await call({ headers: ["host", host] })).status).toBe(200);
-  });
+  test.each([[NAME], [`${NAME}:7777`], ["Models.Berth.Internal"]])(
+    "may be the name of the container listener: %s is accepted",
+    async (host) => {
+      await listeners.replace([listener]);
+      expect((await call({ headers: ["host", host] })).status).toBe(200);
+    },
+  );
 
   test.each([
     ["localhost", ["host", "localhost"]],
@@ -130,7 +133,7 @@ describe("the Host header of a client", () => {
     ["two", ["host", NAME, "host", NAME]],
     ["a page's origin", ["host", NAME, "origin", `http://${NAME}`]],
     ["a stranger's origin", ["host", NAME, "origin", "https://example.org"]],
-  ])("must not be %s", async (_, headers) => {
+  ])("must be the name of the container listener: %s is refused", async (_, headers) => {
     await listeners.replace([listener]);
     const { status, text } = await call({ headers });
     // Node's HTTP parser itself refuses a request with two Host headers.
@@ -138,7 +141,7 @@ describe("the Host header of a client", () => {
     expect(text).not.toContain('"status":"ok"');
   });
 
-  test("that is wrong causes an error that names the required host", async () => {
+  test("causes a refusal that names the required host if it is wrong", async () => {
     await listeners.replace([listener]);
     const { text } = await call({ headers: ["host", "localhost"] });
     expect(JSON.parse(text)).toMatchObject({
@@ -243,7 +246,7 @@ describe("replacing the listeners", () => {
 });
 
 describe("a disconnecting client in a container", () => {
-  test.each([false, true])("ends its request, streamed: %s", async (stream) => {
+  test.each([false, true])("causes its request to end (streamed: %s)", async (stream) => {
     harness.service.script = neverEnding;
     await listeners.replace([listener]);
     const socket = connect({ host: BRIDGE, port, localAddress: CONTAINER, allowHalfOpen: true });

@@ -87,7 +87,7 @@ test.each<[unknown, string]>([
   [[1, 2], "input[0]"],
   [[[1, 2]], "input[0]"],
   [Array.from({ length: 2049 }, () => "a"), "input"],
-])("input %j is refused", async (input, param) => {
+])("an embeddings request whose input is %j is refused", async (input, param) => {
   const response = await harness.post("/v1/embeddings", { input });
   expect([response.status, await response.json()]).toMatchObject([
     400,

@@ -49,21 +49,21 @@ function asked(): {
 const stray = { user: "ann", store: true, metadata: { a: "b" }, colour: "red", mirostat: 0 };
 const sent = { user: "ann", store: true, metadata: { a: "b" }, colour: "red" };
 
-describe.each(routes)("on %s", (path, body) => {
-  test("parameters that only a provider may know are sent to a remote model", async () => {
+describe.each(routes)("the route %s", (path, body) => {
+  test("sends parameters that Berth does not know to the provider of a remote model", async () => {
     const response = await harness.post(path, { ...body, ...stray, model: remoteModel });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toEqual({ isRemote: true, egress: undefined, further: sent });
   });
 
-  test("parameters that only a provider may know are sent if any model of an alias is remote", async () => {
+  test("sends parameters that Berth does not know to the provider if at least one model of the requested alias is remote", async () => {
     const response = await harness.post(path, { ...body, ...stray, model: "both" });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toEqual({ isRemote: false, egress: undefined, further: sent });
   });
 
   test.each([undefined, "tiny", "here"])(
-    "a parameter that only a provider may know is ignored for the local model %j",
+    "ignores a parameter that Berth does not know for the local model %j",
     async (model) => {
       const response = await harness.post(path, { ...body, ...stray, model });
       expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, "colour"]);
@@ -71,7 +71,7 @@ describe.each(routes)("on %s", (path, body) => {
     },
   );
 
-  test("the parameter svc_scopes adds data classes to `prompt`, the class of every request", async () => {
+  test("adds the consent scopes of the parameter svc_scopes to `prompt`, the scope of every request", async () => {
     const scopes = ["files", "memory", "files"];
     await harness.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
     expect(asked().egress).toEqual({ classes: ["prompt", "files", "memory"], allowedOnce: [] });
@@ -91,7 +91,7 @@ describe.each(routes)("on %s", (path, body) => {
     ],
     [["files", "secrets"], "svc_scopes[1]", "has to be one of"],
     [[["files"]], "svc_scopes[0]", "has to be one of"],
-  ])("svc_scopes %j are refused", async (scopes, param, message) => {
+  ])("refuses a request whose svc_scopes are %j", async (scopes, param, message) => {
     const response = await harness.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({

@@ -17,7 +17,7 @@ const MIB = 2 ** 20;
 const everything =
   "there is /health, /metrics, /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models";
 
-/** The status, headers and body of the answer to one request whose lines the test writes itself. */
+/** The status, headers and body of the answer to a request that the test has written line by line. */
 async function raw(lines: readonly string[], body: string | Buffer = "") {
   using client = new RawClient(world.port);
   client.write(`${[...lines, "connection: close"].join("\r\n")}\r\n\r\n`).write(body);
@@ -114,7 +114,7 @@ describe("the Origin header", () => {
     expect(response.headers.get("access-control-allow-origin")).toBe("http://localhost:3000");
   });
 
-  test("of a preflight gets a response that allows the requested method and headers", async () => {
+  test("may be that of a preflight, whose response allows the requested method and headers", async () => {
     const response = await fetch(`${world.url}${path}`, {
       method: "OPTIONS",
       headers: {
@@ -280,7 +280,7 @@ describe("a request body", () => {
     ["is an array", "[]", "the body has to be a JSON object"],
     ["is null", "null", "the body has to be a JSON object"],
     ["is empty", "", "the request needs a body"],
-  ])("that %s is refused", async (_, body, message) => {
+  ])("is refused if it %s", async (_, body, message) => {
     for (const target of [path, "/v1/completions", "/v1/embeddings"]) {
       using client = new RawClient(world.port);
       client.write(rawPost(target, body, { connection: "close" }));

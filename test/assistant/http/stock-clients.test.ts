@@ -37,14 +37,17 @@ const agentsTurn =
 test.each([
   ["LangChain", langchainTurn, "20 in Bern"],
   ["the Agents SDK", agentsTurn, "20"],
-])("a tool's result is accepted from %s", async (_, body, content) => {
-  const response = await harness.post(path, body);
-  expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
-  const [prompt] = harness.service.requests[0]?.prompts ?? [];
-  const messages = prompt?.kind === "chat" ? prompt.messages : [];
-  expect(messages.at(-1)).toMatchObject({ role: "tool", content });
-  expect(messages.at(-2)?.toolCalls).toMatchObject([{ name: "weather" }]);
-});
+])(
+  "a request that contains a tool's result is accepted in the form that %s sends",
+  async (_, body, content) => {
+    const response = await harness.post(path, body);
+    expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
+    const [prompt] = harness.service.requests[0]?.prompts ?? [];
+    const messages = prompt?.kind === "chat" ? prompt.messages : [];
+    expect(messages.at(-1)).toMatchObject({ role: "tool", content });
+    expect(messages.at(-2)?.toolCalls).toMatchObject([{ name: "weather" }]);
+  },
+);
 
 describe("a schema at response_format.schema", () => {
   const schema = {
@@ -96,11 +99,14 @@ describe("the role of a streamed answer", () => {
     [{ tools, tool_choice: { type: "function", function: { name: "f" } } }, null],
     [{ tools }, ""],
     [{}, ""],
-  ])("is sent with the content %2$j for a request with %1$j", async (more, content) => {
-    const body = { messages: [{ role: "user", content: "x" }], stream: true, ...more };
-    const text = await (await harness.post(path, body)).text();
-    const [first] = text.split("\n\n");
-    const chunk: unknown = JSON.parse(first?.replace("data: ", "") ?? "");
-    expect(chunk).toMatchObject({ choices: [{ delta: { role: "assistant", content } }] });
-  });
+  ])(
+    "is sent in the first chunk; for a request with %j the content of that chunk is %j",
+    async (more, content) => {
+      const body = { messages: [{ role: "user", content: "x" }], stream: true, ...more };
+      const text = await (await harness.post(path, body)).text();
+      const [first] = text.split("\n\n");
+      const chunk: unknown = JSON.parse(first?.replace("data: ", "") ?? "");
+      expect(chunk).toMatchObject({ choices: [{ delta: { role: "assistant", content } }] });
+    },
+  );
 });

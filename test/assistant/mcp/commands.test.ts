@@ -18,7 +18,7 @@ let harness: McpHarness;
 let starter: CommandStarter;
 let pids: number[];
 let endings: unknown[];
-/** If true, no time passes for the starter, so that it never sends SIGKILL. */
+/** If true, the clock stands still for the starter, so its grace period never ends and it never sends SIGKILL. */
 let isFrozen: boolean;
 
 beforeEach(async () => {
@@ -113,7 +113,7 @@ it("an app that cannot be started is reported as app_unavailable, without the pr
   expect(failure.message).not.toContain("nonexistent");
 });
 
-it("an app can exit by itself, because its standard input is closed before it gets a signal", async () => {
+it("an app can exit by itself when it is stopped, because its standard input is closed before it gets a signal", async () => {
   const waiting = getToolAppError(harness.call("org.example.Idle", "x", {}, true));
   await expect.poll(() => pids.length).toBe(1);
   await expect.poll(() => access(join(harness.dir, "trapped"))).toBeUndefined();

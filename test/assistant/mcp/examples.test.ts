@@ -167,7 +167,7 @@ describe("the notes app", () => {
     expect(JSON.parse(await readFile(file, "utf8"))).toHaveLength(24);
   });
 
-  it("refuses to start twice, and removes its socket when it exits", async () => {
+  it("exits with an error if it is running already, and removes its socket when it exits", async () => {
     const app = await start();
     await expect(start()).rejects.toThrow("is running already");
     await app[Symbol.asyncDispose]();
@@ -234,7 +234,7 @@ describe("the bridge to an MCP server of another package", () => {
     await expect.poll(() => app.stderr.join("\n")).toContain("could not be started");
   });
 
-  it("prints a manifest in which no tool is trusted yet", async () => {
+  it("prints a manifest in which the tools have the tier destructive, until the user declares another tier", async () => {
     await start();
     const environment = {
       PATH: process.env["PATH"],
@@ -256,7 +256,7 @@ describe("the bridge to an MCP server of another package", () => {
     await expect(usage).rejects.toThrow("usage:");
   });
 
-  it("waits for a server as long as the companion, and starts the handshake of older servers again", async () => {
+  it("waits until the server has started, and repeats the handshake for a server that knows only the older one", async () => {
     const program = examplePath("mcp-bridge/manifest-of.mjs");
     const env = { PATH: process.env["PATH"], XDG_RUNTIME_DIR: harness.dir };
     const nobody = run(process.execPath, [program, "org.example.Nobody"], { env }).catch(String);

@@ -15,8 +15,8 @@ beforeEach(async () => {
 });
 
 /**
- * Opens the harness again with shorter limits, for tests of timeouts. All other tests use limits that are long
- * enough for a busy machine.
+ * Opens the harness again with shorter time limits, for the tests that wait for a time limit. All other tests use the
+ * usual limits, which suffice even on a busy machine.
  */
 async function hurry(limits: Partial<McpLimits>): Promise<void> {
   await harness[Symbol.asyncDispose]();
@@ -119,18 +119,21 @@ describe("an app that writes unusual or invalid data", () => {
     ["5 MiB", "result_too_large", ({ send }, id) => send(resultOf(id, ["x".repeat(5 * MIB)]))],
   ];
 
-  it.each(answers)("makes only the answered call fail: %s causes %s", async (_, code, write) => {
-    if (code === "timeout") await hurry({ callTimeoutMs: 700 });
-    const app = await harness.startRawApp(
-      APP,
-      onCall((call, peer) => write(peer, call.id)),
-    );
-    expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe(code);
-    expect(app.methods.filter((method) => method === "tools/call")).toHaveLength(1);
-    // The app gets the next call over the same connection.
-    app.script = () => undefined;
-    expect((await harness.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
-  });
+  it.each(answers)(
+    "causes only the call that it answers to fail: %s causes the error code %s",
+    async (_, code, write) => {
+      if (code === "timeout") await hurry({ callTimeoutMs: 700 });
+      const app = await harness.startRawApp(
+        APP,
+        onCall((call, peer) => write(peer, call.id)),
+      );
+      expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe(code);
+      expect(app.methods.filter((method) => method === "tools/call")).toHaveLength(1);
+      // The app gets the next call over the same connection.
+      app.script = () => undefined;
+      expect((await harness.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
+    },
+  );
 
   it("may send a line of 4 MiB", async () => {
     const text = "ä".repeat(2 * MIB - 100);
@@ -141,7 +144,7 @@ describe("an app that writes unusual or invalid data", () => {
     expect((await harness.call(APP, "echo")).content).toEqual([{ type: "text", text }]);
   });
 
-  it("is refused before the line is parsed if the line is nested too deeply", async () => {
+  it("causes a refusal if a line is nested too deeply, before the line is parsed", async () => {
     await harness.startRawApp(
       APP,
       // The line has no closing brackets: the depth must be refused before the line is parsed as JSON.
@@ -152,7 +155,7 @@ describe("an app that writes unusual or invalid data", () => {
     expect(failure.message).toContain("nested more than 100 levels deep");
   });
 
-  it("is disconnected for an endless line, which is not stored", async () => {
+  it("is disconnected when it writes a line without an end, and the companion does not store the line", async () => {
     const piece = Buffer.alloc(MIB, "x");
     let written = 0;
     await harness.startRawApp(
@@ -192,7 +195,10 @@ describe("an app that answers late", () => {
   const clock = new VirtualClock();
   const held: { call: RawMessage; peer: RawPeer }[] = [];
 
-  /** Starts an app that never answers by itself, and opens the harness with a virtual clock and few late answers. */
+  /**
+   * Starts an app that answers only when the test makes it, and opens the harness with a virtual clock. The companion
+   * waits for at most two late answers of the app.
+   */
   async function startSlowApp() {
     await harness[Symbol.asyncDispose]();
     harness = await McpHarness.open({ clock, limits: { lateAnswersMax: 2 } });
@@ -218,12 +224,12 @@ describe("an app that answers late", () => {
     peer.send({ jsonrpc: "2.0", id: call.id, ...result });
   }
 
-  it("gets no cancellation, and its answer is passed on", async () => {
+  it("gets no notification that the call is cancelled, and the late answer still reaches the caller", async () => {
     const app = await startSlowApp();
     const [done, refused] = [await timeOut(), await timeOut()];
     expect([done.code, refused.code]).toEqual(["timeout", "timeout"]);
     expect(app.methods).not.toContain("notifications/cancelled");
-    // The connection stays open for the late answers, although it is idle.
+    // The companion keeps the connection open although it is idle, because it waits for the two late answers.
     await clock.advance(6 * 60_000);
     expect(harness.apps.isConnected(APP)).toBe(true);
     answerCall(0, { result: { content: [], structuredContent: { late: true } } });
@@ -237,7 +243,7 @@ describe("an app that answers late", () => {
     await expect.poll(() => harness.apps.isConnected(APP)).toBe(false);
   });
 
-  it("is given up after ten minutes, if too many answers are missing, or if it closes the connection", async () => {
+  it("is no longer waited for after ten minutes, if more answers are late than allowed, or if it closes the connection", async () => {
     const app = await startSlowApp();
     const [first, second, third] = [await timeOut(), await timeOut(), await timeOut()];
     const cancelled = () =>
@@ -256,7 +262,7 @@ describe("an app that answers late", () => {
     expect(await third.late).toBeUndefined();
   });
 
-  it("does not learn the caller's reason for the abort", async () => {
+  it("is not told the reason for which the caller has aborted the call", async () => {
     const app = await harness.startRawApp(
       APP,
       onCall(() => {}),
@@ -326,7 +332,7 @@ describe("an app that sends requests and notifications of its own", () => {
     expect((await harness.call(APP, "echo")).isError).toBe(false);
   });
 
-  it("cannot answer a call with a request for more input", async () => {
+  it("cannot answer a call by asking for more input", async () => {
     await harness.startRawApp(APP, (message, peer) => {
       if (message.method === "server/discover") {
         peer.answer(message, {
@@ -358,7 +364,7 @@ describe("an app's list of tools", () => {
     ["is not a list", () => ({ tools: "none" })],
   ];
 
-  it.each(lists)("that %s fails with bad_result", async (_, page) => {
+  it.each(lists)("is refused with the code bad_result if it %s", async (_, page) => {
     let pages = 0;
     await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "tools/list") return undefined;

@@ -135,9 +135,9 @@ describe("a provider's failure", () => {
   });
 });
 
-describe("revoking consent", () => {
+describe("the revocation of consent", () => {
   test.each(["before the head", "in mid-stream"])(
-    "%s: ends the request at the provider",
+    "ends the running request at the provider (%s)",
     async (when) => {
       provider.next(
         when === "before the head"

@@ -52,7 +52,7 @@ describe("a request of the openai client to a remote model", () => {
         code === "rate_limited" ? { retryAfterSeconds: 7 } : {},
       );
 
-    test("rejects with the client's own error class before the first delta", async () => {
+    test("makes the client throw its own error class if no text has arrived yet", async () => {
       remote.script = async function* () {
         yield* [];
         throw error();
@@ -75,7 +75,7 @@ describe("a request of the openai client to a remote model", () => {
       }
     });
 
-    test("after the first delta, ends the stream with an error event that has the provider's code", async () => {
+    test("ends the stream with an error event that has the provider's code if text has already arrived", async () => {
       remote.script = async function* () {
         yield { ...accepted, model: there };
         yield { type: "text", choice: 0, text: "so far" };
@@ -171,7 +171,7 @@ describe("a provider behind TLS", () => {
     expect(elsewhere.directory.statuses.get("there")).toBe("ok");
   });
 
-  test("receives tools, formats, sampling parameters, and parameters that Berth does not know", async () => {
+  test("receives tools, response formats, sampling parameters, and parameters that Berth does not know", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",
@@ -297,7 +297,7 @@ describe("a provider behind TLS", () => {
     [429, OpenAI.RateLimitError, "rate_limited"],
     [500, OpenAI.InternalServerError, "provider_failed"],
     [302, OpenAI.InternalServerError, "bad_response"],
-  ])("that answers %i has its own error code", async (status, type, code) => {
+  ])("that answers with the status %i causes the error code %s", async (status, type, code) => {
     await start();
     const headers = { "retry-after": "9", location: "https://elsewhere.test/" };
     elsewhere.provider.next({
@@ -347,7 +347,7 @@ describe("a provider behind TLS", () => {
     expect(again.model).toBe(there);
   });
 
-  test("sees its request end when the client aborts during the stream", async () => {
+  test("notices that its request ends when the client aborts during the stream", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",
@@ -363,7 +363,7 @@ describe("a provider behind TLS", () => {
     expect(elsewhere.provider.requests).toHaveLength(1);
   });
 
-  test("sees its request end when consent is revoked during the stream, and the client gets the reason", async () => {
+  test("notices that its request ends when consent is revoked during the stream, and the client gets the reason", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",

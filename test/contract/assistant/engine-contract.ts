@@ -59,7 +59,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       );
     }
 
-    /** Returns the text of the whole answer. */
+    /** Requests an answer to `text`, and waits for its end. Throws the error with which the answer fails. */
     async function answer(
       text: string,
       changes: Partial<GenerateJob> = {},
@@ -74,7 +74,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       await expect.poll(() => model.load).toEqual({ active: 0, queued: 0 });
     }
 
-    it("reports its name, and the memory that a model requires", async () => {
+    it("the engine reports its name, and the memory that a model requires", async () => {
       expect(harness.engine.name).toBe(harness.name);
       const facts = await harness.engine.inspect(harness.file, signal);
       expect(facts.architecture).not.toBe("");
@@ -83,7 +83,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(model.facts.architecture).toBe(facts.architecture);
     });
 
-    it("refuses a file that cannot be loaded, without its path in the error", async () => {
+    it("the engine refuses a file that cannot be loaded, and the error does not contain the file's path", async () => {
       const { damagedFile } = harness;
       if (!damagedFile) return;
       for (const refused of [
@@ -95,7 +95,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       }
     });
 
-    it("loads nothing for an aborted caller", async () => {
+    it("the engine loads no model if the caller's signal has aborted", async () => {
       const request = { ...harness.file, contextTokens: undefined, sequences: undefined };
       const reason = new Error("gone");
       const gone = AbortSignal.abort(reason);
@@ -103,7 +103,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       await expect(loading).rejects.toBe(reason);
     });
 
-    it("loads a model with the requested context and sequences", () => {
+    it("the engine loads a model with the requested context size and number of sequences", () => {
       expect(model.id).toBe(harness.file.id);
       expect(model.contextTokens).toBe(CONTEXT_TOKENS);
       expect(model.sequences).toBe(SEQUENCES);
@@ -111,7 +111,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(model.memoryBytes).toBeGreaterThan(0);
     });
 
-    it("yields an answer as a start, pieces of text and an end", async () => {
+    it("the engine first reports that an answer starts, then yields the pieces of its text, and then reports its end", async () => {
       const prompt = { kind: "text", text: "Once upon a time" } as const;
       const tokens = await model.encode(prompt, signal);
       const reader = await answer(prompt.text);
@@ -120,7 +120,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(reader.end?.completionTokens).toBeLessThanOrEqual(16);
     });
 
-    it("answers a chat, and a prompt that consists of tokens", async () => {
+    it("the engine answers a chat, and a prompt that is a list of token ids", async () => {
       const chat = {
         kind: "chat",
         messages: [
@@ -137,26 +137,26 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(ofTokens.text).toBe(ofChat.text);
     });
 
-    it("ends an answer with the reason `length` at the token limit", async () => {
+    it("the engine ends an answer with the reason `length` at the token limit", async () => {
       const reader = await answer("Count.", { ...literal(alphabet.repeat(10)), maxTokens: 3 });
       expect(reader.end).toMatchObject({ reason: "length", completionTokens: 3 });
       expect(alphabet.startsWith(reader.text)).toBe(true);
       expect(reader.text).not.toBe("");
     });
 
-    it("ends an answer with the reason `stop` when the model ends it", async () => {
+    it("the engine ends an answer with the reason `stop` when the model ends it", async () => {
       const reader = await answer("Yes or no?", literal("yes"));
       expect(reader.text).toBe("yes");
       expect(reader.end?.reason).toBe("stop");
     });
 
-    it("ends the answer before a stop text, even if the stop text is split over several tokens", async () => {
+    it("the engine ends an answer before a stop text, even if the stop text is split over several tokens", async () => {
       const reader = await answer("Say it.", { ...literal(alphabet), stop: ["xyz", "lmnop"] });
       expect(reader.text).toBe("abcdefghijk");
       expect(reader.end?.reason).toBe("stop");
     });
 
-    it("refuses a prompt that fills the context, with both token counts in the error", async () => {
+    it("the engine refuses a prompt that fills the context, and the error has both numbers of tokens", async () => {
       const [token = 0] = await model.encode({ kind: "text", text: "a" }, signal);
       const tokens = Array.from({ length: CONTEXT_TOKENS }, () => token);
       const reader = ask("", { prompt: { kind: "tokens", tokens } });
@@ -165,10 +165,10 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(String(reader.error)).toMatch(/512.*512/);
     });
 
-    it("yields the logprob of each token with its text", async () => {
+    it("the engine yields the logprob of each token together with the token's text", async () => {
       const sampling = { ...plainSampling, logprobs: 2 };
       const reader = await answer("Say some words.", { sampling });
-      // The token that ends the answer counts, but has no text and no logprob.
+      // The token that ends the answer is counted in `completionTokens`, but has no text and no logprob.
       const { completionTokens = 0, reason } = reader.end ?? {};
       expect(reader.logprobs).toHaveLength(completionTokens - (reason === "stop" ? 1 : 0));
       const bytes = reader.logprobs.flatMap((token) => token.bytes);
@@ -179,7 +179,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       }
     });
 
-    it("reuses the cached beginning of a conversation that continues", async () => {
+    it("the engine does not compute the beginning of a conversation again when the conversation continues", async () => {
       const text = "This is a conversation that goes on and on. ".repeat(3);
       await answer(text, { maxTokens: 1 });
       const reader = await answer(`${text} And so on.`);
@@ -188,14 +188,14 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(cachedTokens).toBeLessThan(promptTokens);
     });
 
-    it("answers more concurrent requests than it has sequences", async () => {
+    it("the engine answers more concurrent requests than the model has sequences", async () => {
       const texts = Array.from({ length: 6 }, (_, at) => alphabet.slice(at, at + 12));
       const readers = await Promise.all(texts.map((text) => answer("Say it.", literal(text))));
       expect(readers.map(({ text }) => text)).toEqual(texts);
       await idle();
     });
 
-    it("answers interactive requests first, and the other answers stay complete", async () => {
+    it("the engine answers interactive requests first, and still completes the background answers", async () => {
       const background = ["one ", "two "].map((name) =>
         ask("Say it.", { ...literal(name + alphabet.repeat(4)), priority: "background" }),
       );
@@ -208,7 +208,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       );
     });
 
-    it("frees all resources of a request that is aborted in any state", async () => {
+    it("the engine frees all resources of an aborted request, whether it was waiting or being answered", async () => {
       for (let number = 0; number < 30; number += 1) {
         const leaving = new AbortController();
         const reader = ask(`Number ${number}`, literal(alphabet.repeat(8)), leaving.signal);
@@ -222,7 +222,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect((await answer("Still there?", literal("yes"))).text).toBe("yes");
     });
 
-    it("rejects a call with the reason of its aborted signal", async () => {
+    it("the engine rejects a call whose signal has aborted with the signal's reason", async () => {
       const reason = new Error("gone");
       const reader = ask("x", {}, AbortSignal.abort(reason));
       await reader.done;
@@ -233,7 +233,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       await expect(embedding).rejects.toBe(reason);
     });
 
-    it("is not stalled by a caller that does not read", async () => {
+    it("the engine answers other callers while one caller does not read its answer", async () => {
       const slow = ask("Slow.", literal(alphabet.repeat(12)));
       await slow.firstOutput;
       const goOn = slow.pause();
@@ -244,7 +244,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(slow.text).toBe(alphabet.repeat(12));
     });
 
-    it("releases its processor cores when it is idle", async () => {
+    it("the engine returns its processor cores when it is idle", async () => {
       await answer("Anything.");
       await idle();
       cores.contest(true);
@@ -299,7 +299,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       });
     });
 
-    it("rejects pending and later calls after the model was unloaded", async () => {
+    it("the engine rejects pending and later calls for a model that was unloaded", async () => {
       const other = await load(harness.file);
       const job = createTextJob("Slow.", literal(alphabet.repeat(12)));
       const reader = new GenerationReader(other.generate(job, signal));
@@ -314,7 +314,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
   });
 }
 
-/** Returns a job whose grammar allows only this answer, so that lost or repeated text is detected. */
+/** Returns a job whose grammar allows only `text` as the answer, so that a test notices lost or repeated text. */
 function literal(text: string): Partial<GenerateJob> {
   const sampling = {
     ...plainSampling,

@@ -33,7 +33,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
       expect(entries().map(({ fields }) => fields)).toEqual(numbers.map((number) => ({ number })));
     });
 
-    test("an entry whose commit may be delayed keeps its place before later entries", async () => {
+    test("an entry that the ledger may write later keeps its place before the entries appended after it", async () => {
       const { ledger, entries } = await open();
       await Promise.all([
         ledger.append({ ...search, fields: { number: 0 } }, { mayWait: true }),
@@ -42,7 +42,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
       expect(entries().map(({ fields }) => fields)).toEqual([{ number: 0 }, { number: 1 }]);
     });
 
-    test("an entry whose commit may be delayed is written although no later entry comes", async () => {
+    test("an entry that the ledger may write later is written even if no other entry is appended", async () => {
       const { ledger, entries } = await open();
       await ledger.append(search, { mayWait: true });
       expect(entries()).toHaveLength(1);
@@ -60,7 +60,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     test.each([
       ["a number that is not a safe integer", { number: 0.5 }, "not a safe integer"],
       ["an entry above the limit", { text: "x".repeat(200_000) }, "cannot store this entry"],
-    ])("refuses %s, and accepts the next entry", async (_, fields, reason) => {
+    ])("the ledger refuses %s, and accepts the next entry", async (_, fields, reason) => {
       const { ledger, entries } = await open();
       await expect(ledger.append({ ...search, fields })).rejects.toThrow(reason);
       await ledger.append(search);

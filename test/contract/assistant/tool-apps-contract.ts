@@ -105,7 +105,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       return harness.apps.call(app.address, name, args, signal);
     }
 
-    it("returns the definition of a tool, and undefined for an unknown tool", async () => {
+    it("the adapter returns the definition of a tool, and undefined for an unknown tool", async () => {
       const app = await start(tool("create", { kind: "result" }));
       const live = await defined(app, "create");
       expect(live).toEqual({ description: "Does create.", inputSchema: schema });
@@ -115,7 +115,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(app.received).toEqual([]);
     });
 
-    it("passes the arguments unchanged, and returns the result of the tool", async () => {
+    it("the adapter passes the arguments to the tool unchanged, and returns the tool's result", async () => {
       const content = [{ type: "text", text: "done" }];
       const structured = { id: "n1", tags: ["a", "ä"], none: null };
       const app = await start(tool("create", { kind: "result", structured, content }));
@@ -124,19 +124,19 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(app.received).toEqual([{ name: "create", args }]);
     });
 
-    it("returns a result without a structured part", async () => {
+    it("the adapter returns a result without structured content", async () => {
       const content = [{ type: "text", text: "plain" }];
       const app = await start(tool("create", { kind: "result", content }));
       expect((await call(app, "create")).structured).toBeUndefined();
     });
 
-    it("returns the failure that a tool itself reports", async () => {
+    it("the adapter returns the failure that a tool itself reports", async () => {
       const content = [{ type: "text", text: "no such note" }];
       const app = await start(tool("create", { kind: "result", content, isError: true }));
       expect(await call(app, "create")).toMatchObject({ isError: true, content });
     });
 
-    it("shortens the error message of an app to one line", async () => {
+    it("the adapter shortens the error message of an app to one line", async () => {
       const message = `it broke\nhere ${"x".repeat(2_000)}`;
       const app = await start(tool("create", { kind: "error", message }));
       const error = await failure(call(app, "create"));
@@ -146,14 +146,14 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(error.message.length).toBeLessThan(700);
     });
 
-    it("throws app_unavailable if the app is not running and cannot be started", async () => {
+    it("the adapter throws app_unavailable if the app is not running and cannot be started", async () => {
       const nobody = { appId: "org.example.nobody", isActivatable: false };
       const error = await failure(harness.apps.getDefinition(nobody, "create", signal));
       expect(error.code).toBe("app_unavailable");
       expect(harness.apps.isConnected(nobody.appId)).toBe(false);
     });
 
-    it("sends a call only once, even if the connection is lost", async () => {
+    it("the adapter sends a call only once, even if the connection is lost", async () => {
       const app = await start(tool("create", { kind: "die" }));
       expect((await failure(call(app, "create"))).code).toBe("transport_closed");
       expect(app.received).toHaveLength(1);
@@ -162,7 +162,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(again.received).toHaveLength(1);
     });
 
-    it("reports whether an app is connected", async () => {
+    it("the adapter reports whether an app is connected", async () => {
       const app = await start(tool("create", { kind: "result" }));
       await defined(app, "create");
       expect(harness.apps.isConnected(app.address.appId)).toBe(true);
@@ -171,7 +171,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect((await failure(defined(app, "create"))).code).toBe("app_unavailable");
     });
 
-    it("reports whether an app is available without sending it anything", async () => {
+    it("the adapter reports whether an app is available, and sends the app nothing to find out", async () => {
       const nobody = { appId: "org.example.nobody", isActivatable: false };
       expect(await harness.apps.isReachable(nobody)).toBe(false);
       expect(await harness.apps.isReachable({ ...nobody, isActivatable: true })).toBe(true);
@@ -183,7 +183,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(await harness.apps.isReachable({ ...app.address, isActivatable: true })).toBe(true);
     });
 
-    it("ends a call that exceeds the time limit, and passes the late answer on", async () => {
+    it("the adapter ends a call that exceeds the time limit, and still delivers an answer that arrives later", async () => {
       const gate = new AbortController();
       const release = new Promise<void>((resolve) => {
         gate.signal.addEventListener("abort", () => resolve());
@@ -206,7 +206,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(slow.received).toHaveLength(1);
     });
 
-    it("ends a call that is aborted, and rejects with the reason of the signal", async () => {
+    it("the adapter ends a call that is aborted, and rejects with the reason of the signal", async () => {
       const app = await start(tool("create", { kind: "hang" }));
       await defined(app, "create");
       const aborting = new AbortController();
@@ -218,7 +218,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       await expect(called).rejects.toBe(reason);
     });
 
-    it("does not start a call whose signal has already aborted", async () => {
+    it("the adapter does not send a call whose signal has already aborted", async () => {
       const app = await start(tool("create", { kind: "result" }));
       await defined(app, "create");
       const reason = new Error("enough");
@@ -228,14 +228,14 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(app.received).toEqual([]);
     });
 
-    it("rejects an invalid answer, and an answer that is too large", async () => {
+    it("the adapter rejects an invalid answer, and an answer that is too large", async () => {
       const app = await start(tool("odd", { kind: "nonsense" }), tool("big", { kind: "huge" }));
       expect((await failure(call(app, "odd"))).code).toBe("bad_result");
       const big = await harness.start(app.address.appId, [tool("big", { kind: "huge" })]);
       expect((await failure(call(big, "big"))).code).toBe("result_too_large");
     });
 
-    it("does not delay other calls while one call hangs", async () => {
+    it("the adapter delays no other call while one call hangs", async () => {
       const gate = new AbortController();
       const release = new Promise<void>((resolve) => {
         gate.signal.addEventListener("abort", () => resolve());
@@ -249,7 +249,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect((await first).structured).toEqual({ late: true });
     });
 
-    it("returns the new definition of a tool after a change", async () => {
+    it("the adapter returns the new definition of a tool that the app has changed", async () => {
       const app = await start(tool("create", { kind: "result" }));
       await defined(app, "create");
       const changed = { ...schema, properties: { title: { type: "string" } } };

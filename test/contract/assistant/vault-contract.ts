@@ -12,7 +12,7 @@ const session: Credential = {
   clientId: "client",
 };
 
-/** Checks the promises of `Vault` that callers rely on. */
+/** Checks, for any implementation of `Vault`, the behaviour that its callers rely on. */
 export function vaultContract(name: string, open: () => Promise<Vault>): void {
   describe(`Vault: ${name}`, () => {
     test.each([
@@ -26,7 +26,7 @@ export function vaultContract(name: string, open: () => Promise<Vault>): void {
           expiresAtMs: undefined,
         },
       ],
-    ])("%s is read back as it was stored", async (_, credential) => {
+    ])("the vault returns %s exactly as it was stored", async (_, credential) => {
       const vault = await open();
       await vault.put(owner, credential);
       expect(await vault.get(owner)).toEqual(credential);
@@ -57,7 +57,7 @@ export function vaultContract(name: string, open: () => Promise<Vault>): void {
       expect(await vault.get(other)).toEqual(key);
     });
 
-    test("describes a credential without its value", async () => {
+    test("the vault describes a credential without showing its value", async () => {
       const vault = await open();
       expect(vault.describe(owner.id)).toEqual({
         present: false,
@@ -78,7 +78,7 @@ export function vaultContract(name: string, open: () => Promise<Vault>): void {
       expect(vault.describe(owner.id)).toMatchObject({ kind: "key", expires_at: null });
     });
 
-    test("reports how credentials are protected", async () => {
+    test("the vault reports how it protects credentials", async () => {
       expect((await open()).protection()).toEqual({
         source: "file",
         state: "ready",

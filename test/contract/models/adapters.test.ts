@@ -46,7 +46,7 @@ filesContract("the disk, from a hub", async () => {
     budgetBytes: undefined,
     bandwidthBytesPerSecond: undefined,
     version: "0",
-    // A download fails at its first error, because the tests of the contract start the failed download again
+    // Downloads are not retried here: one fails at its first error, and the tests of the contract start it again
     // themselves.
     limits: { stallMs: 10_000, retryMs: 1, retriesMax: 0 },
   });

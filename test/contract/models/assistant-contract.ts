@@ -8,7 +8,7 @@ export interface AssistantHarness extends AsyncDisposable {
   readonly broken: string;
   /** Stops the assistant, so that it does not answer. */
   end(): Promise<void>;
-  /** Advances the time until `work` is settled, and returns its result. */
+  /** Advances the adapter's virtual time until `work` is settled, and returns its result. */
   readonly settle: <T>(work: Promise<T>) => Promise<T>;
 }
 

@@ -13,7 +13,7 @@ export interface FilesHarness extends AsyncDisposable {
   lieNext(): void;
   /** Damages the model's file on the disk. */
   damage(model: ResolvedModel): Promise<void>;
-  /** Advances the time until `work` is settled, and returns its result. */
+  /** Advances the adapter's virtual time until `work` is settled, and returns its result. */
   readonly settle: <T>(work: Promise<T>) => Promise<T>;
 }
 

@@ -36,7 +36,7 @@ export function sourcesContract(name: string, open: () => Promise<SourcesHarness
       expect(await harness.sources.resolve(request("org/one"), never)).toEqual(model);
     });
 
-    test("different contents have different keys", async () => {
+    test("models with different contents get different keys", async () => {
       await using harness = await open();
       const before = await harness.sources.resolve(request("org/one"), never);
       await harness.commit();
@@ -62,7 +62,7 @@ export function sourcesContract(name: string, open: () => Promise<SourcesHarness
       await harness.sources.resolve(request("org/one"), never);
     });
 
-    test("a download uses the spec's own token", async () => {
+    test("a token in the spec is used for the download instead of the server's own", async () => {
       await using harness = await open();
       const model = await harness.sources.resolve(request("org/one"), never);
       expect(harness.sources.tokenFor(model, "mine")).toBe("mine");

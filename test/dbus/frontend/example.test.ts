@@ -79,7 +79,8 @@ describe("the command ask of the example frontend", () => {
     call.type("delete\r"); // The hold time has not passed.
     expect(await call.until(/anything else declines: /)).toContain('id: "n1"');
     expect([responses(), notes.size]).toEqual([[true], 1]);
-    // The companion has virtual clocks, and accepts no approval before the same time has passed on them.
+    // The companion and the example have separate virtual clocks, which must both advance: the companion accepts no
+    // approval before the hold time has passed on its own clock.
     await Promise.all([parts.clock.advance(1_500), clock.advance(1_500)]);
     call.type("delete\r");
     expect(await call.ended).toBe(0);
@@ -152,7 +153,7 @@ describe("the command chat of the example frontend", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("acts as the frontend: when summoned, it shows the prompt, and does not send it", async () => {
+  it("is summoned by the bus as the frontend: it shows the prompt of the call Summon, but does not send it", async () => {
     using person = screen("chat");
     await person.until(/> /);
     expect(await isWindowVisible()).toEqual([true]);

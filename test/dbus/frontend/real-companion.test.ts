@@ -62,7 +62,8 @@ describe("berth remote", () => {
     person.type(`${SECRET}\r`);
     screen += await person.until(/no command can read it again/);
     expect(await person.ended).toBe(0);
-    // Other text of the calls is visible on the bus, so the check for the secret is valid.
+    // The recorded bus traffic contains the names of these calls but not the key, so the recording works and the key
+    // was not sent.
     expect((await berth(["remote", "add", "seen", "http://127.0.0.1:9/v1"])).code).toBe(0);
     await expect.poll(() => tap.bytes.includes("AddProvider")).toBe(true);
     expect(tap.bytes.includes("SetKeyFd")).toBe(true);
@@ -82,13 +83,13 @@ describe.each([
     "the example frontend",
     (...words: string[]) => new Screen(words, companion.environment, example),
   ],
-])("%s", (_, screen) => {
-  it("a question is answered by the local model", async () => {
+])("the program `%s`", (_, screen) => {
+  it("shows a question's answer from the local model", async () => {
     using person = screen("ask", "Once upon a time");
     expect(await person.ended).toBe(0);
   });
 
-  it("a provider's model cannot be used until the user consents", async () => {
+  it("uses a provider's model only after the user has consented", async () => {
     using no = screen("ask", "--model", "remote:work:tiny", "Well?");
     await no.until(/Send it, this once\? \[y\/N\] /);
     no.type("\r");
@@ -101,7 +102,7 @@ describe.each([
     expect(await yes.ended).not.toBe(0);
   });
 
-  it("the chat continues after a declined request", async () => {
+  it("continues the chat after the user has declined a request", async () => {
     using person = screen("chat", "--model", "remote:work:tiny");
     await person.until(/> /);
     person.type("Well?\r");

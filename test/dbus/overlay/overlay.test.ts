@@ -212,23 +212,26 @@ describe("invalid input to the overlay", () => {
       INVALID,
       "at most 1048576 are allowed",
     ],
-  ])("Ask is rejected, case %#: %.20s %j", async (prompt, options, name, text) => {
-    const refusal = await client.getRefusal("Ask", "sa{sv}", prompt, toVariants(options));
-    expect(refusal.name).toBe(name);
-    expect(refusal.text).toContain(text);
-  });
+  ])(
+    "the method Ask rejects case %#: the prompt %.20s with the options %j",
+    async (prompt, options, name, text) => {
+      const refusal = await client.getRefusal("Ask", "sa{sv}", prompt, toVariants(options));
+      expect(refusal.name).toBe(name);
+      expect(refusal.text).toContain(text);
+    },
+  );
 
   it.each([
     ["Ask", "s", ["x"]],
     ["Cancel", "u", [1]],
     ["Respond", "t", [1n]],
     ["Summon", "", []],
-  ])('%s with arguments of the types "%s" is rejected', async (member, signature, body) => {
+  ])('the method %s rejects arguments of the types "%s"', async (member, signature, body) => {
     expect((await client.getRefusal(member, signature, ...body)).name).toBe(INVALID);
   });
 
   it.each([0n, 1_000_000n, 2n ** 64n - 1n])(
-    "an answer to the missing query %s is rejected, and so is a cancellation of that query",
+    "the query id %s, which does not exist, is rejected in an answer and in a cancellation",
     async (id) => {
       const name = "dev.assistant.Error.NotFound";
       expect((await client.getRefusal("Cancel", "t", id)).name).toBe(name);

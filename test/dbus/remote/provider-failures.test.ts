@@ -103,7 +103,7 @@ async function getOutcome(provider: string): Promise<Outcome> {
 
 describe("a connection to a provider", () => {
   it.each(["expired", "renamed", "unknown", "gone"])(
-    "is reported as unreachable: %s",
+    "is reported as unreachable if the provider's certificate or address is wrong (%s)",
     async (provider) => {
       expect(await getOutcome(provider)).toEqual({
         status: 502,
@@ -183,7 +183,7 @@ const answers: readonly (readonly [string, ScriptedResponse, number, string, str
 
 describe("a provider that answers with an error", () => {
   it.each(answers)(
-    "(%s) is reported with its status and code",
+    "is reported with its status and code: %s",
     async (_, answer, httpStatus, code, list, attempts) => {
       turn = answer;
       expect(await getOutcome("cloud")).toEqual({ status: httpStatus, code, list, attempts });
@@ -194,16 +194,19 @@ describe("a provider that answers with an error", () => {
     [429, "7", 1, "rate_limited", 429],
     [503, "60", 1, "provider_failed", 502],
     [503, "1", 3, "provider_failed", 502],
-  ])("%i with a Retry-After of %s s is not tried again before that time", async (...row) => {
-    const [answered, retryAfter, attempts, code, httpStatus] = row;
-    turn = refusal(answered, "later", { "retry-after": retryAfter });
-    expect(await getOutcome("cloud")).toMatchObject({
-      status: httpStatus,
-      code,
-      attempts,
-      retryAfter,
-    });
-  });
+  ])(
+    "is not tried again before the time in its Retry-After header (status %i, %s s)",
+    async (...row) => {
+      const [answered, retryAfter, attempts, code, httpStatus] = row;
+      turn = refusal(answered, "later", { "retry-after": retryAfter });
+      expect(await getOutcome("cloud")).toMatchObject({
+        status: httpStatus,
+        code,
+        attempts,
+        retryAfter,
+      });
+    },
+  );
 
   it("is used again as soon as it answers correctly", async () => {
     turn = undefined;

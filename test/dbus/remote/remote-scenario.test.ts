@@ -227,7 +227,7 @@ describe("a provider", () => {
     ["BeginLogin", ["cloud"], "Error.InvalidArgs"],
     ["ListModels", ["nobody"], "Error.NotFound"],
   ] as const)(
-    "receives nothing from an invalid call: %s with %j is refused with %s",
+    "receives nothing from an invalid call: the method %s with the arguments %j is refused with %s",
     async (member, args, name) => {
       const call = person.call("Remote1", member, "s".repeat(args.length), ...args);
       await expect(call).rejects.toMatchObject({ busName: expect.stringMatching(`${name}$`) });
@@ -252,7 +252,7 @@ describe("a provider", () => {
     await person.call("Overlay1", "Cancel", "t", cancelled.queryId);
     expect((await person.waitForEnd(cancelled)).end?.status).toBe("denied");
     await expect(chat("A secret")).rejects.toMatchObject({ status: 403, code: "consent_required" });
-    // Every program of this machine, and a page in a browser, can ask for the models.
+    // Every program of this machine, and a page in a browser, can request the list of models.
     expect((await fetch(`${desktop.companion.ready.url}/v1/models`)).status).toBe(200);
     expect(cloud.requests).toHaveLength(received);
   });

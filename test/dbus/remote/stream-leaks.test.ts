@@ -85,7 +85,10 @@ function toBusStream(caller: FrontendClient, asked: Promise<RecordedTurn>, of: s
   };
 }
 
-/** Returns a source of HTTP streams and a source of overlay streams, which open the numbers of streams in AT_ONCE. */
+/**
+ * Returns two sources of streams, one for HTTP requests and one for overlay queries. Each has the number of streams
+ * that may run at once.
+ */
 function createSources(caller = harness.frontend): readonly StreamSource[] {
   const http = Array.from({ length: AT_ONCE.http }, () => pickModel());
   const overlay = Array.from({ length: AT_ONCE.overlay }, () => pickModel());

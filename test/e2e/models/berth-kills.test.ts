@@ -98,7 +98,7 @@ test("a download resumes without fetching stored bytes again after a kill of Ber
   expect(started).toHaveLength(1);
 });
 
-/** Waits until the hub has received a request that satisfies `is`. */
+/** Waits until the hub has received a request for which `is` returns true. */
 function asked(is: (request: HubRequest, path: string) => boolean): Moment["reached"] {
   return (_, { path, requests }) =>
     eventually("the hub is asked", () => requests().some((request) => is(request, path)));
@@ -144,7 +144,8 @@ function moments(dice: Dice, small: TestFile, tiny: readonly TestFile[]): readon
       file: small,
       kills: 3,
       faults: (path) => [{ on: "cdn", path, type: "slow", bytesPerSecond: 500_000 }],
-      // A moment at which the disk has both journaled ranges and bytes that the journal does not list yet.
+      // A moment at which some ranges of the file are safely on the disk, and further bytes are written that the
+      // download's journal does not list yet.
       reached: async (world, { file, sentBytes }) => {
         const before = countBytes(await safeRanges(world, file));
         await eventually("more is safe", async () => {

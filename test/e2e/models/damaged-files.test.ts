@@ -60,7 +60,7 @@ test("a model whose bits flip in transit fails after three downloads, and `berth
   await repository("flipping");
   hub.faults.add({ on: "cdn", path: fileOf("flipping"), type: "flip", atByte: AT });
   await berth.write("flipping.yaml", modelSpecFile("flipping", { source: "org/flipping" }));
-  // The status is also `failed` between attempts; only Stalled says that there is no further attempt.
+  // The status is also `failed` between attempts; only the condition Stalled says that there is no further attempt.
   const failed = await world.waitForModel("flipping", "it is stalled", ({ conditions }) =>
     conditions.some(({ type, status }) => type === "Stalled" && status === "True"),
   );
@@ -219,7 +219,7 @@ async function expectNowhere(id: string): Promise<void> {
   expect(await world.call("GET", `/api/llm/models/${encodeURIComponent(id)}`)).toMatchObject({
     status: 404,
   });
-  // The hub is asked only after an apply: POST /api/apply accepts a Model whose repository does not exist, and only a
+  // POST /api/apply accepts a Model whose repository does not exist, because Berth asks the hub only afterwards. Only a
   // request with `wait=true` returns the hub's error.
   const [, name = ""] = id.split("/");
   const metadata = { name };

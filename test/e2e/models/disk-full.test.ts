@@ -26,8 +26,8 @@ test("a full disk is reported before or during a download, and the download resu
   try {
     await berth.start();
     await berth.write("small.yaml", modelSpecFile("small", { source: "org/small" }));
-    // The test waits for the pause between two attempts, because during an attempt `error` is that of the previous
-    // attempt.
+    // The test waits for the status `failed`, so for the pause between two attempts. During an attempt, the field
+    // `error` still describes the previous attempt.
     const held = await world.waitForModel(
       "small",
       "it says why",

@@ -77,7 +77,7 @@ describe("berth up", () => {
   it.each([
     [["--ingress", "caddy"], "--ingress must be auto, process, container or off"],
     [["--assistant", "maybe"], "--assistant must be on or off"],
-  ])("%j is refused before anything starts", (flags, message) => {
+  ])("refuses the flags %j before it starts anything", (flags, message) => {
     const { code, output, errors } = berth(["up", ...flags]);
     expect(code).toBe(2);
     expect(output).toBe("");

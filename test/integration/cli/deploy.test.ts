@@ -91,7 +91,8 @@ function builds(
           : appStatus(generation, { phase: "failed", conditions: [...building, stalled] }),
       );
     };
-    // The build ends only when the client follows the log, because otherwise the test would not cover following.
+    // The build ends only after a client has begun to follow its log. If it ended earlier, the test would not check
+    // that the command follows the log.
     const timer = setInterval(() => {
       if (isFollowed && !api.builds.emitLine(id, "Step 0")) return;
       clearInterval(timer);
@@ -228,13 +229,17 @@ describe("berth deploy", () => {
     ["server.js", ["--port", "81"], 81],
     ["index.html", ["-e", "PORT=5000"], 5000],
     ["index.html", ["-e", "PORT=secret:a/b"], 8080],
-  ])("uses the port of a generated Dockerfile: %s %j", async (name, flags, port) => {
-    files({ [`shop/${name}`]: "module example.org/shop\n", "shop/main.go": "package main\n" });
-    const { code, errors } = await run("deploy", "shop", "--no-wait", ...flags);
-    expect({ code, errors: code === 0 ? "" : errors }).toEqual({ code: 0, errors: "" });
-    expect(api.store.get("App", "shop")?.spec.port).toBe(port);
-    if (!flags.includes("--port")) expect(errors).toContain(`on port ${port}; --port sets another`);
-  });
+  ])(
+    "creates the app with the port of the generated Dockerfile, for a folder with the file %s and the flags %j",
+    async (name, flags, port) => {
+      files({ [`shop/${name}`]: "module example.org/shop\n", "shop/main.go": "package main\n" });
+      const { code, errors } = await run("deploy", "shop", "--no-wait", ...flags);
+      expect({ code, errors: code === 0 ? "" : errors }).toEqual({ code: 0, errors: "" });
+      expect(api.store.get("App", "shop")?.spec.port).toBe(port);
+      if (!flags.includes("--port"))
+        expect(errors).toContain(`on port ${port}; --port sets another`);
+    },
+  );
 
   it("uploads nothing if it cannot build the source", async () => {
     files({ "shop/readme.txt": "hello" });
@@ -422,7 +427,7 @@ describe("names and ports", () => {
     ["FROM a\nEXPOSE \\\n  81", 81],
     ["FROM a\n# EXPOSE 82", undefined],
     ["FROM a\nEXPOSE 70000", undefined],
-  ])("%j listens on %s", (dockerfile, port) => {
+  ])("the image of the Dockerfile %j listens on port %s", (dockerfile, port) => {
     expect(parseExposedPort(dockerfile)).toBe(port);
   });
 });

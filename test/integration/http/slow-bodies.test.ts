@@ -83,7 +83,7 @@ describe("a request whose body makes no progress", () => {
       '--b\r\nContent-Disposition: form-data; name="source"; filename="s"\r\n\r\n',
     ],
   ])(
-    "%s ends with 408, however long the client sends single bytes",
+    "ends with 408 although single bytes keep arriving (a request %s)",
     async (_, line, type, head) => {
       const client = new RawClient();
       await client.start(line, { "Content-Type": type, "Content-Length": 1000 });

@@ -246,7 +246,7 @@ describe("packing a source folder", () => {
   });
 
   test.each([false, true])(
-    "rejects the first read if it was aborted before, and raises no other error, gzip: %s",
+    "rejects the first read if it was aborted before, and raises no other error (gzip: %s)",
     async (gzip) => {
       await write({ a: "x" });
       const uncaught: unknown[] = [];
@@ -267,7 +267,7 @@ test.each<[what: string, change: () => Promise<void>]>([
   ["a name", () => write({ b: "" })],
   ["an empty folder", () => mkdir(join(dir, "d"))],
   ["a link", () => symlink("x", join(dir, "link"))],
-])("the digest changes with %s", async (_, change) => {
+])("a changed source folder has another digest: %s", async (_, change) => {
   await write({ a: "1" });
   const before = await digestSource(await list(), signal);
   expect(before).toMatch(/^[0-9a-f]{64}$/);
@@ -312,7 +312,10 @@ describe("a folder that was replaced by a link to a protected one", () => {
     symlinkSync(join(secret, target), path);
   }
 
-  /** Each folder that is replaced, relative to the source folder, and the path of the protected one. */
+  /**
+   * Each case has a folder that the test replaces by a link, relative to the source folder, and the protected folder to
+   * which the link points.
+   */
   const replaced = [
     ["the source folder", ".", "."],
     ["the folder around it", "..", "."],
@@ -331,7 +334,7 @@ describe("a folder that was replaced by a link to a protected one", () => {
   });
 
   test.each(replaced)(
-    "is not listed if it is %s, and was replaced after the check",
+    "is not listed if it is %s and was replaced after its check",
     async (_, folder, target) => {
       const checked: string[] = [];
       const checkDir = (real: string) => {

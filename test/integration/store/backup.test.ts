@@ -25,9 +25,9 @@ import { openTestStore } from "../../support/test-store.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 function open() {
-  const test = openTestStore();
-  onTestFinished(() => test[Symbol.asyncDispose]());
-  return test;
+  const harness = openTestStore();
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return harness;
 }
 
 function openAt(dataDir: string): Store {
@@ -110,11 +110,11 @@ describe("backup and restore", () => {
   });
 
   it("restore the encryption key to secret.key, not to the database, and leave no temporary files", async () => {
-    const test = open();
+    const harness = open();
     const folder = temporaryFolder("backup");
     const file = join(folder, "berth.backup");
-    await test.store.backup(file);
-    await test.store.backup(file);
+    await harness.store.backup(file);
+    await harness.store.backup(file);
     expect(readdirSync(folder)).toEqual(["berth.backup"]);
     // Bytes 18 and 19 of the header say that SQLite uses no write-ahead log, so a copy of the file alone is
     // complete.
@@ -122,7 +122,7 @@ describe("backup and restore", () => {
     const dataDir = join(temporaryFolder("backup"), "data");
     restoreStore({ dataDir, file });
     const key = readFileSync(join(dataDir, "secret.key"));
-    expect(key).toEqual(readFileSync(join(test.dataDir, "secret.key")));
+    expect(key).toEqual(readFileSync(join(harness.dataDir, "secret.key")));
     expect(readFileSync(file).includes(key)).toBe(true);
     expect(readFileSync(join(dataDir, "berth.db")).includes(key)).toBe(false);
     expect(statSync(join(dataDir, "berth.db")).mode & 0o777).toBe(0o600);
@@ -172,19 +172,20 @@ describe("backup and restore", () => {
   });
 
   it("restore is refused while the store is open, and without force if there is a store", async () => {
-    const test = open();
-    put(test.store, "old");
+    const harness = open();
+    put(harness.store, "old");
     const file = join(temporaryFolder("backup"), "berth.backup");
-    await test.store.backup(file);
-    put(test.store, "new");
-    const { dataDir } = test;
-    const restore = (force: boolean) => restoreStore({ dataDir, file, force, clock: test.clock });
+    await harness.store.backup(file);
+    put(harness.store, "new");
+    const { dataDir } = harness;
+    const restore = (force: boolean) =>
+      restoreStore({ dataDir, file, force, clock: harness.clock });
     expect(() => restore(true)).toThrow(expect.objectContaining({ code: "store_locked" }));
-    await test.store[Symbol.asyncDispose]();
+    await harness.store[Symbol.asyncDispose]();
     expect(() => restore(false)).toThrow(expect.objectContaining({ code: "wrong_state" }));
     const { keptAs } = restore(true);
     expect(keptAs).toBe("berth.db.before-restore-2030-01-01T00-00-00-000Z");
-    const store = await test.reopen();
+    const store = await harness.reopen();
     expect(store.list("App").map((one) => one.metadata.name)).toEqual(["old"]);
     const kept = new Database(join(dataDir, keptAs ?? ""), { readonly: true });
     const names = kept.prepare("SELECT name FROM resources ORDER BY name").pluck().all();
@@ -193,15 +194,15 @@ describe("backup and restore", () => {
   });
 
   it("restore keeps the old store with the commits in its write-ahead log", async () => {
-    const test = open();
+    const harness = open();
     const file = join(temporaryFolder("backup"), "berth.backup");
-    await test.store.backup(file);
-    put(test.store, "in-the-log");
+    await harness.store.backup(file);
+    put(harness.store, "in-the-log");
     // The copied files are those that kill -9 leaves: the database and its log, without a checkpoint.
     const dataDir = join(temporaryFolder("backup"), "data");
     mkdirSync(dataDir);
     for (const name of ["berth.db", "berth.db-wal"]) {
-      copyFileSync(join(test.dataDir, name), join(dataDir, name));
+      copyFileSync(join(harness.dataDir, name), join(dataDir, name));
     }
     const { keptAs } = restoreStore({ dataDir, file, force: true });
     const kept = new Database(join(dataDir, keptAs ?? ""));
@@ -259,24 +260,24 @@ describe("restore of an unusable file", () => {
       },
     ],
   ] as const)("%s is refused with %s, and the existing store stays", async (_, code, make) => {
-    const test = open();
-    put(test.store, "web");
+    const harness = open();
+    put(harness.store, "web");
     const folder = temporaryFolder("backup");
     const good = join(folder, "good");
-    await test.store.backup(good);
-    await test.store[Symbol.asyncDispose]();
+    await harness.store.backup(good);
+    await harness.store[Symbol.asyncDispose]();
     const file = join(folder, "bad");
     make(file, good);
-    expect(() => restoreStore({ dataDir: test.dataDir, file, force: true })).toThrow(
+    expect(() => restoreStore({ dataDir: harness.dataDir, file, force: true })).toThrow(
       expect.objectContaining({ code }),
     );
-    expect(readdirSync(test.dataDir).toSorted()).toEqual([
+    expect(readdirSync(harness.dataDir).toSorted()).toEqual([
       "berth.db",
       "holder.json",
       "run",
       "secret.key",
     ]);
-    expect((await test.reopen()).get("App", "web")).toBeDefined();
+    expect((await harness.reopen()).get("App", "web")).toBeDefined();
   });
 });
 

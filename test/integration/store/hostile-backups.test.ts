@@ -118,7 +118,7 @@ describe("a hostile backup", () => {
   it("that claims to be huge is refused without the use of that much space", () => {
     const file = join(temporaryFolder("backup"), "huge.backup");
     writeFileSync(file, readFileSync(good));
-    // The pages of the claimed size do not exist.
+    // The header claims more pages than the file has.
     const header = readFileSync(file);
     header.writeUInt32BE(0x7fffffff, 28);
     writeFileSync(file, header);
@@ -126,7 +126,7 @@ describe("a hostile backup", () => {
   });
 });
 
-describe("a backup in an unusual place", () => {
+describe("an unusual backup", () => {
   it("is read through a link, and its restored files are those of the caller only", () => {
     const link = join(temporaryFolder("backup"), "link");
     symlinkSync(good, link);
@@ -159,7 +159,7 @@ describe("a backup in an unusual place", () => {
     expect(readdirSync(outside)).toEqual(["victim"]);
   });
 
-  it("gets an error with a hint, and without a path, if the data directory cannot be used", () => {
+  it("causes an error with a hint, and without a path, if the data directory cannot be used", () => {
     const dataDir = join(temporaryFolder("restored"), "file");
     writeFileSync(dataDir, "");
     expect(() => restoreStore({ dataDir, file: good })).toThrow(

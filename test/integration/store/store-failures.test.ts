@@ -24,9 +24,9 @@ function put(store: Store, name: string, text: string) {
 
 describe("a full disk", () => {
   it("fails the whole write, keeps all earlier ones, and allows writes again when there is space", async () => {
-    const test = openTestStore({ sizeMaxBytes: 512 * 1024 });
-    onTestFinished(() => test[Symbol.asyncDispose]());
-    const { store } = test;
+    const harness = openTestStore({ sizeMaxBytes: 512 * 1024 });
+    onTestFinished(() => harness[Symbol.asyncDispose]());
+    const { store } = harness;
     const heard: string[] = [];
     store.watch((change) => heard.push(change.name));
     let written = 0;
@@ -34,7 +34,7 @@ describe("a full disk", () => {
       for (; written < 1_000; written += 1) put(store, `app-${written}`, "x".repeat(20_000));
     });
     expect(error.code).toBe("disk_full");
-    expect(error.message).not.toContain(test.dataDir);
+    expect(error.message).not.toContain(harness.dataDir);
     expect(written).toBeGreaterThan(3);
     const names = Array.from({ length: written }, (_, index) => `app-${index}`);
     expect(heard).toEqual(names);
@@ -50,7 +50,7 @@ describe("a full disk", () => {
 
     const smaller = put(store, "app-0", "small");
     expect(smaller.resource.spec.env).toEqual({ TEXT: "small" });
-    const reopened = await test.reopen();
+    const reopened = await harness.reopen();
     expect(reopened.list("App")).toHaveLength(written);
     expect(reopened.get("App", "app-0")).toEqual(smaller.resource);
   });
@@ -67,11 +67,11 @@ describe("a damaged store", () => {
   });
 
   it("with damaged pages fails with store_corrupt", async () => {
-    const test = openTestStore();
-    onTestFinished(() => test[Symbol.asyncDispose]());
-    for (let index = 0; index < 50; index += 1) put(test.store, `a-${index}`, "x".repeat(3_000));
-    await test.store[Symbol.asyncDispose]();
-    const file = join(test.dataDir, "berth.db");
+    const harness = openTestStore();
+    onTestFinished(() => harness[Symbol.asyncDispose]());
+    for (let index = 0; index < 50; index += 1) put(harness.store, `a-${index}`, "x".repeat(3_000));
+    await harness.store[Symbol.asyncDispose]();
+    const file = join(harness.dataDir, "berth.db");
     const db = new Database(file);
     const pages = Number(db.pragma("page_count", { simple: true }));
     db.close();
@@ -79,7 +79,7 @@ describe("a damaged store", () => {
     const handle = openSync(file, "r+");
     writeSync(handle, Buffer.alloc((pages - 30) * 4096, 0xa5), 0, undefined, 30 * 4096);
     closeSync(handle);
-    const error = await test.reopen().then(
+    const error = await harness.reopen().then(
       (store) => catchBerthError(() => store.list("App")),
       (reason: unknown) => reason,
     );
@@ -87,14 +87,14 @@ describe("a damaged store", () => {
   });
 
   it("whose record is not JSON causes an error that names the record", async () => {
-    const test = openTestStore();
-    onTestFinished(() => test[Symbol.asyncDispose]());
-    put(test.store, "web", "x");
-    await test.store[Symbol.asyncDispose]();
-    const db = new Database(join(test.dataDir, "berth.db"));
+    const harness = openTestStore();
+    onTestFinished(() => harness[Symbol.asyncDispose]());
+    put(harness.store, "web", "x");
+    await harness.store[Symbol.asyncDispose]();
+    const db = new Database(join(harness.dataDir, "berth.db"));
     db.exec("UPDATE resources SET spec = '{' WHERE name = 'web'");
     db.close();
-    const store = await test.reopen();
+    const store = await harness.reopen();
     expect(catchBerthError(() => store.get("App", "web"))).toMatchObject({
       code: "store_corrupt",
       message: "the record of App web cannot be read",
@@ -116,45 +116,47 @@ describe("a data directory that cannot be used", () => {
 
 describe("a write that fails in the middle", () => {
   it("is rolled back, and the next write succeeds", async () => {
-    const test = openTestStore();
-    onTestFinished(() => test[Symbol.asyncDispose]());
-    expect(catchBerthError(() => test.store.revisions.mark("web", 1, "stable", null)).code).toBe(
+    const harness = openTestStore();
+    onTestFinished(() => harness[Symbol.asyncDispose]());
+    expect(catchBerthError(() => harness.store.revisions.mark("web", 1, "stable", null)).code).toBe(
       "not_found",
     );
-    put(test.store, "web", "x");
-    const store = await test.reopen();
+    put(harness.store, "web", "x");
+    const store = await harness.reopen();
     expect(store.get("App", "web")).toBeDefined();
   });
 });
 
 describe("a closed store", () => {
   it("throws an error that says that the store is closed", async () => {
-    const test = openTestStore();
-    onTestFinished(() => test[Symbol.asyncDispose]());
-    await test.store[Symbol.asyncDispose]();
-    expect(catchBerthError(() => test.store.list("Model")).message).toBe("the store is closed");
-    expect(catchBerthError(() => put(test.store, "web", "x")).message).toBe("the store is closed");
+    const harness = openTestStore();
+    onTestFinished(() => harness[Symbol.asyncDispose]());
+    await harness.store[Symbol.asyncDispose]();
+    expect(catchBerthError(() => harness.store.list("Model")).message).toBe("the store is closed");
+    expect(catchBerthError(() => put(harness.store, "web", "x")).message).toBe(
+      "the store is closed",
+    );
   });
 });
 
 describe("the schema of the store", () => {
   it("of a newer Berth is refused without changes", async () => {
-    const test = openTestStore();
-    onTestFinished(() => test[Symbol.asyncDispose]());
-    put(test.store, "web", "x");
-    await test.store[Symbol.asyncDispose]();
-    const db = new Database(join(test.dataDir, "berth.db"));
+    const harness = openTestStore();
+    onTestFinished(() => harness[Symbol.asyncDispose]());
+    put(harness.store, "web", "x");
+    await harness.store[Symbol.asyncDispose]();
+    const db = new Database(join(harness.dataDir, "berth.db"));
     db.pragma(`user_version = ${migrations.length + 1}`);
     db.close();
-    await expect(test.reopen()).rejects.toMatchObject({
+    await expect(harness.reopen()).rejects.toMatchObject({
       code: "wrong_state",
       message: expect.stringContaining(`schema ${migrations.length + 1}`),
     });
-    const again = new Database(join(test.dataDir, "berth.db"));
+    const again = new Database(join(harness.dataDir, "berth.db"));
     expect(again.pragma("user_version", { simple: true })).toBe(migrations.length + 1);
     again.pragma(`user_version = ${migrations.length}`);
     again.close();
-    expect((await test.reopen()).get("App", "web")).toBeDefined();
+    expect((await harness.reopen()).get("App", "web")).toBeDefined();
   });
 
   it("is migrated one numbered step at a time, each in a transaction", () => {

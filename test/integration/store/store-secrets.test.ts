@@ -12,9 +12,9 @@ const VALUE = "correct-horse-battery-staple-7f3a";
 const OTHER = "wrong-donkey-capacitor-paperclip-91c2";
 
 function open(): TestStore {
-  const test = openTestStore();
-  onTestFinished(() => test[Symbol.asyncDispose]());
-  return test;
+  const harness = openTestStore();
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return harness;
 }
 
 function put(store: Store, data: Record<string, unknown>, more: Partial<ApplyIntent> = {}) {
@@ -45,14 +45,14 @@ function filesHolding(directory: string, text: string): string[] {
 
 describe("secrets in the store", () => {
   it("are stored, revealed to reconcilers only, and never shown", async () => {
-    const test = open();
-    const { resource, changes } = put(test.store, { password: VALUE, user: "app" });
+    const harness = open();
+    const { resource, changes } = put(harness.store, { password: VALUE, user: "app" });
     expect(resource.spec).toEqual({ data: { password: "", user: "" } });
     expect(changes).toEqual([
       { path: "/spec/data/password", before: undefined, after: "(secret)" },
       { path: "/spec/data/user", before: undefined, after: "(secret)" },
     ]);
-    const store = await test.reopen();
+    const store = await harness.reopen();
     expect(store.get("Secret", "db")?.spec).toEqual({ data: { password: "", user: "" } });
     expect(store.list("Secret")[0]?.spec).toEqual({ data: { password: "", user: "" } });
     expect(store.secrets.reveal("db")).toEqual({ password: VALUE, user: "app" });
@@ -60,10 +60,10 @@ describe("secrets in the store", () => {
   });
 
   it("are in plaintext in no file of the data directory, while the store is open, after a restart, or after their deletion", async () => {
-    const test = open();
-    put(test.store, { password: VALUE });
-    put(test.store, { password: OTHER, more: VALUE });
-    test.store.apply({
+    const harness = open();
+    put(harness.store, { password: VALUE });
+    put(harness.store, { password: OTHER, more: VALUE });
+    harness.store.apply({
       kind: "Secret",
       name: "from-file",
       manager: "file:s.yaml",
@@ -72,15 +72,18 @@ describe("secrets in the store", () => {
       declares: true,
       spec: { data: { password: VALUE } },
     });
-    expect(() => put(test.store, { password: VALUE, "bad key": VALUE })).toThrow(InvalidSpecError);
-    await test.store.backup(join(test.dataDir, "copy.backup"));
-    const findPlaintext = () => [VALUE, OTHER].flatMap((text) => filesHolding(test.dataDir, text));
-    expect(filesHolding(test.dataDir, "from-file").length).toBeGreaterThan(0);
+    expect(() => put(harness.store, { password: VALUE, "bad key": VALUE })).toThrow(
+      InvalidSpecError,
+    );
+    await harness.store.backup(join(harness.dataDir, "copy.backup"));
+    const findPlaintext = () =>
+      [VALUE, OTHER].flatMap((text) => filesHolding(harness.dataDir, text));
+    expect(filesHolding(harness.dataDir, "from-file").length).toBeGreaterThan(0);
     expect(findPlaintext()).toEqual([]);
-    await test.reopen();
+    await harness.reopen();
     expect(findPlaintext()).toEqual([]);
-    test.store.delete("Secret", "db", { actor: { name: "user:admin" }, manager: "api" });
-    await test.store[Symbol.asyncDispose]();
+    harness.store.delete("Secret", "db", { actor: { name: "user:admin" }, manager: "api" });
+    await harness.store[Symbol.asyncDispose]();
     expect(findPlaintext()).toEqual([]);
   });
 
@@ -144,14 +147,14 @@ describe("secrets in the store", () => {
   });
 
   it("cannot be decrypted after they were moved to another name or key in the database", async () => {
-    const test = open();
-    put(test.store, { password: VALUE, user: "app" });
-    await test.store[Symbol.asyncDispose]();
-    const db = new Database(join(test.dataDir, "berth.db"));
+    const harness = open();
+    put(harness.store, { password: VALUE, user: "app" });
+    await harness.store[Symbol.asyncDispose]();
+    const db = new Database(join(harness.dataDir, "berth.db"));
     db.exec(`UPDATE secret_values SET sealed = (
       SELECT sealed FROM secret_values WHERE key = 'password') WHERE key = 'user'`);
     db.close();
-    const store = await test.reopen();
+    const store = await harness.reopen();
     expect(() => store.secrets.reveal("db")).toThrow(
       expect.objectContaining({ code: "store_corrupt" }),
     );
@@ -160,24 +163,24 @@ describe("secrets in the store", () => {
 
 describe("the key of the secrets", () => {
   it("is readable for the owner only, also after its mode was changed", async () => {
-    const test = open();
-    const file = join(test.dataDir, "secret.key");
+    const harness = open();
+    const file = join(harness.dataDir, "secret.key");
     expect(statSync(file).mode & 0o777).toBe(0o600);
     chmodSync(file, 0o644);
-    await test.reopen();
+    await harness.reopen();
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
   it("is required to open the store, and the error names a remedy", async () => {
-    const test = open();
-    put(test.store, { password: VALUE });
-    await test.store[Symbol.asyncDispose]();
-    rmSync(join(test.dataDir, "secret.key"));
-    await expect(test.reopen()).rejects.toThrow(/secret.key\) is missing/);
+    const harness = open();
+    put(harness.store, { password: VALUE });
+    await harness.store[Symbol.asyncDispose]();
+    rmSync(join(harness.dataDir, "secret.key"));
+    await expect(harness.reopen()).rejects.toThrow(/secret.key\) is missing/);
     const other = open();
     await other.store[Symbol.asyncDispose]();
-    execFileSync("cp", [join(other.dataDir, "secret.key"), test.dataDir]);
-    const error = await test.reopen().then(
+    execFileSync("cp", [join(other.dataDir, "secret.key"), harness.dataDir]);
+    const error = await harness.reopen().then(
       () => undefined,
       (reason: unknown) => reason,
     );

@@ -8,9 +8,9 @@ const SECRET = "tangerine-umbrella-vortex-44b1";
 const input = { url: "https://a.example/", events: [], apps: [], secret: SECRET } as const;
 
 function open(): TestStore {
-  const test = openTestStore();
-  onTestFinished(() => test[Symbol.asyncDispose]());
-  return test;
+  const harness = openTestStore();
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return harness;
 }
 
 function enqueue(store: Store, webhook: string, id: string): DeliveryRecord {
@@ -27,8 +27,8 @@ function filesHolding(directory: string, text: string): string {
 
 describe("webhooks in the store", () => {
   it("store their secret sealed", async () => {
-    const test = open();
-    const made = test.store.webhooks.create({ ...input, events: ["failed"], apps: ["web"] });
+    const harness = open();
+    const made = harness.store.webhooks.create({ ...input, events: ["failed"], apps: ["web"] });
     expect(made).toEqual({
       id: expect.stringMatching(/^wh_[0-9a-f]{16}$/),
       url: "https://a.example/",
@@ -36,12 +36,12 @@ describe("webhooks in the store", () => {
       apps: ["web"],
       createdAt: "2030-01-01T00:00:00.000Z",
     });
-    expect(filesHolding(test.dataDir, SECRET)).toBe("");
-    const store = await test.reopen();
+    expect(filesHolding(harness.dataDir, SECRET)).toBe("");
+    const store = await harness.reopen();
     expect(store.webhooks.list()).toEqual([made]);
     expect(store.webhooks.get(made.id)).toEqual(made);
     expect(store.webhooks.getSecret(made.id)).toBe(SECRET);
-    expect(filesHolding(test.dataDir, SECRET)).toBe("");
+    expect(filesHolding(harness.dataDir, SECRET)).toBe("");
     expect(store.webhooks.remove(made.id)).toBe(true);
     expect(store.webhooks.remove(made.id)).toBe(false);
     expect(store.webhooks.getSecret(made.id)).toBeUndefined();

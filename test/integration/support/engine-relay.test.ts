@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { leasePrefix } from "../../../src/controller/engine-names.ts";
 import { EngineRelay } from "../../support/engine-relay.ts";
 
-test("the relay counts the requests for an app's objects, and forwards but does not count those for the lease", async () => {
+test("the engine relay counts the requests for an app's objects; it forwards those for the engine lease, but does not count them", async () => {
   const folder = await mkdtemp(join(tmpdir(), "berth-relay-"));
   const engineSocket = join(folder, "engine.sock");
   const received: string[] = [];

@@ -28,7 +28,7 @@ const recorded: {
   readonly expressions: Readonly<Record<string, Rendering>>;
 } = JSON.parse(readFixture("renderings.json"));
 
-/** Returns a case for each conversation. */
+/** Returns the cases of one template: one for each conversation. */
 export function listConversationCases(path: string): readonly TemplateCase[] {
   const template = readFileSync(path, "utf8");
   return Object.entries(conversations).map(([name, variables]) => ({
@@ -36,7 +36,7 @@ export function listConversationCases(path: string): readonly TemplateCase[] {
     template,
     variables: {
       ...variables,
-      // Berth's default, which templates would not have without it.
+      // Berth sets this variable to true by default. A template sees the variable only if it is set.
       enable_thinking: true,
       add_generation_prompt: true,
       bos_token: "<s>",
@@ -65,7 +65,7 @@ export function listRecordedCases(): readonly (TemplateCase & { readonly expecte
   return [...ofTemplates, ...ofExpressions];
 }
 
-/** The time that `render_with_jinja2.py` formats too. */
+/** The current time of the renderings, which `render_with_jinja2.py` uses too. */
 const NOW = Date.UTC(2025, 11, 24, 10, 11, 12);
 
 export function renderCase({ template, variables }: TemplateCase): Rendering {

@@ -57,7 +57,7 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
         deviation: LOGIT_DEVIATION / (scatter * Math.sqrt(embeddingLength)),
         firstOfRow: biasOf,
       };
-  // As in real files, the embeddings and the output have more bits.
+  // As in real files, the weights of the embeddings and of the output have more bits than the others.
   const edgeType = type === "Q4_0" ? "Q8_0" : type;
   const outputType = shape.notANumber ? "F32" : edgeType;
 

@@ -16,7 +16,8 @@ export async function replaceChatTemplate(
   const file = await readFile(from);
   const at = file.indexOf(KEY);
   if (at === -1) throw new Error("the model has no chat template");
-  // The key is followed by the number of its type (4 bytes) and the length of the text (8 bytes).
+  // In the file, the key of the template is followed by the number of its type (4 bytes) and the length of the text (8
+  // bytes).
   const lengthAt = at + KEY.length + 4;
   const textAt = lengthAt + 8;
   const oldLength = Number(file.readBigUInt64LE(lengthAt));

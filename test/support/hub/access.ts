@@ -22,7 +22,7 @@ export function refuse(response: ServerResponse, refusal: Refusal): void {
     .end(JSON.stringify({ error: message }));
 }
 
-/** The sender of a request: without a token, with the account's token, or with an invalid one. */
+/** The kind of a request's sender: without a token, with the token of the hub's account, or with an invalid token. */
 export type Asker = "anonymous" | "account" | "invalid";
 
 export function identifyAsker(request: IncomingMessage, token: string): Asker {

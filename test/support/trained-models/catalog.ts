@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 
-/** A file as it is published, with the digest that the copies of the hub and of the packages have. */
+/** A published file of a model, with the digest that the file has both on the hub and in the Python packages. */
 export interface PublishedFile {
   readonly name: string;
   readonly sizeBytes: number;
@@ -11,7 +11,7 @@ export interface PublishedFile {
     readonly revision: string;
     readonly path: string;
   };
-  /** Members of Python packages that together, one after the other, are the file. */
+  /** The parts of the file, in order. Each is a member of a Python package. */
   readonly packages: readonly { readonly requirement: string; readonly member: string }[];
 }
 

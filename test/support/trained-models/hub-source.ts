@@ -5,7 +5,7 @@ import { silentLogger } from "../../../src/base/logger.ts";
 import { ModelDisk } from "../../../src/controller/models/files/model-disk.ts";
 import type { PublishedFile } from "./catalog.ts";
 
-/** A download of tests is not worth the retries of a server, because there is another source. */
+/** The limits are lower than a server's, because the tests can fetch the models from another source too. */
 const LIMITS = { stallMs: 30_000, retryMs: 500, retriesMax: 2 };
 
 /**

@@ -28,9 +28,9 @@ export interface LlamaServerBuild {
 }
 
 /**
- * Builds llama-server from the sources that node-llama-cpp brings, and links it with the libraries that node-llama-cpp
- * brings, so that both compute with the same kernels. Nothing that is compiled here computes, so it is not optimised.
- * Files that are there already are not made again.
+ * Builds llama-server from the sources that node-llama-cpp contains, and links it with the libraries that
+ * node-llama-cpp contains, so that both compute with the same kernels. The code that is compiled here computes nothing,
+ * so it is not optimised. Files that exist already are not built again.
  */
 export async function buildLlamaServer(dir: string): Promise<LlamaServerBuild> {
   const source = join(dir, "source");
@@ -67,7 +67,10 @@ export async function buildLlamaServer(dir: string): Promise<LlamaServerBuild> {
   return { program, commit: stdout.trim() };
 }
 
-/** The parts of llama-server that node-llama-cpp does not bring, by target, in the order in which they are linked. */
+/**
+ * The parts of llama-server that node-llama-cpp does not contain, by build target, in the order in which they are
+ * linked.
+ */
 const ARCHIVES: Readonly<Record<string, string>> = {
   "llama-server-impl": "tools/server/libllama-server-impl.a",
   "server-context": "tools/server/libserver-context.a",

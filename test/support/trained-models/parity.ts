@@ -1,6 +1,6 @@
 import type { RecordedAnswer } from "./recorded-answers.ts";
 
-/** An answer of Berth, in the form in which it is compared. */
+/** An answer of Berth, converted to the form in which it is compared with the recorded answer of llama-server. */
 export interface ObservedAnswer {
   readonly promptTokens: number;
   readonly text: string;
@@ -34,7 +34,7 @@ export function findDifferences(
   compare("reason", recorded.end === "limit" ? "length" : "stop", observed.reason);
   const expected = recorded.tokens.filter(({ bytes }) => isWholeText(bytes));
   const tokens = observed.tokens.filter(({ bytes }) => isWholeText(bytes));
-  // The two report other tokens of a stop text.
+  // Berth and llama-server report different tokens for a stop text, so the number of tokens is not compared then.
   if (recorded.end !== "word") compare("tokens", expected.length, tokens.length);
   for (const [index, { bytes, logprob }] of expected.entries()) {
     const token = tokens[index];
@@ -52,7 +52,7 @@ export function toHex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString("hex");
 }
 
-/** Returns true if the bytes are a text, and contain neither a part of a code point nor a replacement of one. */
+/** Returns true if the bytes are a text of whole code points. A replacement character shows that they are not. */
 function isWholeText(hex: string): boolean {
   const text = Buffer.from(hex, "hex").toString();
   return text !== "" && !text.includes("\ufffd");

@@ -3,7 +3,7 @@ import type { LlamaServer } from "./llama-server.ts";
 /** llama.cpp reads pieces of 64 and more tokens with another kernel, which rounds differently. */
 const WIDE_PIECE = 128;
 const NARROW_PIECE_MAX = 60;
-/** llama.cpp multiplies this many rows of repacked weights at once. */
+/** llama.cpp multiplies this number of rows together if the weights are repacked. */
 const GROUP = 4;
 
 /**

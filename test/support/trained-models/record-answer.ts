@@ -15,7 +15,10 @@ interface ServerAnswer {
   readonly stop_type: "eos" | "word" | "limit";
   /** The ids of all tokens, the end token included. */
   readonly tokens: readonly number[];
-  /** The tokens with which a text is complete: those that leave a code point incomplete are missing, or all are. */
+  /**
+   * The tokens of the text. Tokens that leave a code point incomplete are missing, and the whole member may be missing
+   * too.
+   */
   readonly completion_probabilities?: readonly ServerToken[];
 }
 
@@ -29,7 +32,9 @@ interface ServerToken {
   }[];
 }
 
-/** Returns the most likely answer to a question; undefined if rounding decides on its first tokens. */
+/**
+ * Returns the most likely answer to a question; undefined if the first tokens of two answers are almost equally likely.
+ */
 export async function recordAnswer(
   server: LlamaServer,
   question: TextQuestion,
@@ -56,7 +61,10 @@ export async function recordAnswer(
   }
 }
 
-/** Returns the length that the answer should have if it ends in a code point or has a tie; undefined otherwise. */
+/**
+ * Returns the length to which the answer must be shortened, so that it ends with a whole code point and before a token
+ * that is almost as likely as another one. Returns undefined if the answer can stay as it is.
+ */
 function findSafeLength(answer: ServerAnswer): number | undefined {
   let at = -1;
   for (const { id, top_logprobs } of answer.completion_probabilities ?? []) {

@@ -67,8 +67,8 @@ export function readProcessor(): readonly string[] {
 }
 
 /**
- * Returns the difference of logprobs that counts: `onSame` on a processor like the recording's, and some hundredths on
- * another one, whose kernels round in another order.
+ * Returns the smallest difference between logprobs that counts as an error. It is `onSame` on a processor like the one
+ * of the recording, and larger on other processors, whose kernels add in another order.
  */
 export function logprobMax({ processor }: Recording<unknown>, onSame: number): number {
   return readProcessor().join(" ") === processor.join(" ") ? onSame : ON_OTHERS;

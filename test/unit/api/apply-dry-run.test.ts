@@ -129,7 +129,7 @@ describe("a dry run of several manifests", () => {
     ]);
   });
 
-  it("plans each app with all values that a Secret has after the request", async () => {
+  it("plans each app with the values that its Secrets will have after the request", async () => {
     api.store.apply({
       kind: "Secret",
       name: "key",
@@ -198,7 +198,10 @@ const domains = ["a.example.test", "x.example.org", "*.example.org", "none"];
 const names = ["a", "b", "c"];
 const secrets = ["s", "t"];
 
-/** Mostly undefined, so that one conflict of a request does not hide the others. */
+/**
+ * Generates undefined most of the time, so that a generated request rarely contains several conflicts that hide each
+ * other.
+ */
 const rarely = <T>(values: fc.Arbitrary<T>) =>
   fc.oneof({ weight: 4, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: values });
 

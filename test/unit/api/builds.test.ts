@@ -52,7 +52,7 @@ describe("builds in the API", () => {
   });
 
   it.each(["/0", "/x", "/-1", "/1.5", "/%00"])(
-    "/api/apps/web/builds%s, which is not the number of a build, returns 400",
+    "return 400 for the path /api/apps/web/builds%s, which does not contain the number of a build",
     async (path) => {
       const response = await get(path);
       expect([response.statusCode, response.headers["x-error-code"]]).toEqual([
@@ -64,7 +64,7 @@ describe("builds in the API", () => {
   );
 
   it.each(["/999", "/99999999999999999999"])(
-    "/api/apps/web/builds%s, which names no build, returns 404",
+    "return 404 for the path /api/apps/web/builds%s, which names no build",
     async (path) => {
       build("aaa");
       const response = await get(path);

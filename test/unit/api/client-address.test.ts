@@ -12,7 +12,7 @@ describe("the address of a client behind proxies", () => {
     [["10.0.0.1", "unknown"], "10.0.0.1"],
     [["10.0.0.2", "10.0.0.1", "x".repeat(1000)], "10.0.0.1"],
     [["ingress", "evil\u001b[2J"], "ingress"],
-  ])("of the hops %j is %s", (ips, address) => {
+  ])("is computed from the addresses that a request passed: %j gives %s", (ips, address) => {
     expect(getClientAddress({ ip: ips.at(-1) ?? "", ips })).toBe(address);
   });
 

@@ -58,7 +58,7 @@ const gitlab = JSON.stringify({
   project: { git_http_url: url, git_ssh_url: "git@git.example.org:team/shop.git" },
 });
 
-describe("a webhook call for a push is accepted", () => {
+describe("a hook, the request in which a git server reports a push, is accepted", () => {
   it.each<[string, string, Record<string, string>]>([
     [
       "of GitHub",
@@ -68,7 +68,7 @@ describe("a webhook call for a push is accepted", () => {
     ["of Gitea", push, { "x-gitea-event": "push", "x-gitea-signature": sign(push) }],
     ["of Forgejo", push, { "x-forgejo-event": "push", "x-forgejo-signature": sign(push) }],
     ["of GitLab", gitlab, { "x-gitlab-event": "Push Hook", "x-gitlab-token": SECRET }],
-  ])("%s", async (_what, body, headers) => {
+  ])("in the format %s", async (_what, body, headers) => {
     const response = await hook(body, headers);
     expect(response.statusCode).toBe(202);
     expect(response.json()).toEqual({ apps: ["shop"] });
@@ -100,7 +100,7 @@ describe("a webhook call for a push is accepted", () => {
   });
 });
 
-describe("webhook calls that do not make Berth check a source", () => {
+describe("requests to the hook of an app that do not make Berth check a source", () => {
   it("a ping returns 200 and an empty list of apps", async () => {
     const response = await hook('{"zen":"x"}', signed('{"zen":"x"}', "ping"));
     expect(response.statusCode).toBe(200);
@@ -146,7 +146,7 @@ describe("a caller who does not know the secret", () => {
     ["another token", { "x-gitlab-token": "guess" }],
     ["the signature as a token", { "x-gitlab-token": sign(push) }],
     ["a bearer token", { authorization: `Bearer ${SECRET}` }],
-  ])("%s returns 401", async (_what, headers) => {
+  ])("gets 401 for a request with %s", async (_what, headers) => {
     const response = await hook(push, headers);
     expect(response.statusCode).toBe(401);
     expect(response.body).not.toContain(SECRET);

@@ -69,11 +69,14 @@ describe("parameters of API requests", () => {
     ["of a wrong format", "/api/apps/web?wait=true&timeout=soon", "in the query: timeout"],
     ["in the path", "/api/apps/web/builds/x", "x"],
     ["in the path, of a wrong kind", "/api/resources/Pod/web", "Pod"],
-  ])("%s are refused with invalid_request or not_found", async (_what, url, message) => {
-    const response = await api.request({ url });
-    expect(response.headers["x-error-code"]).toMatch(/^(invalid_request|not_found)$/);
-    expect(readErrorBody(response)).toContain(message);
-  });
+  ])(
+    "are refused with invalid_request or not_found if they are invalid: parameters %s",
+    async (_what, url, message) => {
+      const response = await api.request({ url });
+      expect(response.headers["x-error-code"]).toMatch(/^(invalid_request|not_found)$/);
+      expect(readErrorBody(response)).toContain(message);
+    },
+  );
 });
 
 describe("bodies of API requests", () => {
@@ -203,7 +206,7 @@ describe("names and paths in API requests", () => {
     ["/api/templates/..%2f..%2fpackage.json", 404],
     ["/api/secrets/%00", 404],
     ["/api/docs/static/..%2f..%2fpackage.json", 404],
-  ])("such as %s are refused", async (url, status) => {
+  ])("that are not valid are refused, such as the URL %s", async (url, status) => {
     const response = await api.request({ url });
     expect(response.statusCode).toBe(status);
     expect(readErrorBody(response)).not.toMatch(/node_modules|\/work|at .*\.ts|Error:/);
@@ -219,15 +222,18 @@ describe("names and paths in API requests", () => {
     ["GET", "/api/apps/web/restart", "POST"],
     ["OPTIONS", "/api/llm/start", "POST"],
     ["DELETE", "/api/docs/static/logo.svg", "GET"],
-  ] as const)("%s %s gets a list of the supported methods: %s", async (method, url, methods) => {
-    const response = await api.request({ method, url });
-    expect(response.statusCode).toBe(405);
-    expect(response.headers).toMatchObject({
-      allow: methods,
-      "x-error-code": "method_not_allowed",
-    });
-    expect(readErrorBody(response)).toContain(`it accepts ${methods}`);
-  });
+  ] as const)(
+    "get the list of supported methods for a wrong method: %s %s is answered with %s",
+    async (method, url, methods) => {
+      const response = await api.request({ method, url });
+      expect(response.statusCode).toBe(405);
+      expect(response.headers).toMatchObject({
+        allow: methods,
+        "x-error-code": "method_not_allowed",
+      });
+      expect(readErrorBody(response)).toContain(`it accepts ${methods}`);
+    },
+  );
 
   it("that do not exist get a response without a list of allowed methods", async () => {
     const response = await api.request({ url: "/api/docs/static/nothing.js" });
@@ -282,7 +288,7 @@ describe("queries of API requests", () => {
     ["/api/audit?before=0", "before"],
     ["/api/health?x=1", 'unknown key "x"'],
     ["/api/apps?__proto__=1", "__proto__"],
-  ])("such as %s are refused", async (url, message) => {
+  ])("that are not valid are refused, such as %s", async (url, message) => {
     const response = await api.request({ url });
     expect(response.statusCode).toBe(400);
     expect(readErrorBody(response)).toContain(message);
@@ -297,7 +303,7 @@ it.each([
   ["POST", "/api/llm/stop?timeout=5m", undefined],
   ["POST", "/api/apply?timeout=5m", { manifests: [{}] }],
 ] as const)(
-  "%s %s writes nothing, because its timeout is invalid",
+  "the request %s %s writes nothing, because the timeout in its query is invalid",
   async (method, url, payload) => {
     const before = api.store.lastSequence;
     const response = await api.request({ method, url, ...(payload && { payload }) });
@@ -321,7 +327,7 @@ describe("requests that are not valid HTTP", () => {
       "with two Host headers",
       "GET /api/health HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n",
     ],
-  ])("get a response in the usual format %s", async (_what, text) => {
+  ])("get a response in the usual format if they are sent %s", async (_what, text) => {
     const answer = await send(text);
     expect(answer).toContain("HTTP/1.1 400");
     expect(answer).toContain("x-error-code: invalid_request");

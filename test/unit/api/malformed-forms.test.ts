@@ -100,23 +100,26 @@ describe("a client that hangs up during its upload", () => {
     ],
     ["of an archive", "PUT /api/archives HTTP/1.1\r\nContent-Type: application/gzip", "abc"],
     ["of JSON", "POST /api/apps HTTP/1.1\r\nContent-Type: application/json", '{"name":'],
-  ])("%s is not logged as an error, and leaves no archive", async (_what, head, body) => {
-    const { port } = new URL(await api.listen());
-    const ended = new Promise<number>((resolve) => {
-      api.server.server.once("request", (_request, response) =>
-        response.once("close", () => resolve(response.statusCode)),
+  ])(
+    "causes no error in the log and leaves no archive: an upload %s",
+    async (_what, head, body) => {
+      const { port } = new URL(await api.listen());
+      const ended = new Promise<number>((resolve) => {
+        api.server.server.once("request", (_request, response) =>
+          response.once("close", () => resolve(response.statusCode)),
+        );
+      });
+      const socket = connect(Number(port), "127.0.0.1");
+      await once(socket, "connect");
+      socket.write(
+        `${head}\r\nHost: x\r\nAuthorization: Bearer ${api.token("write")}\r\nContent-Length: 5000\r\n\r\n${body}`,
       );
-    });
-    const socket = connect(Number(port), "127.0.0.1");
-    await once(socket, "connect");
-    socket.write(
-      `${head}\r\nHost: x\r\nAuthorization: Bearer ${api.token("write")}\r\nContent-Length: 5000\r\n\r\n${body}`,
-    );
-    await once(api.server.server, "request");
-    socket.resetAndDestroy();
-    await ended;
-    await api.server.close();
-    expect(api.entries.filter(({ level }) => level === "error")).toEqual([]);
-    expect(api.builds.archives.size).toBe(0);
-  });
+      await once(api.server.server, "request");
+      socket.resetAndDestroy();
+      await ended;
+      await api.server.close();
+      expect(api.entries.filter(({ level }) => level === "error")).toEqual([]);
+      expect(api.builds.archives.size).toBe(0);
+    },
+  );
 });

@@ -148,7 +148,7 @@ describe("POST /api/apply", () => {
     [{ manifests: {} }, "manifests"],
     [{ manifests: [app("a", { image: "b" })], manager: "file:x.yaml" }, "manager"],
     [{ manifests: [app("a", { image: "b" })], fore: true }, 'did you mean "force"?'],
-  ])("refuses %j", async (payload, message) => {
+  ])("refuses the invalid body %j", async (payload, message) => {
     const response = await apply(payload);
     expect(response.statusCode).toBe(400);
     expect(readErrorBody(response)).toContain(message);
@@ -345,7 +345,7 @@ describe("templates in the API", () => {
     [{ template_id: "blog" }, 400, "name"],
     [{ template_id: "blog", name: "x", parameters: { versoin: "1" } }, 400, "version"],
     [{ template_id: "blog", name: "x", parameters: { version: [1] } }, 400, "version"],
-  ])("refuse %j", async (payload, status, message) => {
+  ])("refuse to create an app from the invalid body %j", async (payload, status, message) => {
     const url = "/api/apps/from-template";
     const response = await api.request({ method: "POST", url, payload });
     expect(response.statusCode).toBe(status);

@@ -203,7 +203,7 @@ describe("an app that shares a Secret with an app that has a mount", () => {
   });
 
   it.each([{ command: ["printenv"] }, { image: "evil:1" }, { env: { X: "1" } }])(
-    "cannot be changed to %o by a token of scope write",
+    "cannot be changed by a token of scope write, which sends %o",
     async (patch) => {
       const response = await send("write", "PATCH", "/api/apps/open", patch);
       expect(response.statusCode).toBe(403);

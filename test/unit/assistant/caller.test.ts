@@ -33,7 +33,7 @@ describe("the use of the network", () => {
     ["a flatpak with the network", { id: "org.a.B", kind: "flatpak", hasNetwork: true }, true],
     ["a flatpak without it", { id: "org.a.B", kind: "flatpak", hasNetwork: false }, false],
     ["a sandbox of which it is unknown", { id: "b", kind: "snap" }, false],
-  ])("by %s is recognised as allowed or not", (_, app, expected) => {
+  ])("is allowed or denied by the caller's sandbox: for %s", (_, app, expected) => {
     expect(mayUseNetwork(callerOf(":1.4", app))).toBe(expected);
   });
 });

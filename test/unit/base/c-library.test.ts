@@ -6,9 +6,6 @@ it.each([
   ["a Linux with musl", "linux", { header: { osName: "Linux" } }, true],
   ["another system", "darwin", { header: { osName: "Darwin" } }, false],
   ["a report without a header", "linux", {}, false],
-])(
-  "the C library is recognised as musl, or as another one: %s",
-  (_, platform, report, expected) => {
-    expect(isMusl({ platform, report })).toBe(expected);
-  },
-);
+])("isMusl() recognises whether the C library is musl: %s", (_, platform, report, expected) => {
+  expect(isMusl({ platform, report })).toBe(expected);
+});

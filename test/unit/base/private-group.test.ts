@@ -13,7 +13,7 @@ it.each<[string, string, number, string, boolean]>([
   ["is the primary group of another user, too", "ann", 1000, `${users}eve:x:7:1000:::\n`, false],
   ["is unknown", "ann", 5000, users, false],
 ])(
-  "isPrivateGroup() recognises whether a group that %s is private: %s %i",
+  "isPrivateGroup() decides for a group that %s (user %s, group %i)",
   (_, name, gid, passwd, isPrivate) => {
     expect(isPrivateGroup(name, gid, groups, passwd)).toBe(isPrivate);
   },

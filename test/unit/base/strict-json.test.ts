@@ -52,7 +52,7 @@ it("the limits do not count brackets and colons in strings, nor long lists of nu
   expect(JSON.stringify(parse(text)) === text).toBe(true);
 });
 
-it("the longest chat that the API accepts is within the bounds", () => {
+it("the longest chat that the API accepts does not exceed the limits on the depth and the size of JSON", () => {
   const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
   const message = { role: "assistant", content: null, tool_calls: [call] };
   const text = JSON.stringify({ messages: Array.from({ length: 10_000 }, () => message) });

@@ -40,7 +40,7 @@ describe("a line of an answer at a terminal", () => {
     "שלום می‌خواهم 👩‍💻",
     "  ",
     ">>",
-  ])("that looks like no prompt is unchanged: %j", (answer) => {
+  ])("is unchanged if it does not look like a prompt: %j", (answer) => {
     expect(print([answer])).toBe(answer);
     expect(print(Array.from(answer))).toBe(answer);
   });

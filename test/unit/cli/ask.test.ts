@@ -293,7 +293,8 @@ describe("berth ask at a terminal", () => {
     person.type(`yes${key.enter}`);
     await person.waitForText("That is not delete.");
     expect([cli.responses, notes.size]).toEqual([[], 1]);
-    // The companion has virtual clocks, and accepts no approval before the same time has passed on them.
+    // The companion and the command have separate virtual clocks, which must both advance: the companion accepts no
+    // approval before the hold time has passed on its own clock.
     await Promise.all([cli.overlay.clock.advance(1_500), clock.advance(1_500)]);
     person.type(`delete${key.enter}`);
     expect([await person.ended, cli.responses, notes.size]).toEqual([0, [[1, true]], 0]);

@@ -181,7 +181,7 @@ describe("errors of berth chat", () => {
     expect(world.service.requests).toEqual([]);
   });
 
-  it("say that a base model is no chat model, whether it is named or the only model", async () => {
+  it("say that a base model cannot chat, whether it is named or the only model", async () => {
     const [tiny] = world.service.known;
     if (tiny === undefined) throw new Error("the harness has no model");
     world.service.known = [{ ...tiny, kind: "completion" }];
@@ -206,7 +206,7 @@ describe("errors of berth chat", () => {
     ["insufficient_memory", "2 GiB are missing", "berth models stop"],
     ["model_unusable", "the file is damaged", "berth models show"],
     ["queue_full", "64 wait already", "in a moment"],
-  ] as const)("after %s, name the reason and what to do", async (code, message, hint) => {
+  ] as const)("name the reason and what to do for the error %s", async (code, message, hint) => {
     world.service.script = () => {
       throw new AssistantError(code, message);
     };
@@ -422,7 +422,7 @@ describe("lines of a message", () => {
     [['"""a\\', 'b"""'], [undefined, "a\\\nb"], false],
     [['a """'], ['a """'], false],
     [['"""', "a"], [undefined, undefined], true],
-  ])("are joined to messages: %j", (lines, expected, isOpen) => {
+  ])("form the expected messages: %j", (lines, expected, isOpen) => {
     expect(messages(...lines)).toEqual({ messages: expected, isOpen });
   });
 });

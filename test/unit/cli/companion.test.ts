@@ -188,7 +188,7 @@ describe("without a companion", () => {
     ["org.freedesktop.DBus.Error.UnknownMethod", 1, "another version"],
     ["dev.assistant.Error.LedgerUnavailable", 1, "berth ledger verify --user"],
     ["com.example.Strange", 1, "its own text"],
-  ])("%s ends with %i", async (name, code, text) => {
+  ])("%s makes the command exit with %i", async (name, code, text) => {
     bus.methods = {
       Undo: () => {
         throw new BusCallError(name, "its own text\nerror: \u001b[31mnot ours");
@@ -360,14 +360,14 @@ describe("berth call without a terminal", () => {
       [["title="], { title: "" }],
       [["-"], { title: "from input" }],
       [["@note.json"], { title: "from a file" }],
-    ])("are parsed: %j", async (words, args) => {
+    ])("are passed to the tool: %j", async (words, args) => {
       const input = '{"title": "from input"}\n';
       await run(["call", NOTES, "create", ...words], { input, workingDirectory: folder });
       expect(requests()[0]?.args).toEqual(args);
     });
 
     it.each([[["title"]], [["a=1", "a=2"]], [["a:=x"]], [["=x"]], [["@gone.json", "a=1"]]])(
-      "%j is a usage error",
+      "cause a usage error: %j",
       async (words) => {
         const { code } = await run(["call", NOTES, "create", ...words], {
           workingDirectory: folder,
@@ -439,7 +439,7 @@ describe("berth call at a terminal", () => {
     ["nothing", key.enter],
     ["Ctrl-C", key.interrupt],
     ["Ctrl-D", key.end],
-  ])("%s declines", async (_name, typed) => {
+  ])("declines the call when the user answers %s", async (_name, typed) => {
     using person = terminal("call", NOTES, "create", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
     person.type(typed);
@@ -474,7 +474,8 @@ describe("berth call at a terminal", () => {
     person.type(`delete${key.enter}del`);
     await person.waitForText("or press Enter to decline: ");
     expect(bus.calls.map(({ member }) => member)).toEqual(["RequestCall"]);
-    // The companion has a virtual clock, and accepts no approval before the same time has passed on it.
+    // The companion has its own virtual clock, which must also advance: it accepts no approval before the hold time has
+    // passed on it.
     await agent.clock.advance(1_500);
     person.type(`delete${key.enter}`);
     expect(await person.ended).toBe(4);

@@ -75,7 +75,8 @@ describe("berth export stack/NAME --format compose", () => {
     "prints a Compose file that plans no change when it is imported again: %s",
     async (file) => {
       const { stack, apps } = importProject(file);
-      // The API refuses folders of the server, so that an app of a source is an app of an uploaded archive here.
+      // The API refuses to build folders of the server, so each app with a source becomes an app of an uploaded archive
+      // here.
       const manifests = apps.map(({ manifest }) => withArchive(manifest));
       expect(manifests).not.toEqual([]);
       const answer = await apply(manifests);

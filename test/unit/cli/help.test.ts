@@ -16,7 +16,7 @@ it("berth without a verb prints its purpose, all verbs by group, and first steps
 });
 
 it.each(verbs.map((verb) => [verb.name(), verb] as const))(
-  "%s has a summary and examples",
+  "the verb %s has a summary and examples",
   async (name, verb) => {
     expect(verb.summary()).not.toBe("");
     const { code, output } = await runCommandLine([name, "--help"]);

@@ -147,7 +147,7 @@ describe("ages in tables", () => {
     [86_400_000 * 3, "3d"],
     [86_400_000 * 800, "2y"],
     [-5, "0s"],
-  ])("%i ms is %s", (durationMs, text) => {
+  ])("show the duration %i ms as %s", (durationMs, text) => {
     expect(formatDurationMs(durationMs)).toBe(text);
   });
 

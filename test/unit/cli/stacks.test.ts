@@ -109,7 +109,7 @@ describe("a stack on the command line", () => {
     expect(output).not.toContain(STACK_LABEL);
   });
 
-  it("gets an app with `berth create --stack`, which templates do not have", async () => {
+  it("gets an app with `berth create --stack`, which cannot be combined with --template", async () => {
     expect((await run("create blog-cache --stack blog --image redis:8 --no-wait")).code).toBe(0);
     expect(api.store.get("App", "blog-cache")?.metadata.labels).toEqual({ [STACK_LABEL]: "blog" });
     expect((await run("create blog-x --stack blog --template whoami")).errors).toContain(

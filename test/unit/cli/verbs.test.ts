@@ -338,7 +338,7 @@ describe("berth apply, diff and validate", () => {
     ["create web --image bb:1", () => makeReady("web")],
     ["delete web --wait", () => api.store.removeFinalizer("App", "web", APP_FINALIZER)],
   ] as const)(
-    "%s reports in a pipe, too, that the engine has become unreachable during the wait, and that it answers again",
+    'the command "%s" reports that the engine has become unreachable during the wait, and that it answers again, even if its output is a pipe',
     async (verb, finish) => {
       if (verb.startsWith("delete")) putApp(api.store, "web");
       const connected = api.control.engineState;

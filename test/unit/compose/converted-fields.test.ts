@@ -173,7 +173,7 @@ test("Ghost: nginx-proxy variables, limits, restarts and an external volume are 
   expect(copies[1]).toContain("-v old_blog_db:/from:ro");
 });
 
-test("Authentik: secrets from files are mounted, others and inline configs become files", () => {
+test("Authentik: secrets from files are mounted, and all other secrets and inline configs become files", () => {
   const result = importFixture("authentik.yaml");
   const { postgresql, server, migrate, worker } = collectSpecs(result);
   expect(postgresql?.volumes).toContainEqual({
@@ -431,7 +431,7 @@ test.each([
   ["mem_limit: 1.5g", { resources: { memory: "1536Mi" } }],
   ["stop_grace_period: 1500000us", { stopGracePeriod: "1500ms" }],
   ["deploy: { replicas: 0 }", { running: false }],
-])("%s is converted", (body, fields) => {
+])("the setting %s is converted", (body, fields) => {
   expect(app(body).spec).toEqual({ image: "example/app:1", ...fields });
 });
 
@@ -456,7 +456,7 @@ test.each([
   ["qmcgaw/gluetun", "8080:8080", ""],
   ["example/dns:1", "5054:5054/tcp", 'expose: ["5054"]\n    environment: { PORT: 5054 }'],
 ])(
-  "%s, whose port is not that of a web app, keeps its port %s of the machine, and gets a domain only on request",
+  "%s, whose port is not that of a web app, keeps its port %s on the machine, and gets a domain only on request",
   (image, port, rest) => {
     const datagrams = image.startsWith("example") ? ', "5054:5054/udp"' : "";
     const text = `services:\n  app:\n    image: ${image}\n    ports: ["${port}"${datagrams}]\n    ${rest}\n`;
@@ -554,7 +554,7 @@ secrets: { password: { environment: PASSWORD } }
   expect(result.secretValues).toEqual([reference]);
 });
 
-test("a service for whose end others wait becomes a one-shot without what only services have", () => {
+test("a service that must end before others start becomes a one-shot, without settings that only long-running services have", () => {
   const text = `services:
   web:
     image: example/web:1

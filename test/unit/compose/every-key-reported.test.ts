@@ -25,7 +25,7 @@ type Step = string | number;
 interface Leaf {
   readonly path: readonly Step[];
   readonly text: string;
-  /** The lines of the value and of every key above it, up to the service. */
+  /** The numbers of the lines that belong to the value: its own, and those of every key above it up to the service. */
   readonly lines: ReadonlySet<number>;
 }
 
@@ -33,7 +33,7 @@ const files = ["wordpress", "nextcloud", "paperless", "gitea", "vaultwarden", "j
   .concat(["home-assistant", "n8n", "ghost", "mastodon", "authentik", "dev/compose"])
   .map((name) => `${name}.yaml`);
 
-describe.each(files)("%s", (file) => {
+describe.each(files)("the fixture %s", (file) => {
   test("every value of every service changes an App or is reported", () => {
     const text = readFileSync(join(fixturesFolder, file), "utf8");
     const whole = importText(file, text);

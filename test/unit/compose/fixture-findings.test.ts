@@ -43,14 +43,14 @@ test("every fixture file is in the list of fixtures", () => {
   expect(files.filter((file) => file.endsWith(".yaml") && !known.has(file))).toEqual([]);
 });
 
-describe.each(fixtures.map(([file]) => file))("%s", (file) => {
-  test("the report has findings for exactly the marked lines", () => {
+describe.each(fixtures.map(([file]) => file))("the fixture %s", (file) => {
+  test("has findings in the report for exactly the marked lines", () => {
     const others = fixtures.find(([name]) => name === file)?.[1] ?? [];
     const marked = [file, ...others].flatMap(readExpectedLines);
     expect(collectFindingLines(run(file))).toEqual(marked.toSorted());
   });
 
-  test("every App is valid", () => {
+  test("gives only valid Apps", () => {
     const { apps } = run(file);
     expect(apps.length).toBeGreaterThan(0);
     for (const { manifest } of apps) expect(tryValidateManifest(manifest)).toEqual({ manifest });

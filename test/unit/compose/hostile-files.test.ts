@@ -27,7 +27,7 @@ test.each([
   ["a value that repeats the name of a service", `"${"A ".repeat(200_000)}"`, "environment"],
   ["a URL with many colons", `"a://${":".repeat(400_000)}"`, "environment"],
   ["a health check that repeats curl", `"${"curl ".repeat(100_000)}"`, "test"],
-])("%s does not take quadratic time", (_name, value, key) => {
+])("a file with %s is imported without quadratic time", (_name, value, key) => {
   const body = key === "test" ? `healthcheck: { test: ${value} }` : `environment: { X: ${value} }`;
   const text = `services:\n  A: { image: "a:1" }\n  b: { image: "b:1", ${body} }\n`;
   expect(Object.keys(collectSpecs(importTexts({ "compose.yaml": text })))).toContain("A");
@@ -63,7 +63,7 @@ test("more services than a project can have are refused", () => {
   ]);
 });
 
-test("services that multiply what they extend are refused before they use much memory", () => {
+test("services whose `extends` would copy a large service many times are refused before they use much memory", () => {
   const base = Array.from({ length: 1000 }, (_, at) => `V${at}: x`).join(", ");
   const services = Array.from({ length: 400 }, (_, at) => `  s${at}: { extends: base }`);
   const text = `services:\n  base: { image: "a:1", environment: { ${base} } }\n${services.join("\n")}\n`;
@@ -77,7 +77,7 @@ test("aliases of long texts are refused before they use much memory", () => {
   expect(failuresOf(text)).toEqual(["1 : the file is too large after its aliases are expanded"]);
 });
 
-test("variables that multiply are refused before they use much memory", () => {
+test("variables that refer to each other and would expand to a huge text are refused before they use much memory", () => {
   const levels = Array.from({ length: 12 }, (_, at) =>
     at === 0 ? `V0=${"x".repeat(1000)}` : `V${at}=${`\${V${at - 1}}`.repeat(10)}`,
   );
@@ -102,7 +102,7 @@ test("a file with very many errors gives a short report", () => {
 });
 
 test.each([["1.2.3s"], ["99999999999999999999999h"], ["."], ["9e9s"]])(
-  "the duration %s is a finding, and no error",
+  "the invalid duration %s causes a finding, and does not fail the import",
   (duration) => {
     const text = `services: { a: { image: "a:1", stop_grace_period: "${duration}", healthcheck: { test: x, interval: "${duration}" } } }`;
     const messages = findingsOf("lost", { "compose.yaml": text });
@@ -234,7 +234,7 @@ test("variables from a file outside of the project are reported as unsafe", () =
   ]);
 });
 
-test("one import does not read the same large file without end", () => {
+test("a large file that a service names thousands of times is read only a limited number of times", () => {
   const large = `A=${"x".repeat(1_000_000)}`;
   const files = Array.from({ length: 2000 }, () => "a.env").join(", ");
   const text = `services: { a: { image: "a:1", env_file: [${files}] } }`;

@@ -23,7 +23,7 @@ test.each([
   ["no dollar", "no dollar"],
   ["costs 5$ or $1, $?, $(date), $@ and $-", "costs 5$ or $1, $?, $(date), $@ and $-"],
   ["${B:-$(id)}", "$(id)"],
-])("%s is interpolated", (text, result) => {
+])("interpolate() returns the expected text for %s", (text, result) => {
   expect(interpolate(text, variables)).toEqual({ text: result, unsetVariables: [] });
 });
 
@@ -34,7 +34,7 @@ test.each([
   ["${}", "${...} contains no variable name"],
   ["${A!}", "${A...} is not valid in Compose"],
   [`${"${B:-".repeat(30)}${"}".repeat(30)}`, "nested too deeply"],
-])("interpolating %s fails", (text, message) => {
+])("interpolate() refuses %s", (text, message) => {
   expect(interpolate(text, variables).failure).toContain(message);
 });
 
@@ -212,7 +212,7 @@ describe("invalid Compose files", () => {
     expect(failures({ "compose.yaml": text })[0] ?? "").toMatch(message);
   });
 
-  test("aliases that multiply are refused before they use much memory", () => {
+  test("aliases that refer to each other and would expand to a huge value are refused before they use much memory", () => {
     const levels = Array.from({ length: 12 }, (_, at) => {
       const refs = at === 0 ? "x" : Array.from({ length: 10 }, () => `*l${at - 1}`).join(", ");
       return `x-${at}: &l${at} [${refs}]`;

@@ -54,20 +54,20 @@ test.each([
     '  ipfs: { image: "ipfs/kubo:v0.30", ports: ["5001:5001", "8080:8080"] }',
     ["5001/tcp", "8080/tcp"],
   ],
-])("%s stays a port of the machine, and gets no domain", (_name, services, ports) => {
+])("%s keeps its ports on the machine, and gets no domain", (_name, services, ports) => {
   const { specs, urls } = importServices(`${services}\n`);
   expect(Object.values(urls)).toEqual([ports]);
   expect(Object.values(specs)[0]).not.toHaveProperty("port");
 });
 
-test("an exposed port that the service gives to gRPC is not its HTTP port", () => {
+test("an exposed port that the service uses for gRPC is not taken for its HTTP port", () => {
   const { specs } = importServices(
     '  app: { image: "a:1", environment: { GRPC_PORT: 8080 }, expose: ["8080"] }\n',
   );
   expect(specs["app"]).not.toHaveProperty("port");
 });
 
-test("the web interface of a mining pool gets a domain, and so does a pool whose label names one", () => {
+test("the web interface of a mining pool gets a domain, and a pool itself only if its label names a domain", () => {
   const { urls } = importServices(`  ckpool-ui: { image: "a:1", ports: ["8080:80"] }
   ckpool:
     image: ckpool:1
@@ -130,7 +130,7 @@ test("labels and ports of a VPN container go to the service that serves them thr
   }
 });
 
-test("a route of a VPN container to a port that no service is known to serve is a finding, and public nowhere", () => {
+test("a route of a VPN container to a port that no service is known to serve causes a finding, and nothing becomes public", () => {
   const { findings, urls } = importServices(vpn);
   expect(JSON.stringify(urls)).not.toContain("other.example.org");
   expect(findings).toContainEqual(

@@ -8,14 +8,14 @@ const toFlag = (name: string) =>
 describe.each([
   ["server", serverSettings],
   ["assistant", assistantSettings],
-])("the %s", (_, settings) => {
+])("the settings of the %s", (_, settings) => {
   const rows = Object.entries(settings);
 
-  it("settings are named like their flag, in camel case", () => {
+  it("are named like their flags, in camel case", () => {
     for (const [name, { flag }] of rows) expect(flag).toBe(toFlag(name));
   });
 
-  it("the help text of each setting names its variable", () => {
+  it("have a help text that names their variable", () => {
     const withoutVariable = rows.filter(([, { help, variable }]) => !help.includes(variable));
     expect(withoutVariable).toEqual([]);
   });

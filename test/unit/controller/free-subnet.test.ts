@@ -23,7 +23,7 @@ describe("a free subnet of a range", () => {
     expect(findFreeSubnet("10.213.0.0/16", [...used, "10.213.255.192/26"])).toBeUndefined();
   });
 
-  it("ignores what is no IPv4 subnet", () => {
+  it("ignores texts that are not IPv4 subnets", () => {
     expect(findFreeSubnet("10.213.0.0/24", ["fd00::/64", "", "x", "10.213.0.0"])).toBe(
       "10.213.0.0/26",
     );

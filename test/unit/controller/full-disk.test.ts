@@ -14,7 +14,7 @@ beforeEach(async () => {
   harness.boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
-  // After 30 seconds the version counts as stable.
+  // The version has been Ready for more than ten seconds, so it counts as stable.
   await harness.clock.advance(30_000);
 });
 afterEach(() => harness[Symbol.asyncDispose]());

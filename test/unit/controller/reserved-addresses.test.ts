@@ -22,7 +22,7 @@ describe("a divided subnet", () => {
     expect(divideSubnet("200.0.0.16/28")?.reserved).toBe("200.0.0.24/29");
   });
 
-  it("is not made of a subnet that is too small, or that is no IPv4 subnet", () => {
+  it("does not exist for a subnet that is too small, or for a text that is not an IPv4 subnet", () => {
     for (const subnet of ["10.0.0.0/29", "10.0.0.0/32", "fd00::/64", "10.0.0.0", "", "x/16"])
       expect(divideSubnet(subnet)).toBeUndefined();
   });

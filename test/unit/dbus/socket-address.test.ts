@@ -3,7 +3,7 @@ import { socketAddress } from "../../../src/dbus/connect-socket.ts";
 
 const text = (path: string) => socketAddress(path).toString("latin1");
 
-test("in an encoded address, a path ends with a NUL byte, and an abstract name ends with the address", () => {
+test("the encoded address of a path ends with a NUL byte, and that of an abstract name ends with the name", () => {
   expect(text("/run/bus")).toBe("\x01\0/run/bus\0");
   expect(text("\0name")).toBe("\x01\0\0name");
   expect(text("/ü")).toBe("\x01\0/\xc3\xbc\0");

@@ -109,7 +109,7 @@ describe("D-Bus values", () => {
     ["a{ss}", "a(ss)", ["k", "text"]],
     ["a{us}", "a(us)", [1, "text"]],
   ])("a dictionary %s with the same key twice is refused", (signature, pairs, pair) => {
-    // A dictionary has the bytes of a list of pairs.
+    // A dictionary is encoded like a list of pairs.
     const read = (...list: BusValue[]) => {
       const [frame] = readFrames([writeBytes(pairs, [list])]);
       const options = { signature, endian: frame?.endian ?? 0, fds: [], valuesMax: 12 };

@@ -130,7 +130,7 @@ describe("the host of a request to a source", () => {
     [file, "https://cdn.example.org/m.gguf", undefined],
     [file, "http://10.0.0.5/m.gguf", undefined],
     ["http://127.0.0.1:8000/m.gguf", "http://127.0.0.1:8001/m.gguf", undefined],
-  ])("of %s at %s is checked", (from, to, expected) => {
+  ])("is compared with the source's own host: a request from %s to %s", (from, to, expected) => {
     expect(findHostProblem(new URL(from), new URL(to))).toEqual(expected);
   });
 });

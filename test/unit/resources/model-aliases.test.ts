@@ -13,7 +13,8 @@ describe("the aliases of a Model", () => {
     expect(aliases("/srv/x.gguf")).toEqual([]);
   });
 
-  // The hub allows names such as `_org/x`; the assistant refuses them as names of models, so they are no aliases.
+  // The hub allows names such as `_org/x`. The assistant refuses them as names of models, so such a repository is not
+  // an alias.
   test.each(["_org/x", "org/_x", "o_r.g-1/x.y_z"])(
     "are names that the assistant accepts: %s",
     async (source) => {

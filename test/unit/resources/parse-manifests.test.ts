@@ -145,7 +145,7 @@ describe("parseManifests", () => {
     "x\n%hunter2",
     "x\n--- hunter2",
     "x\n}hunter2",
-  ])("names no part of a value that is not quoted as YAML requires: %s", (value) => {
+  ])("shows no part of a value that lacks the quotes that YAML requires: %s", (value) => {
     const errors = errorsOf(`${head("db", "Secret")}spec:\n  data:\n    PASSWORD: ${value}\n`);
     expect(errors).not.toEqual([]);
     expect(errors.join("\n")).not.toMatch(/hunter|hunt|ter2/);

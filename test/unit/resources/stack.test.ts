@@ -43,13 +43,13 @@ describe("a manifest with metadata.stack", () => {
 });
 
 describe("a manifest without metadata.stack", () => {
-  it("is refused with aliases, which are names in the network of a stack", () => {
+  it("is refused if it has aliases, which are names in the network of a stack", () => {
     expect(listIssues(app({ name: "web" }, { aliases: ["www"] }))).toEqual([
       "/spec/aliases: aliases are names in the network of a stack: set metadata.stack too",
     ]);
   });
 
-  it("is refused with the label in which the store keeps the stack", () => {
+  it("is refused if it has the label in which the store keeps the stack", () => {
     expect(listIssues(app({ name: "blog-web", labels: { [STACK_LABEL]: "blog" } }))).toEqual([
       "/metadata/labels/berth.dev~1stack: write the name of the stack as metadata.stack",
     ]);

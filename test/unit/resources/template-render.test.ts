@@ -46,7 +46,7 @@ function problem(run: () => unknown): InvalidSpecError {
 }
 
 describe("the substitution in a template", () => {
-  test("replaces a placeholder by the typed value if it is the whole string, and by text inside a string", () => {
+  test("replaces a placeholder by a value of the parameter's type if it is the whole string, and by text inside a string", () => {
     const spec = template(
       {
         port: "${port}",

@@ -21,7 +21,7 @@ it("every part of the server that listens reserves its port", () => {
   ]);
 });
 
-it("parts that are off, and the setting 0, reserve no port", () => {
+it("a part that is off, or whose port is set to 0, reserves no port", () => {
   const free = {
     ...config,
     listen: { host: "127.0.0.1", port: 0 },

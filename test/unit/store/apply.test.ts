@@ -13,9 +13,9 @@ import { catchBerthError } from "../../support/catch-berth-error.ts";
 import { openTestStore, type TestStore } from "../../support/test-store.ts";
 
 function open(): TestStore {
-  const test = openTestStore();
-  onTestFinished(() => test[Symbol.asyncDispose]());
-  return test;
+  const harness = openTestStore();
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return harness;
 }
 
 type Fields = Partial<ApplyIntent<"App">>;
@@ -173,11 +173,11 @@ describe("apply: a new resource", () => {
   });
 
   it("is the same after the store has been opened again", async () => {
-    const test = open();
-    const { resource } = test.store.apply(
+    const harness = open();
+    const { resource } = harness.store.apply(
       app("web", "api", { image: "nginx:1", env: { "A.b": "1" } }),
     );
-    const reopened = await test.reopen();
+    const reopened = await harness.reopen();
     expect(reopened.get("App", "web")).toEqual(resource);
     expect(reopened.instanceId).toMatch(/^[0-9a-f]{8}$/);
   });
@@ -308,17 +308,17 @@ describe("apply: fields of a file", () => {
   });
 
   it("that the API has overridden with force keep the API's value until the file changes, even after a restart", async () => {
-    const test = open();
+    const harness = open();
     const document = { image: "a", port: 80 };
-    test.store.apply(app("web", "file:web.yaml", document));
-    test.store.apply(app("web", "api", { image: "b" }, { force: true }));
-    await test.reopen();
-    const same = test.store.apply(app("web", "file:web.yaml", document));
+    harness.store.apply(app("web", "file:web.yaml", document));
+    harness.store.apply(app("web", "api", { image: "b" }, { force: true }));
+    await harness.reopen();
+    const same = harness.store.apply(app("web", "file:web.yaml", document));
     expect(same.yielded).toEqual(["/spec/image"]);
     expect(same.changes).toEqual([]);
     expect(same.resource.spec.image).toBe("b");
     expect(same.resource.metadata.managers["file:web.yaml"]?.yielded).toEqual(["/spec/image"]);
-    const changed = test.store.apply(app("web", "file:web.yaml", { ...document, port: 81 }));
+    const changed = harness.store.apply(app("web", "file:web.yaml", { ...document, port: 81 }));
     expect(changed.yielded).toEqual([]);
     expect(changed.resource.spec).toEqual({ image: "a", port: 81 });
     expect(changed.resource.metadata.owners).toEqual({
@@ -443,20 +443,20 @@ describe("apply, for any order of writes", () => {
   it("the owned fields are the leaves of the spec, generations count changes of the spec, and a restart changes nothing", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 8 }), async (steps) => {
-        await using test = openTestStore();
+        await using harness = openTestStore();
         for (const one of steps) {
           const mode = one.manager === "file:1.yaml" ? "replace" : one.mode;
-          const before = test.store.get("App", "web");
-          const sequence = test.store.lastSequence;
+          const before = harness.store.get("App", "web");
+          const sequence = harness.store.lastSequence;
           const result = accepted(() =>
-            test.store.apply(app("web", one.manager, one.spec, { force: one.force, mode })),
+            harness.store.apply(app("web", one.manager, one.spec, { force: one.force, mode })),
           );
-          const after = test.store.get("App", "web");
+          const after = harness.store.get("App", "web");
           const specChanged = result?.changes.some(({ path }) => path.startsWith("/spec/"));
           const bumped = specChanged || (result && !before) ? 1 : 0;
           expect(after?.metadata.generation ?? 0).toBe((before?.metadata.generation ?? 0) + bumped);
           const wrote = after?.metadata.resourceVersion !== before?.metadata.resourceVersion;
-          expect(test.store.lastSequence).toBe(wrote ? sequence + 1 : sequence);
+          expect(harness.store.lastSequence).toBe(wrote ? sequence + 1 : sequence);
           // A refused write changes nothing.
           expect(after).toEqual(wrote ? result?.resource : before);
           const leaves = flattenFields({ spec: after?.spec ?? {}, labels: {}, annotations: {} });
@@ -464,8 +464,8 @@ describe("apply, for any order of writes", () => {
             [...leaves.keys()].toSorted(),
           );
         }
-        const end = test.store.get("App", "web");
-        expect((await test.reopen()).get("App", "web")).toEqual(end);
+        const end = harness.store.get("App", "web");
+        expect((await harness.reopen()).get("App", "web")).toEqual(end);
       }),
       { numRuns: 60 },
     );

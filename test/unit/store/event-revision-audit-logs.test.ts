@@ -16,9 +16,9 @@ import type { Store } from "../../../src/store/store.ts";
 import { openTestStore, type TestStore } from "../../support/test-store.ts";
 
 function open(): TestStore {
-  const test = openTestStore();
-  onTestFinished(() => test[Symbol.asyncDispose]());
-  return test;
+  const harness = openTestStore();
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return harness;
 }
 
 const started = (name: string, message = "container started") =>
@@ -160,10 +160,10 @@ describe("revisions in the store", () => {
   });
 
   it("keep their mark, such as quarantined, after a restart; a missing revision cannot be marked", async () => {
-    const test = open();
-    test.store.revisions.ensure(input("h1"));
-    test.store.revisions.mark("web", 1, "quarantined", "exited with 1");
-    const store = await test.reopen();
+    const harness = open();
+    harness.store.revisions.ensure(input("h1"));
+    harness.store.revisions.mark("web", 1, "quarantined", "exited with 1");
+    const store = await harness.reopen();
     expect(store.revisions.get("web", 1)).toMatchObject({
       state: "quarantined",
       message: "exited with 1",

@@ -226,7 +226,7 @@ const cases: readonly Case[] = [
 ];
 
 describe("applyFields", () => {
-  it.each(cases)("$name", (example) => {
+  it.each(cases)("follows the rule: $name", (example) => {
     const before = example.before.reduce<Ownership>(succeed, NOTHING);
     const outcome = applyFields(before, example.write);
     expect(outcome.conflicts.map((conflict) => conflict.path)).toEqual(example.conflicts ?? []);

@@ -9,9 +9,9 @@ const actor = { name: "user:admin", requestId: "r-1" };
 const byApi: DeleteIntent = { actor, manager: "api" };
 
 function open(): TestStore {
-  const test = openTestStore();
-  onTestFinished(() => test[Symbol.asyncDispose]());
-  return test;
+  const harness = openTestStore();
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return harness;
 }
 
 function makeApp(store: Store, name: string, manager = "api", more: Partial<ApplyIntent> = {}) {

@@ -4,9 +4,9 @@ import { LAST_USED_RESOLUTION_MS, SESSIONS_KEPT_MAX } from "../../../src/store/t
 import { openTestStore, type TestStore } from "../../support/test-store.ts";
 
 function open(options: Parameters<typeof openTestStore>[0] = {}): TestStore {
-  const test = openTestStore(options);
-  onTestFinished(() => test[Symbol.asyncDispose]());
-  return test;
+  const harness = openTestStore(options);
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return harness;
 }
 
 const named = (name: string, lifetimeMs: number | null = null) =>
@@ -14,8 +14,8 @@ const named = (name: string, lifetimeMs: number | null = null) =>
 
 describe("tokens in the store", () => {
   it("are random and opaque, and are found only by their value", async () => {
-    const test = open();
-    const { token, record } = test.store.tokens.create(named("ci"));
+    const harness = open();
+    const { token, record } = harness.store.tokens.create(named("ci"));
     expect(token).toMatch(/^berth_[A-Za-z0-9_-]{43}$/);
     expect(record).toMatchObject({
       name: "ci",
@@ -25,7 +25,7 @@ describe("tokens in the store", () => {
       expiresAt: null,
       lastUsedAt: null,
     });
-    const store = await test.reopen();
+    const store = await harness.reopen();
     expect(store.tokens.find(token)).toMatchObject({ id: record.id, name: "ci" });
     const wrong = [`${token}x`, token.slice(0, -1), "", record.id, `berth_${"x".repeat(1e6)}`];
     for (const text of wrong) expect(store.tokens.find(text)).toBeUndefined();
@@ -91,12 +91,12 @@ describe("tokens in the store", () => {
 
 describe("address leases in the store", () => {
   it("give each replica the free pair of addresses with the lowest number, which it keeps over a restart", async () => {
-    const test = open();
-    const { addresses } = test.store;
+    const harness = open();
+    const { addresses } = harness.store;
     expect(addresses.get("web", 0)).toBeUndefined();
     expect([addresses.lease("web", 0), addresses.lease("web", 1)]).toEqual([0, 1]);
     expect([addresses.lease("shop", 0), addresses.lease("web", 0)]).toEqual([2, 0]);
-    expect((await test.reopen()).addresses.get("shop", 0)).toBe(2);
+    expect((await harness.reopen()).addresses.get("shop", 0)).toBe(2);
   });
 
   it("can be assigned again after their release", () => {
@@ -114,11 +114,11 @@ describe("address leases in the store", () => {
 
 describe("port leases in the store", () => {
   it("are the same after a restart, and differ between instances", async () => {
-    const test = open({ instanceId: "00000001" });
-    const port = test.store.ports.lease("web", 0, 80);
+    const harness = open({ instanceId: "00000001" });
+    const port = harness.store.ports.lease("web", 0, 80);
     expect(port).toBeGreaterThanOrEqual(LEASE_PORT_MIN);
     expect(port).toBeLessThanOrEqual(LEASE_PORT_MAX);
-    expect((await test.reopen()).ports.lease("web", 0, 80)).toBe(port);
+    expect((await harness.reopen()).ports.lease("web", 0, 80)).toBe(port);
     expect(open({ instanceId: "00000002" }).store.ports.lease("web", 0, 80)).not.toBe(port);
   });
 
@@ -134,7 +134,7 @@ describe("port leases in the store", () => {
     expect(new Set(ports).size).toBe(1_000);
   });
 
-  it("move away from a port that another program uses, and keep the new one", () => {
+  it("are replaced by another port if another program uses the port, and the new port is kept", () => {
     const { store } = open();
     const first = store.ports.lease("web", 0, 80);
     const second = store.ports.lease("web", 0, 80, [first, first + 1]);
@@ -174,13 +174,13 @@ describe("owned images in the store", () => {
 
 describe("settings in the store", () => {
   it("are stored separately from the store's internal values", async () => {
-    const test = open();
-    expect(test.store.settings.get("password")).toBeUndefined();
-    test.store.settings.set("password", "scrypt:1");
-    test.store.settings.set("password", "scrypt:2");
-    test.store.settings.set("instanceId", "overwritten");
-    const { instanceId } = test.store;
-    const store = await test.reopen();
+    const harness = open();
+    expect(harness.store.settings.get("password")).toBeUndefined();
+    harness.store.settings.set("password", "scrypt:1");
+    harness.store.settings.set("password", "scrypt:2");
+    harness.store.settings.set("instanceId", "overwritten");
+    const { instanceId } = harness.store;
+    const store = await harness.reopen();
     expect(store.settings.get("password")).toBe("scrypt:2");
     expect(store.instanceId).toBe(instanceId);
   });

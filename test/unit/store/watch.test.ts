@@ -6,9 +6,9 @@ import type { Store, StoreChange } from "../../../src/store/store.ts";
 import { openTestStore } from "../../support/test-store.ts";
 
 function open(options: Parameters<typeof openTestStore>[0] = {}) {
-  const test = openTestStore(options);
-  onTestFinished(() => test[Symbol.asyncDispose]());
-  return test;
+  const harness = openTestStore(options);
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return harness;
 }
 
 function put(store: Store, name: string, image = "i") {
@@ -103,10 +103,10 @@ describe("the watch of the store", () => {
 
 describe("changesSince", () => {
   it("returns missed changes in pages, even after a restart", async () => {
-    const test = open();
-    for (const name of ["a", "b", "c"]) put(test.store, name);
-    test.store.events.record(event("hello"));
-    const store = await test.reopen();
+    const harness = open();
+    for (const name of ["a", "b", "c"]) put(harness.store, name);
+    harness.store.events.record(event("hello"));
+    const store = await harness.reopen();
     expect(store.lastSequence).toBe(4);
     expect(store.changesSince(1, 2)?.map((change) => change.name)).toEqual(["b", "c"]);
     expect(store.changesSince(3, 10)).toMatchObject([{ event: { message: "hello", count: 1 } }]);

@@ -56,7 +56,7 @@ test.each([
   ["src/server/main.ts", "server"],
   ["src/client/bus/connect.ts", "client/bus"],
   ["src/base/clock.ts", "base"],
-])("%s is in %s", (path, room) => {
+])("the source file %s is in the module %s", (path, room) => {
   expect(getRoom(path)).toBe(room);
 });
 

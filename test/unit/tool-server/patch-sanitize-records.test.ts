@@ -76,7 +76,7 @@ describe("sanitised values", () => {
       "https://(hidden)@example.org, ssh://(hidden)@host",
     ],
     ["mail to ada@example.org", "mail to ada@example.org"],
-  ])("are correct for %j", (text, shown) => {
+  ])("hide credentials and keep all other text: %j", (text, shown) => {
     expect(sanitizeText(text, 100)).toBe(shown);
   });
 

@@ -85,7 +85,7 @@ describe("an encrypted text of the ledger", () => {
     expect(readTexts(dir)).toEqual(promptTexts(0, 1, 3, 4));
   });
 
-  it("whose key is lost makes the verification report the key, unless an entry is bad too", async () => {
+  it("whose key is lost makes the verification report the lost key, unless an entry is damaged too", async () => {
     const dir = await createProtected(3);
     const verify = (key: Buffer | undefined) => {
       using ledger = OfflineLedger.open(dir);
@@ -131,7 +131,7 @@ describe("a change of an encrypted text", () => {
     ],
     ["a deleted text", (db) => db.exec("DELETE FROM encrypted_text WHERE seq = 1")],
     ["an added text", (db) => db.exec("INSERT INTO encrypted_text VALUES (0, 1, x'00')")],
-  ])("is detected: %s", async (_, change) => {
+  ])("is detected by the verification: %s", async (_, change) => {
     const dir = await createProtected(3);
     expect(verifyLedgerAt(dir).status).toBe("whole");
     editDatabase(dir, change);
@@ -157,7 +157,7 @@ describe("a change of an encrypted text", () => {
 });
 
 describe("the texts of a ledger from before the encryption", () => {
-  it("are encrypted in commits, each of which leaves a ledger that is whole, and a restart continues", async () => {
+  it("are encrypted in several commits, each of which leaves an intact ledger; a restart continues an interrupted encryption", async () => {
     const dir = createStateDirectory();
     {
       await using ledger = await openTestLedger(dir);
@@ -281,7 +281,7 @@ describe("the protection of the texts", () => {
     expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", sealed: 2, erased: 0 });
   });
 
-  it("keeps the texts readable that are not encrypted yet if the key is lost, until the key is back", async () => {
+  it("leaves texts that are not encrypted yet readable while the key is lost, and encrypts them when the key is back", async () => {
     const dir = createStateDirectory();
     const source = new TestSource();
     source.found = { state: "empty" };
@@ -308,7 +308,7 @@ describe("the protection of the texts", () => {
     expect(readable()).toBe(0);
   });
 
-  it("reports a deleted key pair as a lost key, not as a text that was written meanwhile", async () => {
+  it("reports a lost key if the key pair was deleted from the database, because the encrypted texts still need it", async () => {
     const dir = await createProtected(3);
     editDatabase(dir, (db) => db.exec("DELETE FROM text_key_pair"));
     const source = new TestSource();

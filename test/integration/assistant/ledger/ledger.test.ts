@@ -78,7 +78,7 @@ describe("a ledger entry", () => {
     expect(ledger.state).toMatchObject({ ok: true, size: 2, full: false, lastError: undefined });
   });
 
-  it("whose commit may be delayed is written before the next entry, in the same commit", async () => {
+  it("that the ledger may write later is written before the next entry, in the same commit", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock(0);
     await using ledger = await openLedger({ dir, clock });
@@ -89,7 +89,7 @@ describe("a ledger entry", () => {
     expect(ledger.state.commits).toBe(commits + 1);
   });
 
-  it("whose commit may be delayed has its own commit if no other entry follows", async () => {
+  it("that the ledger may write later gets a commit of its own if no other entry follows", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock(0);
     await using ledger = await openLedger({ dir, clock });
@@ -102,7 +102,7 @@ describe("a ledger entry", () => {
     expect((await waiting).seq).toBe(size);
   });
 
-  it("whose commit may be delayed is written when the ledger closes", async () => {
+  it("that the ledger may write later is written when the ledger closes", async () => {
     const dir = createStateDirectory();
     const ledger = await openLedger({ dir, clock: new VirtualClock(0) });
     const waiting = ledger.append({ name: "agent.call.result", fields: {} }, { mayWait: true });
@@ -238,7 +238,7 @@ describe("a text that was erased from the ledger", () => {
     reader.exec("BEGIN");
     expect(reader.prepare("SELECT count(*) FROM sealed").pluck().get()).toBe(1);
     expect(await ledger.eraseBefore(Date.now() + 1)).toMatchObject({ texts: 1, first: seq });
-    // Appends do not wait until `reader` ends its transaction.
+    // These appends succeed although the transaction of `reader` is still open.
     await appendEntries(ledger, 3);
     expect(findFilesWith(dir, canary)).not.toEqual([]);
     reader.close();

@@ -118,9 +118,9 @@ const numbers = [
   { table: "open_dispatch", column: "seq" },
 ] as const;
 
-describe("one bit", () => {
+describe("a flipped bit", () => {
   it.each(columns.map((row) => [`${row.table}.${row.column}`, row] as const))(
-    "of %s that is flipped is detected, and the entry is named",
+    "in the column %s is detected, and the entry is named",
     (_, { table, column, key, entryOf }) => {
       const dir = copyLedger();
       fc.assert(
@@ -160,7 +160,7 @@ describe("one bit", () => {
   );
 
   it.each(numbers.map((row) => [`${row.table}.${row.column}`, row] as const))(
-    "of %s that is flipped is detected",
+    "in the column %s is detected",
     (_, { table, column }) => {
       const dir = copyLedger();
       fc.assert(
@@ -242,7 +242,7 @@ describe("the verification of a ledger fails", () => {
   });
 
   it("and names the deleted entry only, whatever the entry recorded", () => {
-    // 21 and 22: a dispatch without a result, and the entry that records that; `erased` + 1 records an erasure.
+    // Entry 21 is a dispatch without a result, which entry 22 records. Entry `erased` + 1 records an erasure.
     for (const seq of [5, 6, 21, 23, erased, erased + 1, size - 1]) {
       const verdict = verifyAfter((db) => db.prepare("DELETE FROM entry WHERE seq = ?").run(seq));
       expect([seq, verdict.problems]).toEqual([seq, [{ seq, message: `entry ${seq} is missing` }]]);

@@ -94,7 +94,7 @@ it("a key from a caller without permission is not read, and its descriptor is cl
 });
 
 describe("reading a key from a file descriptor fails", () => {
-  it.each(["/", "/dev/zero", "/dev/null"])("for %s", async (path) => {
+  it.each(["/", "/dev/zero", "/dev/null"])("for the file %s", async (path) => {
     const fd = openSync(path, "r");
     await expect(keyFromDescriptor(fd, never)).rejects.toMatchObject({
       code: "invalid_request",
@@ -141,7 +141,7 @@ function linkOf(fd: string): string | undefined {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);
   } catch {
-    // The entry is the descriptor that `readdirSync` used to list /proc/self/fd, and is closed by now.
+    // This may be the descriptor that `readdirSync` used to list /proc/self/fd. It is closed by now.
     return undefined;
   }
 }

@@ -62,7 +62,7 @@ function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string }
 }
 
 describe("a vault key in a file", () => {
-  it("is created with the first credential, is readable by its owner only, and is found again", async () => {
+  it("is created with the first credential, is readable by its owner only, and is used again after a restart", async () => {
     const harness = new VaultHarness();
     await harness.start();
     const keyFile = join(harness.dir, "vault-key");
@@ -245,7 +245,7 @@ describe("a systemd credential with the key of a vault", () => {
   });
 });
 
-/** A session bus on which nothing answers before the test lets it: then there is no keyring. */
+/** Creates a session bus that does not answer before the test allows it. It then answers that there is no keyring. */
 function silentBus() {
   const answers = new EventEmitter();
   const isAnswering = once(answers, "begin");

@@ -12,7 +12,8 @@ import { VaultHarness } from "../../../support/vault-harness.ts";
 const PROGRAM = await bundleProgram("test/support/vault-process.ts");
 
 /**
- * Runs the process until it has printed this number of lines, waits `moreMs` more, and kills it. Returns the lines.
+ * Runs the process until it has printed `lines` lines, waits `moreMs` milliseconds more, and kills it. Returns the
+ * lines.
  */
 async function linesUntilKilled(dir: string, lines: number, moreMs: number): Promise<string[]> {
   const child = spawn(process.execPath, [PROGRAM, dir], {
@@ -29,7 +30,7 @@ async function linesUntilKilled(dir: string, lines: number, moreMs: number): Pro
   return said;
 }
 
-it("kill -9 at any moment leaves each credential in its old or new state, and none locked", async () => {
+it("after kill -9 at any moment, each credential is either the old or the new one, and all can be read", async () => {
   const seed = Math.floor(Math.random() * 2 ** 31);
   const dice = new Dice(seed);
   const dir = temporaryFolder("vault");

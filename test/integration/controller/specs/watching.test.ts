@@ -117,7 +117,7 @@ describe("a watched specs folder", () => {
     await until(() => expect(harness.image("a")).toBe("v2.1"));
   });
 
-  it("follows a config map", async () => {
+  it("follows a folder that is a Kubernetes config map", async () => {
     await harness.write({ "..1/a.yaml": appText("a", "v1") });
     await symlink("..1", join(harness.folder, "..data"));
     await symlink("..data/a.yaml", join(harness.folder, "a.yaml"));
@@ -170,7 +170,7 @@ describe("a watched specs folder", () => {
     await until(() => expect(harness.resourceNames).toEqual([]));
   });
 
-  it("applies a resource as soon as its name is free", async () => {
+  it("applies a resource as soon as the deletion of an earlier resource of the same name is complete", async () => {
     await harness.write({ "a.yaml": appText("a"), "b.yaml": appText("b") });
     await start();
     await harness.remove("a.yaml");

@@ -84,7 +84,7 @@ function isWeaker(one: PolicyDecision, other: PolicyDecision): boolean {
 }
 
 describe("a provenance chain", () => {
-  it("never leads to a weaker decision with an additional label, at any position", () => {
+  it("never gets a weaker decision because of an additional label, at any position", () => {
     fc.assert(
       fc.property(
         tiers,
@@ -101,7 +101,7 @@ describe("a provenance chain", () => {
     );
   });
 
-  it("never leads to a weaker decision after the label of the calling app is added, even if the chain was empty", () => {
+  it("never gets a weaker decision because the label of the calling app is added, even if the chain was empty", () => {
     fc.assert(
       fc.property(
         tiers,

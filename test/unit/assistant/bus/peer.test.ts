@@ -35,7 +35,7 @@ class Connections {
 }
 
 describe("the connections of one sandboxed app", () => {
-  it("have running calls together up to the limit of one connection", async () => {
+  it("may together have as many running calls as one connection", async () => {
     const connections = new Connections();
     const [one, two, three] = [
       await connections.identified("org.x"),
@@ -49,7 +49,7 @@ describe("the connections of one sandboxed app", () => {
     three.startCall();
   });
 
-  it("hold bytes together up to the limit of one connection, and a refused call holds none", async () => {
+  it("may together have as many bytes in running calls as one connection, and a refused call counts no bytes", async () => {
     const connections = new Connections();
     const [one, two] = [
       await connections.identified("org.x"),
@@ -62,7 +62,7 @@ describe("the connections of one sandboxed app", () => {
     two.countForApp(100);
   });
 
-  it("make calls together up to the rate of one connection", async () => {
+  it("may together make calls at the rate of one connection", async () => {
     const connections = new Connections();
     for (let call = 0; call < 10; call += 1)
       (await connections.identified("org.x")).countForApp(1)?.[Symbol.dispose]();
@@ -72,7 +72,7 @@ describe("the connections of one sandboxed app", () => {
     next.countForApp(1)?.[Symbol.dispose]();
   });
 
-  it("take nothing from another app or from a program outside a sandbox", async () => {
+  it("do not reduce the limits of another app or of a program outside a sandbox", async () => {
     const connections = new Connections();
     const app = await connections.identified("org.x");
     for (let call = 0; call < 2; call += 1) {
@@ -88,7 +88,7 @@ describe("the connections of one sandboxed app", () => {
 });
 
 describe("connections outside a sandbox", () => {
-  it("have limits of their own each", async () => {
+  it("have separate limits", async () => {
     const connections = new Connections();
     for (let count = 0; count < 5; count += 1) {
       const peer = await connections.identified();
@@ -102,7 +102,7 @@ describe("connections outside a sandbox", () => {
 });
 
 describe("connections that are not identified yet", () => {
-  it("hold bytes together up to twice the limit of one connection", async () => {
+  it("may together have twice as many bytes in running calls as one connection", async () => {
     const connections = new Connections();
     const [one, two, three] = [connections.connect(), connections.connect(), connections.connect()];
     one.reserveBytes(100);

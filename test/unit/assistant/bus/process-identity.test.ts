@@ -21,7 +21,7 @@ describe("systemd units of apps", () => {
     ["app-org.kde.konsole.service", "org.kde.konsole"],
     [String.raw`app-firefox\x2desr-99.scope`, "firefox-esr"],
     [String.raw`app-KDE-caf\xc3\xa9-1.scope`, "café"],
-  ])("%s is %s", (unit, id) => {
+  ])("the unit %s belongs to the app %s", (unit, id) => {
     expect(parseCgroupApp(`${slice}/${unit}\n`)).toEqual({ id, kind: "unit" });
   });
 
@@ -36,7 +36,7 @@ describe("systemd units of apps", () => {
     expect(parseCgroupApp(`${slice}/${unit}\n`)).toBeUndefined();
   });
 
-  test("are found by the innermost unit, in systemd's own hierarchy if there are several", () => {
+  test("are found by the innermost unit of the process, in systemd's own control group hierarchy if there are several hierarchies", () => {
     const inner = `${slice}/app-a.b.C-1.scope/app-d.e.F-2.scope`;
     expect(parseCgroupApp(inner)?.id).toBe("d.e.F");
     const several = "12:cpu:/app-x.y.Z-1.scope\n1:name=systemd:/user.slice/app-a.b.C-1.scope\n";
@@ -80,15 +80,18 @@ describe("the identity of a process", () => {
     ["[Context]\nshared=ipc;\n[Other]\nshared=network;\n", false],
     ["[Context]\nsockets=network;\n", false],
     ["", false],
-  ])("says if the sandbox of a flatpak has the network: %j", async (context, hasNetwork) => {
-    const info = `[Application]\nname=org.x.Y\n\n${context}`;
-    await writeFile(path.join(dir(), "root", ".flatpak-info"), info);
-    expect(await identifyProcessApp(files, 42, "")).toEqual({
-      id: "org.x.Y",
-      kind: "flatpak",
-      hasNetwork,
-    });
-  });
+  ])(
+    "says whether the sandbox of a flatpak has access to the network: %j",
+    async (context, hasNetwork) => {
+      const info = `[Application]\nname=org.x.Y\n\n${context}`;
+      await writeFile(path.join(dir(), "root", ".flatpak-info"), info);
+      expect(await identifyProcessApp(files, 42, "")).toEqual({
+        id: "org.x.Y",
+        kind: "flatpak",
+        hasNetwork,
+      });
+    },
+  );
 
   test("has the kind flatpak even if .flatpak-info is a symbolic link, which is not followed", async () => {
     await writeFile(path.join(root, "forged"), "[Application]\nname=org.other.App\n");
@@ -131,7 +134,7 @@ describe("the identity of a process", () => {
       },
     );
 
-    test("is that of the unit in which flatpak has started it, but of its security label first", async () => {
+    test("is that of the unit in which flatpak has started the process, unless a security label names a snap", async () => {
       const hidden = new Hidden(root);
       const app = { id: "org.evil.App", kind: "flatpak" };
       expect(await identifyProcessApp(hidden, 42, "unconfined")).toEqual(app);

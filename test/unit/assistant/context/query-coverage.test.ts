@@ -15,11 +15,14 @@ test.each([
   ["year after year", 0.2],
   ["Tomatoes want water", 0],
   ["", 0],
-])("the coverage of %j counts each word once, by its weight and in any form", (text, expected) => {
-  expect(computeCoverage(boiler, text)).toBeCloseTo(expected);
-});
+])(
+  "a text covers a query by the weights of the query's words that it contains, each counted once and in any form: %j",
+  (text, expected) => {
+    expect(computeCoverage(boiler, text)).toBeCloseTo(expected);
+  },
+);
 
-test("only the three heaviest words of a long query must be covered", () => {
+test("a text must contain only the three words of a long query with the greatest weights to cover it", () => {
   const long = weights({ boiler: 4, valve: 4, kitchen: 4, sink: 3, water: 1, warm: 1, pump: 1 });
   expect(computeCoverage(long, "the valve of the boiler in the kitchen")).toBe(1);
   expect(computeCoverage(long, "boiler valve kitchen sink water")).toBe(1);
@@ -31,7 +34,7 @@ test("parts of identifiers and pairs of characters count as words", () => {
   expect(computeCoverage(new Map([["東京", 1]]), "昨日東京に行った")).toBe(1);
 });
 
-test("a query without words that have a weight covers nothing", () => {
+test("a query without words, or whose words have no weight, is covered by no text", () => {
   expect(computeCoverage(new Map(), "anything")).toBe(0);
   expect(computeCoverage(weights({ anything: 0 }), "anything")).toBe(0);
 });

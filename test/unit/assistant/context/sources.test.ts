@@ -27,9 +27,12 @@ describe("IgnoreFile", () => {
     ["trailing   ", "trailing", false, true],
     ["[", "[", false, undefined],
     ["a?c", "abc", false, true],
-  ])("with %j, isIgnored of %s (folder: %s) is %s", (text, path, isFolder, verdict) => {
-    expect(new IgnoreFile("", text).isIgnored(path, isFolder)).toBe(verdict);
-  });
+  ])(
+    "with the patterns %j, isIgnored() of %s (a folder: %s) returns %s",
+    (text, path, isFolder, verdict) => {
+      expect(new IgnoreFile("", text).isIgnored(path, isFolder)).toBe(verdict);
+    },
+  );
 
   it("applies to its own folder, even if the folder's name has special characters", () => {
     const file = new IgnoreFile("a[1]/b", "/x\n*.tmp");

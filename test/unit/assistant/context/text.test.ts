@@ -51,7 +51,7 @@ describe("classifyFile", () => {
     ["app.min.js", "skipped"],
     ["package-lock.json", "skipped"],
     ["backup.tar.gz", "skipped"],
-  ])("%s is %s", (name, kind) => {
+  ])("reads the file %s as %s", (name, kind) => {
     expect(classifyFile(name)).toBe(kind);
   });
 });

@@ -29,7 +29,7 @@ async function openWith(flags: AssistantFlags, cleanup: Cleanup) {
   return openLocalInference(config, { ledger, ...dependencies }, cleanup);
 }
 
-test("--chat-template replaces the templates of the models of --model, or of the model it names", async () => {
+test("--chat-template replaces the chat templates of all models that --model names, or only that of the model before the equals sign", async () => {
   await using cleanup = new Cleanup();
   const model = ["base.gguf", "chat.gguf"];
   const one = await openWith({ model, chatTemplate: ["base=own.jinja"] }, cleanup);

@@ -6,9 +6,12 @@ it.each([
   ["llama", false, { engine: "llama" }],
   ["stub", false, { engine: "stub" }],
   ["stub", true, { engine: "stub" }],
-] as const)("the engine %s is chosen without a notice (musl: %s)", (wanted, isMusl, choice) => {
-  expect(chooseEngine(wanted, { isMusl })).toEqual(choice);
-});
+] as const)(
+  "the engine %s is used without a notice (on a system with musl: %s)",
+  (wanted, isMusl, choice) => {
+    expect(chooseEngine(wanted, { isMusl })).toEqual(choice);
+  },
+);
 
 it("the engine auto is the stub on musl, with a notice", () => {
   const { engine, notice } = chooseEngine("auto", { isMusl: true });

@@ -37,7 +37,7 @@ it("EraseTexts erases the texts before a time, and reports what was erased as JS
 });
 
 it.each(["", "2026-11-20", "2026-11-20T12:00:00", "yesterday", "2026-11-21T10:00:01Z"])(
-  "EraseTexts refuses %j, which has no offset, is no time, or is in the future",
+  "EraseTexts refuses the time %j, which has no offset, is invalid, or is in the future",
   async (before) => {
     const { asked, erase } = serve();
     await expect(erase(before)).rejects.toMatchObject({ code: "invalid_request", param: "before" });

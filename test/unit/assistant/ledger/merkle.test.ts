@@ -46,7 +46,7 @@ const node = {
   four5: "0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a",
 };
 
-/** Stores the hashes that a ledger stores: on each level n, the roots of all full subtrees with 256 ** n leaves. */
+/** Computes the hashes that a ledger stores: on each level n, the roots of all full subtrees with 256 ** n leaves. */
 function buildTree(leaves: readonly Buffer[]): { hashes: TreeHashes; edge: TreeEdge } {
   const levels: Buffer[][] = [[...leaves]];
   const edge = new TreeEdge();

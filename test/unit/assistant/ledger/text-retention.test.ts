@@ -58,14 +58,14 @@ it("a failed erasure is logged, and is tried again a day later", async () => {
   expect(asked).toHaveLength(2);
 });
 
-it("the ledger erases nothing after the retention was closed", async () => {
+it("the ledger erases nothing after the retention of texts was stopped", async () => {
   const { clock, asked, retention } = start(() => DAY_MS);
   await retention[Symbol.asyncDispose]();
   await clock.advance(3 * DAY_MS);
   expect(asked).toEqual([]);
 });
 
-it("closing the retention interrupts a long erasure, without a log message", async () => {
+it("stopping the retention of texts interrupts a long erasure, without a log message", async () => {
   const { clock, asked, logged, state, retention } = start(() => DAY_MS);
   state.isSlow = true;
   await clock.advance(5 * MINUTE_MS);

@@ -311,7 +311,7 @@ describe("a tool call that needs confirmation", () => {
     expect(harness.eventSequence(id)).toBe("started needed(call) so cancelled/cancelled");
   });
 
-  test("is no data for a provider if the user declines it", async () => {
+  test("adds nothing to the data for a provider if the user declines it", async () => {
     const harness = createOverlayHarness();
     harness.consent.set("prompt", true);
     await harness.useTools([["create", { title: "Milk" }], noToolAnswer]);

@@ -133,7 +133,7 @@ describe("a turn of a query", () => {
     expect(query.endsWith("🌱")).toBe(true);
   });
 
-  test("uses only relevant passages, and the one that is closest by meaning", async () => {
+  test("uses only relevant passages, and in addition the passage with the closest meaning", async () => {
     const harness = createOverlayHarness();
     harness.hits = async () => [
       searchHit({ title: "Half", coverage: 0.5 }),

@@ -22,7 +22,7 @@ const session: OAuthSession = {
   clientId: "berth",
 };
 
-/** Returns a list to which each later revocation that ends requests at the provider `id` adds its error code. */
+/** Returns a list that records, in the order of their occurrence, the error codes of all later revocations for `id`. */
 const endings = (harness: RemoteHarness, id: string) => {
   const codes: string[] = [];
   const watch = () =>
@@ -114,7 +114,7 @@ describe("the providers of the remote manager", () => {
       status: "ok",
       last_used: "2030-01-01T00:00:00.000Z",
     });
-    // A request was in progress during the removal. Its answer arrives now.
+    // A request to the provider `home` was in progress when the provider was removed. Its answer arrives only now.
     harness.providers.noteStatus("home", "unauthorized");
     await harness.remote.addProvider(home, userCaller);
     expect(harness.remote.state().providers.at(-1)).toMatchObject({
@@ -297,7 +297,7 @@ describe("a key that is read from a descriptor while its provider changes", () =
   test.each([
     ["first", 0],
     ["last", 1],
-  ])("is replaced by the key of a later call, if it arrives %s", async (_, late) => {
+  ])("is replaced by the key of a later call, even if that key arrives %s", async (_, late) => {
     await using harness = new RemoteHarness();
     await harness.remote.addProvider(home, userCaller);
     const keys = [pendingKey(), pendingKey()] as const;
@@ -340,7 +340,7 @@ describe("a key that is read from a descriptor while its provider changes", () =
 });
 
 describe("changes of one caller", () => {
-  test("take effect in its order, although the address of an added provider is resolved first", async () => {
+  test("take effect in the order of the calls, although the address of an added provider must be resolved first", async () => {
     await using harness = new RemoteHarness();
     const resolver = new EventEmitter();
     harness.resolution = once(resolver, "answer");
@@ -409,21 +409,26 @@ describe("requests in progress at a provider", () => {
 });
 
 describe("the user's consent", () => {
-  test.each(dataClasses)("%s is granted and revoked", async (scope: DataClass) => {
-    await using harness = new RemoteHarness();
-    let revoked = 0;
-    await harness.remote.setConsent(scope, true, userCaller);
-    expect(harness.consent.missing(dataClasses)).toEqual(dataClasses.filter((it) => it !== scope));
-    expect(harness.store.allowed()).toEqual([scope]);
-    harness.consent.onRevoked([scope], () => revoked++);
-    const stop = harness.consent.onRevoked([scope], () => revoked++);
-    stop();
-    await harness.remote.setConsent(scope, false, userCaller);
-    await harness.remote.setConsent(scope, false, userCaller);
-    expect(revoked).toBe(1);
-    expect(harness.store.allowed()).toEqual([]);
-    expect(harness.entries).toEqual(["remote.consent", "remote.consent", "remote.consent"]);
-  });
+  test.each(dataClasses)(
+    "can be granted and revoked for the scope %s",
+    async (scope: DataClass) => {
+      await using harness = new RemoteHarness();
+      let revoked = 0;
+      await harness.remote.setConsent(scope, true, userCaller);
+      expect(harness.consent.missing(dataClasses)).toEqual(
+        dataClasses.filter((it) => it !== scope),
+      );
+      expect(harness.store.allowed()).toEqual([scope]);
+      harness.consent.onRevoked([scope], () => revoked++);
+      const stop = harness.consent.onRevoked([scope], () => revoked++);
+      stop();
+      await harness.remote.setConsent(scope, false, userCaller);
+      await harness.remote.setConsent(scope, false, userCaller);
+      expect(revoked).toBe(1);
+      expect(harness.store.allowed()).toEqual([]);
+      expect(harness.entries).toEqual(["remote.consent", "remote.consent", "remote.consent"]);
+    },
+  );
 
   test.each(["ledger", "store"] as const)(
     "stays as it was if the %s cannot be written, for a grant and for a revocation",

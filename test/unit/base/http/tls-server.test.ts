@@ -174,7 +174,7 @@ describe("isLocal", () => {
     ["192.0.2.7", "192.0.2.7", true],
     ["192.0.2.8", "192.0.2.7", false],
     [undefined, undefined, false],
-  ])("from %s to %s is %s", (remoteAddress, localAddress, expected) => {
+  ])("of a connection from %s to %s is %s", (remoteAddress, localAddress, expected) => {
     expect(isLocal({ remoteAddress, localAddress })).toBe(expected);
   });
 });

@@ -308,7 +308,7 @@ describe("failures of an App", () => {
     await harness.waitUntilReady("web");
   });
 
-  test("credentials that change before a denied pull is in the status are tried", async () => {
+  test("credentials that change while a pull is being denied are tried, even if the denial is not in the status yet", async () => {
     const auth = { username: "me", password: "letmein" };
     await using harness = new ControlPlaneHarness({
       images: { "registry.test/web:1": { held: false, auth } },

@@ -52,7 +52,7 @@ test.each([
   [500, 3],
   [1_500, 4],
 ])(
-  "an app that is healthy after %i ms is listed %i times: a start of more than a second is reported",
+  "while an app starts that is healthy after %i ms, Berth lists its containers %i times: once more if the start takes over a second",
   async (readyAfterMs, listContainers) => {
     await using harness = await boot({ images: { "web:1": { readyAfterMs } } });
     const create = () => harness.apply("web", web);

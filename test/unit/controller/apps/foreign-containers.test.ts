@@ -181,7 +181,7 @@ test.each([
   ["an app with requests", web],
   ["an app without a port", worker],
 ])(
-  "the version that still runs while a newer one waits is compared too: the status of %s names the setting, and nothing is replaced until then",
+  "while a newer version waits, the running version of %s is compared with its spec too: the status names a setting changed by hand, and nothing is replaced",
   async (_name, before) => {
     await using harness = await start(before);
     harness.apply("web", { ...before, image: "web:2", dependsOn: ["db"] });

@@ -21,7 +21,7 @@ test("each replica has a restart budget of its own, so that an engine restart co
   expect(harness.isReady("web")).toBe(true);
 });
 
-test("replicas that the user removes one by one do not count as a drift loop", async () => {
+test("replicas that the user removes one by one do not count as the same change that returns again and again", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", { ...web, replicas: 5 });
   await harness.waitUntilReady("web");

@@ -220,7 +220,7 @@ describe("after the switch to a new version", () => {
     expect(harness.listServedImages("web")).toEqual(["web:2"]);
   });
 
-  test("a restart of the engine is no failure of the version", async () => {
+  test("a restart of the engine does not count as a failure of the version", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
@@ -286,7 +286,7 @@ describe("a kill of Berth in the observation window of a version", () => {
   });
 
   test.each(["before", "after"] as const)(
-    "%s the change of the route does not prevent the switch to the new version",
+    "does not prevent the switch to the new version, even if it happens %s the change of the route",
     async (when) => {
       await using harness = await serving();
       const { routes } = harness;
@@ -529,7 +529,7 @@ describe("before the switch to a new version", () => {
   test.each<[string, AppSpec]>([
     ["without a domain", web],
     ["with a command", { ...web, domain: "web.test", healthCheck: { command: ["true"] } }],
-  ])("an app %s gets no HTTP request", async (_, spec) => {
+  ])("Berth sends no HTTP request to an app %s", async (_, spec) => {
     await using harness = new ControlPlaneHarness({ images, ingress: "fake" });
     const probes = new Set<string>();
     harness.boot({

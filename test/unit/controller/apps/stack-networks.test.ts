@@ -15,7 +15,7 @@ function applyInStack(
   spec: AppSpec = web,
 ) {
   const labels = { [STACK_LABEL]: stack };
-  // Only with takeOver, an app may be taken out of its stack.
+  // The option takeOver is needed because the App may already belong to another stack.
   applyResource(harness.store, "App", name, spec, { labels, takeOver: true });
 }
 

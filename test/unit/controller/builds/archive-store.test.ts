@@ -14,7 +14,7 @@ const gzipped = gzipSync(plain);
 const digestOf = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
 const emptyFile = { name: "f", content: "" };
 const link = { name: "l", type: "2" };
-/** A path that leads to where it starts. */
+/** A very long path that ends in the folder in which it starts. */
 const detour = "a/".repeat(400) + "../".repeat(400);
 const limits = { bytesMax: 200_000, filesMax: 100 };
 let dir = "";

@@ -69,7 +69,7 @@ test("build records name a source without user and password", () => {
   expect(sourceName({ local: "/home/somebody/app" })).toBe("folder");
 });
 
-test("branch names are equal with and without refs/heads/, and only full hashes are commits", () => {
+test("a branch name equals the same name with refs/heads/, and only a full hash counts as a commit", () => {
   expect(isSameRef("refs/heads/main", "main")).toBe(true);
   expect(isSameRef("refs/tags/v1", "v1")).toBe(true);
   expect(isSameRef("refs/heads/feature/main", "main")).toBe(false);

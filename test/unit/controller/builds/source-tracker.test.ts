@@ -19,7 +19,9 @@ let held: TestStore;
 let tasks: TaskGroup;
 let sources: SourceTracker;
 let woken: string[];
-/** The revision to which the source of each app resolves, by app, or the error with which the resolution fails. */
+/**
+ * The revision to which each app's source resolves, by the app's name, or the error with which the resolution fails.
+ */
 let remote: Map<string, string | Error>;
 let looks: string[];
 let blocked: Promise<void> | undefined;
@@ -115,21 +117,24 @@ describe("a resolution that fails", () => {
     ["archive_invalid", "SourceInvalid", true],
     ["git_unreachable", "GitUnreachable", false],
     ["disk_full", "DiskFull", false],
-  ] as const)("with %s reports %s until the failure is cleared", async (code, reason, terminal) => {
-    remote.set("web", new BerthError(code, "no such luck", { hint: "look again" }));
-    const app = apply("web", git());
-    sources.state(app);
-    await held.clock.settle();
-    const message = "no such luck; look again";
-    expect(sources.state(app)).toEqual({ type: "failed", reason, message, terminal });
-    expect(sources.state(app).type).toBe("failed");
-    expect(looks).toHaveLength(1);
-    remote.set("web", FIRST);
-    sources.clearFailure("web");
-    expect(sources.state(app).type).toBe("resolving");
-    await held.clock.settle();
-    expect(sources.state(app).type).toBe("resolved");
-  });
+  ] as const)(
+    "with the error %s reports the reason %s until the failure is cleared",
+    async (code, reason, terminal) => {
+      remote.set("web", new BerthError(code, "no such luck", { hint: "look again" }));
+      const app = apply("web", git());
+      sources.state(app);
+      await held.clock.settle();
+      const message = "no such luck; look again";
+      expect(sources.state(app)).toEqual({ type: "failed", reason, message, terminal });
+      expect(sources.state(app).type).toBe("failed");
+      expect(looks).toHaveLength(1);
+      remote.set("web", FIRST);
+      sources.clearFailure("web");
+      expect(sources.state(app).type).toBe("resolving");
+      await held.clock.settle();
+      expect(sources.state(app).type).toBe("resolved");
+    },
+  );
 
   test("shows no secret, and runs again when the credential changes", async () => {
     secret("deploy-key", { token: "hunter2-hunter2" });
@@ -237,7 +242,7 @@ describe("the polling of a source", () => {
   });
 });
 
-describe("a push webhook", () => {
+describe("a hook that reports a push", () => {
   test("resolves the sources of all apps of the repository and branch", async () => {
     for (const [name, source] of [
       ["web", git()],

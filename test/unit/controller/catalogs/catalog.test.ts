@@ -188,7 +188,7 @@ spec: { title: One, description: d, category: c, app: { image: "a:1" } }
       "apiVersion: berth.dev/v1\nkind: Secret\nmetadata: { name: one }\nspec: { data: { a: b } }\n",
       /one\.yaml:2:\d+: expected kind Template, found Secret/,
     ],
-  ])("%s is reported with file and line", (_, text, message) => {
+  ])("reports the problem with file and line if a template has %s", (_, text, message) => {
     writeFileSync(join(folder, "one.yaml"), text);
     expect(() => loadCatalog(folder)).toThrow(InvalidSpecError);
     expect(() => loadCatalog(folder)).toThrow(message);
@@ -217,7 +217,7 @@ spec: { source: org/small }
       good.replace("one }", "small }"),
       /small\.yaml:2:\d+: expected kind Model, found/,
     ],
-  ])("%s in a model is reported with file and line", (_, text, message) => {
+  ])("reports the problem with file and line if a model has %s", (_, text, message) => {
     mkdirSync(join(folder, "models"));
     writeFileSync(join(folder, "models", "small.yaml"), text);
     expect(() => loadCatalog(folder)).toThrow(message);

@@ -30,7 +30,7 @@ test.each([
   ["ssh: connect to host example.org port 22: Connection timed out", "git_unreachable"],
   ["fatal: early EOF\nfatal: fetch-pack: invalid index-pack output", "git_unreachable"],
   ["something that nobody has seen before in /root/secret", "git_unreachable"],
-])("git's output is classified: %s", (stderr, code) => {
+])("git's output is mapped to an error code, and shown without paths: %s", (stderr, code) => {
   const error = classifyStderr(SHOWN, stderr);
   expect(error.code).toBe(code);
   expect(error.message).toContain(SHOWN);

@@ -76,7 +76,7 @@ describe("isSameRepository", () => {
     "git@example.org:team/app.git",
     "git@EXAMPLE.org:/team/app",
     "https://example.org//team/app",
-  ])("%s name the same repository", (other) => {
+  ])("finds that %s names the same repository", (other) => {
     expect(isSameRepository(url, other)).toBe(true);
     expect(isSameRepository(other, url)).toBe(true);
   });
@@ -90,7 +90,7 @@ describe("isSameRepository", () => {
     "file:///team/app",
     "not a url",
     "",
-  ])("%s name different repositories", (other) => {
+  ])("finds that %s names a different repository", (other) => {
     expect(isSameRepository(url, other)).toBe(false);
     expect(isSameRepository(other, other === "" ? "x" : url)).toBe(false);
   });

@@ -35,7 +35,7 @@ test.each([
   ["40000", "folder"],
   ["040000", "folder"],
   ["160000", "submodule"],
-])("the mode %s of a tree entry is a %s", (mode, type) => {
+])("the mode %s of a tree entry means that the entry is of the type %s", (mode, type) => {
   expect(parseEntryType(mode)).toBe(type);
 });
 

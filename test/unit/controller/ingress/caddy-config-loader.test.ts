@@ -25,7 +25,7 @@ test("a running Caddy with other settings is replaced, even if it did not answer
     version: () => Promise.resolve("2.6.2"),
     isUpToDate: () => Promise.resolve(starts.length > 0),
     isRunning: async () => {
-      // Caddy opens its admin socket after Berth has asked for the configuration in vain.
+      // Caddy opens its admin socket only after Berth's first request for the configuration has failed.
       if (!admin.listening)
         await new Promise<void>((done) => admin.listen(paths.adminSocket, done));
       return true;

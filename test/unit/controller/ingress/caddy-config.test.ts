@@ -177,7 +177,7 @@ describe("a network of the machine", () => {
     ["0.0.0.0/0", false],
     ["fd00::/64", false],
     ["", false],
-  ])("%s is on this machine: %s", (subnet, own) => {
+  ])("is recognised as a network of this machine or not: %s gives %s", (subnet, own) => {
     expect(isLocalSubnet(subnet, table)).toBe(own);
   });
 });

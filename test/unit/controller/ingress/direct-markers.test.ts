@@ -52,7 +52,7 @@ it("the marker file of a direct route exists only for hosts that the route table
   expect(listMarkers()).toEqual([]);
 });
 
-it("an App with the name hosts gets direct routes, because the lock for all hosts has another key", async () => {
+it("an App with the name hosts gets direct routes, because its lock has another key than the lock for all hosts", async () => {
   const named = createDirectRouteSet([{ app: "hosts", hosts: ["h.localhost"], slots: [["a:1"]] }]);
   await table.setHosts(new Map([["h.localhost", "hosts"]]), "replace");
   await table.addDirectRoutes(named);

@@ -69,7 +69,7 @@ describe("entries of the route table", () => {
     expect(await table.read("web")).toMatchObject({ version: "v2" });
   });
 
-  it("are no longer removed after the end of the table, because the next table may use its folder", async () => {
+  it("are no longer removed after the route table was disposed of, because the next process may use its folder", async () => {
     await write("v1", "a:1");
     await write("v2", "b:1");
     await table[Symbol.asyncDispose]();

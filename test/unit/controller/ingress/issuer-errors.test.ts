@@ -18,7 +18,7 @@ function entry(identifier: string, error: string): string {
   return JSON.stringify({ level: "error", logger: "tls.obtain", msg, identifier, issuer, error });
 }
 
-test("the last answer of the certificate authority is found in Caddy's log for each name, and other lines are ignored", async () => {
+test("the last answer of the certificate authority is found in Caddy's log for each domain name, and other lines are ignored", async () => {
   const errors = new IssuerErrors(file);
   expect(await errors.find("a.example.org")).toBeUndefined();
   writeFileSync(

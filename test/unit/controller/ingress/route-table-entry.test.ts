@@ -12,11 +12,12 @@ import {
 const byte = fc.integer({ min: 0, max: 255 });
 const port = fc.integer({ min: 1, max: 65_535 });
 const replicas = fc.oneof(
-  // These targets are addresses on an instance's network, all with the same port.
+  // Addresses on an instance's network, all with the same port, are the targets if Caddy reaches the containers
+  // directly.
   fc
     .tuple(fc.uniqueArray(fc.tuple(byte, byte), { maxLength: 50, selector: String }), port)
     .map(([ends, at]) => ends.map(([a, b]) => `172.18.${a}.${b}:${at}`)),
-  // These targets are ports of the loopback interface that containers publish.
+  // Ports of the loopback interface are the targets if the containers publish their ports.
   fc
     .uniqueArray(port, { maxLength: 50 })
     .map((ports) => ports.map((number) => `127.0.0.1:${number}`)),
@@ -66,7 +67,7 @@ describe("an entry of the route table", () => {
     );
   });
 
-  it("contains all targets about equally often, and no others", () => {
+  it("names each target about equally often, and no other target", () => {
     fc.assert(
       fc.property(entries, (entry) => {
         const { targets } = entry.route;

@@ -125,7 +125,7 @@ describe("the container listener", () => {
     expect(site.woken).toEqual(["web"]);
   });
 
-  it("accepts the networks of stacks with an App that uses models, which it creates", async () => {
+  it("accepts clients from the networks of stacks that have an App with models, and creates these networks", async () => {
     const put = (name: string, stack: string, spec: object) =>
       applyResource(
         site.store,
@@ -216,7 +216,7 @@ describe("the container listener", () => {
 });
 
 describe("a failure of the container listener", () => {
-  it("is reported, retried, and cleared on success", async () => {
+  it("is reported until a retry succeeds", async () => {
     site.put("web", { models: ["chat"] });
     site.assistantError = new BerthError("engine_error", "port 7777 of 172.17.0.1 is taken", {
       hint: "stop it",

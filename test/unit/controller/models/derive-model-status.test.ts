@@ -126,7 +126,7 @@ const condition = (more: More, type: ConditionType) => {
 };
 const wanted = { running: true };
 
-test("the status of a running Model contains its files, its sizes and the facts about its load", () => {
+test("the status of a running Model contains its files, their sizes, and the facts about the loaded model", () => {
   const more = { spec: wanted, assistant: known(resident) };
   expect(status(more)).toMatchObject({
     phase: "running",
@@ -248,7 +248,7 @@ describe("the phase of a Model", () => {
         job: { step: "download", state: { type: "failed", error: "" } },
       },
     ],
-  ])("is %s for %s", (phase, _, more) => {
+  ])("is `%s` for %s", (phase, _, more) => {
     expect(status(more).phase).toBe(phase);
   });
 });
@@ -290,7 +290,7 @@ describe("the condition Ready of a Model", () => {
       "False Loading: being loaded into memory",
       { spec: wanted, assistant: known({ ...resident, path: "/other" }) },
     ],
-  ])("is %s", (expected, more) => {
+  ])("is described by status, reason and message: %s", (expected, more) => {
     expect(condition(more, "Ready")).toBe(expected);
     // Progressing is False exactly when the Model is ready or Berth has given up on it.
     const isDone =
@@ -338,7 +338,7 @@ describe("the condition Downloaded of a Model", () => {
         },
       },
     ],
-  ])("is %s", (expected, more) => {
+  ])("is described by status, reason and message: %s", (expected, more) => {
     expect(condition(more, "Downloaded")).toBe(expected);
   });
 
@@ -364,12 +364,12 @@ describe("the condition Loaded of a Model", () => {
     ["False NotWanted: the spec sets running: false", { assistant: known(resident) }],
     ["False NotWanted: the spec sets running: false", {}],
     ["False LoadFailed: the engine ended", { spec: wanted, assistant: known(failedModel) }],
-  ])("is %s", (expected, more) => {
+  ])("is described by status, reason and message: %s", (expected, more) => {
     expect(condition(more, "Loaded")).toBe(expected);
   });
 });
 
-test("a failure shows the time of the next attempt, and a stall shows no such time", () => {
+test("the message of a failure has the time of the next attempt, and that of a stalled Model has no such time", () => {
   expect(status({ memory: { failure } }).nextRetryAt).toBe("2030-01-02T00:00:00.000Z");
   expect(condition({ memory: { stalled } }, "Stalled")).toBe("True SourceNotFound: there is none");
   expect(condition({ memory: { stalled } }, "Progressing")).toBe(

@@ -91,7 +91,7 @@ test("the failure of a model job is kept until it is cleared", async () => {
 test.each([
   ["step", new TestJob("unload", "key")],
   ["key", new TestJob("load", "other key")],
-])("another %s first cancels the running job", async (_, next) => {
+])("a job with another %s first cancels the running job of the same model", async (_, next) => {
   const first = new TestJob("load", "key");
   ensure("a", first);
   expect(ensure("a", next)).toBe("waiting");

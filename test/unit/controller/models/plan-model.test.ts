@@ -121,7 +121,7 @@ describe("the files of a model in a plan", () => {
     ],
     ["to be verified", { isVerifyDue: true }, [["verifyFiles", "a user requested it"]]],
     ["in the desired state", {}, []],
-  ])("%s", (_, observed, steps) => {
+  ])("cause the expected steps if they are files %s", (_, observed, steps) => {
     const files = { assistant: observeAssistant(undefined), ...observed };
     expect(plan(files, stopped)).toEqual({ steps, blockedBy: null });
   });

@@ -71,7 +71,7 @@ describe("the negotiation of an API version", () => {
     [version("1.40"), "too old"],
     [version("1.99", "1.60"), "too new"],
     [{ hello: "world" }, "not a container engine"],
-  ])("refuses an unsupported engine (%#)", async (answer, part) => {
+  ])("refuses an engine with the unsupported answer %j", async (answer, part) => {
     await using engine = await startEngine((_, response) => json(response, answer));
     await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
     await expect(runtime.info(signal)).rejects.toMatchObject({
@@ -98,7 +98,7 @@ describe("the negotiation of an API version", () => {
 });
 
 describe("the free space of the engine's disk", () => {
-  it("is read without another call for the folder, until the engine was lost", async () => {
+  it("is read from the folder that an earlier call has found, until the connection to the engine was lost", async () => {
     let folder = os.tmpdir();
     let isCut = false;
     await using engine = await startEngine((request, response) => {
@@ -278,7 +278,7 @@ describe("the inspection of a container", () => {
     return { engine, count };
   }
 
-  it("from a listing is reused by the next probe, and its image is not inspected again for the listing", async () => {
+  it("that was made for a listing is also used by the next probe, and the image is not inspected again for the listing", async () => {
     const { engine, count } = await startListedEngine((respond) => respond());
     await using _ = engine;
     // The clock must not advance, because Berth repeats an inspection that is older than a second after a failed probe.

@@ -106,15 +106,18 @@ describe("an image reference", () => {
     ["localhost:5000/team/app:2", "localhost:5000/team/app", "2"],
     [`nginx:1.27@${digest}`, "nginx", digest],
     [`localhost:5000/app@${digest}`, "localhost:5000/app", digest],
-  ])("splits %s", (reference, image, tag) => {
+  ])("is split into name and tag: %s", (reference, image, tag) => {
     expect(splitReference(reference)).toEqual({ image, tag });
   });
 
-  it.each(["", "a b", "../x", "a//b", "a?b=c", "a#b", "nginx:1\n"])("refuses %j", (reference) => {
-    expect(() => splitReference(reference)).toThrow(
-      expect.objectContaining({ code: "image_not_found" }),
-    );
-  });
+  it.each(["", "a b", "../x", "a//b", "a?b=c", "a#b", "nginx:1\n"])(
+    "is refused if it is invalid: %j",
+    (reference) => {
+      expect(() => splitReference(reference)).toThrow(
+        expect.objectContaining({ code: "image_not_found" }),
+      );
+    },
+  );
 });
 
 describe("an engine error that refuses a container's address", () => {
@@ -238,7 +241,7 @@ describe("an error of the engine", () => {
       "engine_error",
       "(a file of the engine)",
     ],
-  ])("%s: %s", (asked, text, code, part) => {
+  ])('in the operation "%s" is mapped to its own code: %s', (asked, text, code, part) => {
     const error = errorFromEngineText(text, asked, 500);
     expect(error.code).toBe(code);
     expect(error.message).toContain(part);

@@ -32,7 +32,7 @@ it("a local source is relative to the folder of its spec file", async () => {
   expect(sourceOf("top")).toEqual({ local: join(harness.folder, "team/src") });
 });
 
-it("a source change in a spec file ends a pinned rollback", async () => {
+it("a change of the source in a spec file ends the pin that a rollback has set", async () => {
   await using harness = new SpecsHarness();
   await harness.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }') });
   await harness.scan();

@@ -366,7 +366,7 @@ describe("a specs folder without readable files", () => {
     expect(harness.specs.report().state).toBe("watching");
   });
 
-  it("is no problem if no resource was ever declared", async () => {
+  it("is not reported as a problem if no resource was ever declared", async () => {
     await mkdir(harness.folder);
     await harness.scan();
     expect(harness.specs.report()).toMatchObject({ state: "watching", message: null, files: [] });

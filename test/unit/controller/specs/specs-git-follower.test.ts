@@ -162,7 +162,7 @@ it("the specs follower no longer changes its folder once the user has removed th
   expect(await harness.read("shop/a.yaml")).toBe(appText("a", "mine:1"));
 });
 
-it("the specs follower uses an existing folder of its name if it is empty", async () => {
+it("the specs follower uses an existing folder at its own path if the folder is empty", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await mkdir(join(harness.folder, "shop"), { recursive: true });

@@ -377,7 +377,7 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
       { ...flask, "requirements.txt": "flask" },
       ["RUN /venv/bin/pip install --no-cache-dir gunicorn"],
     ],
-  ])("gets the right start and installation: %s", async (_, files, lines) => {
+  ])("gets the start command and the installation of its kind: %s", async (_, files, lines) => {
     const text = await textOf(files);
     for (const line of lines) expect(text.split("\n")).toContain(line);
   });
@@ -489,7 +489,7 @@ describe("a Go app", () => {
   test.each([
     [["cmd/api"], "./cmd/api"],
     [["cmd/shop", "cmd/migrate"], "./cmd/shop"],
-  ])("with the programs %j builds %s", async (folders, built) => {
+  ])("with the main packages in %j builds %s", async (folders, built) => {
     const files = Object.fromEntries(
       folders.map((folder) => [`${folder}/main.go`, "package main"]),
     );

@@ -54,7 +54,7 @@ describe.each(faults)("calls while the ledger is %s", (mode) => {
     expect(harness.app.received).toHaveLength(1);
   });
 
-  it("a call whose confirmation failed can still be declined, and expires", async () => {
+  it("a call whose confirmation failed can still be declined, and otherwise expires", async () => {
     const harness = await AgentHarness.open();
     const [first, second] = [await harness.park(), await harness.park()];
     harness.ledger.mode = mode;

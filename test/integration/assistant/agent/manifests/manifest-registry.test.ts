@@ -181,7 +181,7 @@ describe("a started manifest registry", () => {
   });
 });
 
-describe("the priority of manifest folders", () => {
+describe("manifests in several folders", () => {
   it("the first folder with a manifest wins, even if that manifest is invalid", async () => {
     writeManifest(own, "org.example.A", { name: "Own" });
     writeManifest(shared, "org.example.A", { name: "Shared" });
@@ -201,21 +201,24 @@ describe("the priority of manifest folders", () => {
   it.each([
     ["valid", { name: "Other" }],
     ["invalid", { tools: "none" }],
-  ])("no %s file takes the place of a built-in manifest", async (_, changes) => {
-    const builtIn = [notesManifest({ app_id: "dev.berth.apps", name: "Built in" })];
-    for (const directory of [own, shared]) writeManifest(directory, "dev.berth.apps", changes);
-    const registry = await startRegistry({ builtIn });
-    expect(registry.find("dev.berth.apps")?.name).toBe("Built in");
-    const [first, ...files] = registry.report();
-    expect(first).toMatchObject({ file: undefined, status: "taken" });
-    expect(files).toHaveLength(2);
-    for (const { status, shadowedBy, faults } of files) {
-      expect([status, shadowedBy]).toEqual(["shadowed", "Berth itself"]);
-      expect(faults[0]).toMatchObject({ pointer: "/app_id", severity: "error" });
-    }
-    const warnings = log.filter((line) => line.startsWith("a tool manifest is rejected"));
-    expect(warnings.join()).toContain("belongs to an app that ships with Berth");
-  });
+  ])(
+    "a %s file with the app id of a built-in manifest does not replace that manifest",
+    async (_, changes) => {
+      const builtIn = [notesManifest({ app_id: "dev.berth.apps", name: "Built in" })];
+      for (const directory of [own, shared]) writeManifest(directory, "dev.berth.apps", changes);
+      const registry = await startRegistry({ builtIn });
+      expect(registry.find("dev.berth.apps")?.name).toBe("Built in");
+      const [first, ...files] = registry.report();
+      expect(first).toMatchObject({ file: undefined, status: "taken" });
+      expect(files).toHaveLength(2);
+      for (const { status, shadowedBy, faults } of files) {
+        expect([status, shadowedBy]).toEqual(["shadowed", "Berth itself"]);
+        expect(faults[0]).toMatchObject({ pointer: "/app_id", severity: "error" });
+      }
+      const warnings = log.filter((line) => line.startsWith("a tool manifest is rejected"));
+      expect(warnings.join()).toContain("belongs to an app that ships with Berth");
+    },
+  );
 
   it("subscribers are notified after each change of the declared tools", async () => {
     const registry = await startRegistry();
@@ -330,7 +333,7 @@ describe("the default folders of a user", () => {
       { ASSISTANT_MANIFEST_PATH: "", XDG_DATA_HOME: "/d", XDG_DATA_DIRS: "/d" },
       ["/d/assistant/manifests"],
     ],
-  ])("follow from the environment %j", (environment, directories) => {
+  ])("are determined by the environment variables %j", (environment, directories) => {
     expect(manifestDirectories(environment, home)).toEqual(directories);
   });
 });

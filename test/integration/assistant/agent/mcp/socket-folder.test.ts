@@ -21,7 +21,7 @@ afterEach(() => {
   for (const listener of listeners) listener.close();
 });
 
-/** Creates a folder with a socket on which an app sends this answer to each client. */
+/** Creates a folder with a socket, on which an app sends `answer` to each client. */
 async function createFolder(name: string, answer: string): Promise<string> {
   const folder = join(root, name);
   mkdirSync(folder, { mode: 0o700 });

@@ -303,7 +303,7 @@ test("an assistant that was taken over is killed when it has not exited after fo
     expect(over).toBe(true);
   }, WAIT_OPTIONS);
   expect(clock.now() - since).toBeGreaterThanOrEqual(4_000);
-  // The test process started the assistant, and may get its exit event only after the supervisor has ended.
+  // The assistant is a child process of this test, whose exit event may arrive only after the supervisor has ended.
   await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), WAIT_OPTIONS);
   expect(isThere(pid)).toBe(false);
 });
@@ -312,7 +312,7 @@ describe("an assistant that belongs to a user or to another Berth", () => {
   test.each([
     ["a person", byPerson],
     ["another Berth", () => bySupervisor({ owner: "other" })],
-  ])("(%s) is used, and keeps running after the supervisor ends", async (_who, command) => {
+  ])("is used, and keeps running after the supervisor ends (owner: %s)", async (_who, command) => {
     const pid = await daemon(command());
     const supervisor = supervise();
     await state(supervisor, "foreign");
@@ -335,12 +335,15 @@ describe("an assistant that belongs to a user or to another Berth", () => {
     expect(reasons()).toEqual(["AssistantFound", "AssistantUp"]);
   });
 
-  test.each(["silent", "nonsense"])("is not replaced (control socket: %s)", async (how) => {
-    mode(how);
-    const pid = await daemon(byPerson());
-    const supervisor = supervise();
-    await state(supervisor, "waiting");
-    expect(supervisor.report().message).toMatch(/^something listens at its control socket/);
-    expect(isThere(pid)).toBe(true);
-  });
+  test.each(["silent", "nonsense"])(
+    "is not replaced, even if its control socket gives no usable answer (%s)",
+    async (how) => {
+      mode(how);
+      const pid = await daemon(byPerson());
+      const supervisor = supervise();
+      await state(supervisor, "waiting");
+      expect(supervisor.report().message).toMatch(/^something listens at its control socket/);
+      expect(isThere(pid)).toBe(true);
+    },
+  );
 });

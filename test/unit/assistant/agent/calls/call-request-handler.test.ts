@@ -125,7 +125,7 @@ describe("a call that the agent refuses", () => {
   ] as const;
 
   it.each(cases)(
-    "fails with %s and causes no question to the user (%#)",
+    "fails with the code %s, and the user is not asked (case %#)",
     async (code, more, tool, args) => {
       const harness = await AgentHarness.open();
       const answer = await harness.request(tool, args, more);
@@ -206,7 +206,7 @@ describe("a call to an app that misbehaves", () => {
     ["bad_result", { kind: "nonsense" }],
     ["result_too_large", { kind: "huge" }],
     ["tool_error", { kind: "result", isError: true, content: [{ type: "text", text: "no" }] }],
-  ] as const)("fails with %s (%#)", async (code, answer) => {
+  ] as const)("fails with the code %s (case %#)", async (code, answer) => {
     const harness = await AgentHarness.open();
     harness.app.respond = () => answer;
     const { disposition, detail, callId } = await harness.request("list", {});

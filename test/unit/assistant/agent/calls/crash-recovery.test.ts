@@ -96,7 +96,7 @@ const scenarios: Record<string, Parameters<typeof takeCrashSnapshots>[0]> = {
 };
 
 describe.each(Object.entries(scenarios))(
-  "a daemon that is killed at any step of %s",
+  "after a kill of the daemon at any step of %s",
   (_, scenario) => {
     it("no effect happens without a ledger entry, and none happens twice", async () => {
       const wrecks = await takeCrashSnapshots(scenario);

@@ -21,7 +21,7 @@ function rejectRows(
 }
 
 describe("while the journal cannot be written", () => {
-  it.each(["create", "star"])("no call begins: %s", async (tool) => {
+  it.each(["create", "star"])("a call of the tool %s fails before it begins", async (tool) => {
     const harness = await AgentHarness.open();
     rejectRows(harness, "INSERT", "1");
     const answer = await harness.request(tool, { title: "a" });
@@ -102,7 +102,7 @@ describe("while the journal cannot be written", () => {
     expect(harness.app.received).toHaveLength(1);
   });
 
-  it("no undo begins", async () => {
+  it("an undo fails before it begins", async () => {
     const harness = await AgentHarness.open();
     await harness.agent.confirm(await harness.park(), true, userCaller());
     const stop = rejectRows(harness, "UPDATE", "NEW.undo_state = 'running'");
@@ -116,7 +116,7 @@ describe("while the journal cannot be written", () => {
     expect((await harness.agent.undo(userCaller())).status).toBe("undone");
   });
 
-  it("no undo runs twice", async () => {
+  it("an undo never runs twice", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     await harness.agent.confirm(callId, true, userCaller());

@@ -153,7 +153,7 @@ describe("a tool whose live definition differs from its manifest", () => {
       { title: "Show", description: "Lists the notes.\nAll of them." },
       { title: "Show", description: "\n    Lists the notes.\n    All of them.\n    " },
     ],
-  ])("may run if %s", async (_, declared, live) => {
+  ])("may run if the difference is harmless: %s", async (_, declared, live) => {
     const harness = await AgentHarness.open();
     await declareList(harness, declared, live);
     expect((await harness.request("list", {})).disposition).toBe("executed");

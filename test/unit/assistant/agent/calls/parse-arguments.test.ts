@@ -29,7 +29,7 @@ describe("parsing the arguments of a call", () => {
     ['{"a": {"\\udc00": 1}}', "the object at /a has a key with half of a surrogate pair"],
     [`${'{"a":'.repeat(40)}1${"}".repeat(40)}`, "deeper"],
     [JSON.stringify({ a: "x".repeat(1024 * 1024) }), "1024 KiB"],
-  ])("refuses %.40s", (text, why) => {
+  ])("refuses the invalid arguments %.40s", (text, why) => {
     expect(parseArguments(text)).toContain(why);
   });
 

@@ -298,7 +298,7 @@ describe("permission to confirm a call", () => {
   it("is limited to the registered connection until that connection closes", async () => {
     const harness = await AgentHarness.open();
     const registered = harness.agent.registerConfirmer(other);
-    // The first program takes the place when it arrives, before the ledger has recorded it.
+    // The first program is registered when its call arrives, even before the ledger has recorded the registration.
     await expect(harness.agent.registerConfirmer(userCaller())).rejects.toMatchObject({
       code: "busy",
     });
@@ -384,7 +384,7 @@ describe("closing the agent", () => {
     });
   });
 
-  it("can begin before the daemon closes its other parts, which may take as long", async () => {
+  it("can begin before the daemon closes its other parts, so that both take their time concurrently", async () => {
     const harness = await AgentHarness.open();
     harness.app.respond = () => ({ kind: "hang" });
     const running = harness.request("list", {});

@@ -319,7 +319,7 @@ describe("an undo with an unknown outcome", () => {
     await expect.poll(async () => (await harness.agent.undo(userCaller())).unknown).toEqual([]);
   });
 
-  it("is the state of an undo that a crash interrupted, and belongs to its requester", async () => {
+  it("is also recorded for an undo that a crash interrupted, and belongs to that undo's requester", async () => {
     const harness = await AgentHarness.open();
     const chat = sandboxedCaller("org.example.chat");
     const callId = await create(harness, chat);

@@ -17,7 +17,7 @@ describe("the concepts of a text", () => {
     ["what I wrote", "writing"],
     ["get rid of it", "deletes"],
     ["my wi-fi", "wireless"],
-  ])("are shared by %s and %s", (a, b) => {
+  ])('are the same for "%s" and "%s"', (a, b) => {
     expect(haveOneInCommon(a, b)).toBe(true);
   });
 
@@ -26,11 +26,11 @@ describe("the concepts of a text", () => {
     ["turn the big old light in the hall off", "shut down"],
     ["get it rid", "erase"],
     ["", "note"],
-  ])("are not shared by %s and %s", (a, b) => {
+  ])('are different for "%s" and "%s"', (a, b) => {
     expect(haveOneInCommon(a, b)).toBe(false);
   });
 
-  it("come from groups of several members without duplicates", () => {
+  it("come from a table in which each group has at least two texts, and no text twice", () => {
     const faulty = conceptGroups.filter((group) => {
       const members = group.split(", ").map((member) => tokenize(member).join(" "));
       return members.length < 2 || new Set(members).size < members.length;

@@ -18,7 +18,7 @@ describe("known words", () => {
     expect(words.has("listapps")).toBe(false);
   });
 
-  it("correct a typing error, but not a short word that is another one", () => {
+  it("correct a typing error, but leave a short word unchanged that may be correct", () => {
     expect(words.correct("deplyos")).toEqual(["deploi"]);
     expect(words.correct("lgos")).toEqual(["log"]);
     expect(words.correct("Termostat")).toEqual(["thermostat"]);

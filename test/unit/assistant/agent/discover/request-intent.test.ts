@@ -13,7 +13,7 @@ describe("the intent of a request", () => {
     "any news from Tom?",
     "do I have anything on this afternoon",
     "what did I delete yesterday",
-  ])("is to look: %s", (request) => {
+  ])("is to see something: %s", (request) => {
     expect(detectIntent(request)).toBe("look");
   });
 
@@ -28,13 +28,16 @@ describe("the intent of a request", () => {
     "tell the team that lunch is off",
     "let the guests in",
     "",
-  ])("is to act: %s", (request) => {
+  ])("is to change something: %s", (request) => {
     expect(detectIntent(request)).toBe("act");
   });
 
-  it.each(["my eyes hurt", "it is dark in here", "I'm freezing"])("is unknown: %s", (request) => {
-    expect(detectIntent(request)).toBe("unknown");
-  });
+  it.each(["my eyes hurt", "it is dark in here", "I'm freezing"])(
+    "cannot be determined: %s",
+    (request) => {
+      expect(detectIntent(request)).toBe("unknown");
+    },
+  );
 
   it("is found in bounded time, whatever the request", () => {
     const request = "please can you just ".repeat(50_000);

@@ -24,7 +24,7 @@ const idsOf = (ranked: readonly RankedTool[]) => ranked.map(({ id }) => id);
 describe("the order of the results", () => {
   const copies = Array.from({ length: 12 }, (): [string] => ["a.copies"]);
 
-  it("leaves places for other apps, whose scores are lower", () => {
+  it("leaves some places to tools of other apps, even if their scores are lower than those of one app with many tools", () => {
     const placed = limitEachApp(rank(...copies, ["b.b"], ["c.c"], ["d.d"]), 20);
     expect(placed).toHaveLength(15);
     const others = placed.flatMap(({ app }, place) => (app.appId === "a.copies" ? [] : [place]));

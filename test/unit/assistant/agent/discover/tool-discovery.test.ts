@@ -119,7 +119,7 @@ describe("discover", () => {
   });
 });
 
-describe("discover with an embedder", () => {
+describe("discovery with an embedder", () => {
   it("also finds tools by similarity, and embeds each tool once", async () => {
     const embedder = new TrigramEmbedder();
     await using found = discovery(embedder, { deadlineMs: 10_000 });
@@ -139,7 +139,7 @@ describe("discover with an embedder", () => {
     ["fails", () => Promise.reject(new Error("away"))],
     ["never answers", () => new Promise(() => {})],
     ["answers nonsense", () => Promise.resolve([])],
-  ])("that %s ranks by words only", async (_, embed) => {
+  ])("ranks by words only if the embedder %s", async (_, embed) => {
     let asked = 0;
     const embedder = {
       id: "a",
@@ -181,7 +181,7 @@ describe("the relevance of tool discovery", () => {
       1 / 3,
       1,
     );
-    // A misspelt name would make a wish that no ranking can grant.
+    // A misspelt name in the corpus would be a tool that no ranking can find.
     const names = new Set(tools.map(({ name }) => name));
     expect(names.size).toBe(tools.length);
     const wanted = [...wishes, ...corpusQueries()].flatMap((labelled) => labelled.wanted);

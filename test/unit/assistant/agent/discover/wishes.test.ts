@@ -21,7 +21,7 @@ const exampleApps = [
   ),
 ].map(parseBuiltInManifest);
 
-/** The words that occur in the wishes, the most frequent ones first. */
+/** The words of the users' sentences in the corpus, the most frequent ones first. */
 function listWords(): readonly string[] {
   const counts = new Map<string, number>();
   for (const { query } of corpusWishes()) {
@@ -42,7 +42,7 @@ function joinWords(words: readonly string[], charsMax: number, textsMax: number)
   return texts.slice(0, textsMax);
 }
 
-/** Returns an app whose tools contain as many words of the wishes as a manifest allows. */
+/** Returns an app whose tools contain as many words of these sentences as a manifest allows. */
 function greedyApp(tools: number) {
   const words = listWords();
   return parseBuiltInManifest({
@@ -65,7 +65,7 @@ function greedyApp(tools: number) {
 const percent = (share: number) => Math.round(share * 1_000) / 10;
 
 describe("tool discovery without an embedding model", () => {
-  it("has a right tool among the first four for 90 % of the held-out wishes, and shows nothing destructive first to who only looks", async () => {
+  it("ranks a right tool among the first four for 90 % of the held-out sentences, and never a destructive tool first for a user who only asks to see something", async () => {
     const { chosen, heldOut, queries } = await measureDiscovery();
     expect(percent(heldOut.amongFourShare)).toBeGreaterThanOrEqual(90);
     expect(percent(chosen.amongFourShare)).toBeGreaterThanOrEqual(95);
@@ -79,7 +79,7 @@ describe("tool discovery without an embedding model", () => {
     ["which apps are running", ["list_apps"]],
     ["what is broken in my app", ["describe_app", "app_logs"]],
     ["remind me to buy milk", ["add_task"]],
-  ])("finds a tool of Berth or of an example app for: %s", async (wish, wanted) => {
+  ])('finds a tool of Berth or of an example app for the sentence "%s"', async (wish, wanted) => {
     const registry = new FakeRegistry(exampleApps);
     await using discovery = new ToolDiscovery({
       registry,
@@ -90,7 +90,7 @@ describe("tool discovery without an embedding model", () => {
     expect(wanted).toContain(first?.name);
   });
 
-  it("is much better than chance at apps that declare neither keywords nor examples", async () => {
+  it("is much better than chance for apps that declare neither keywords nor examples", async () => {
     const { chosen, queries } = await measureDiscovery({ apps: withoutSearchTexts(corpusApps()) });
     expect(percent(chosen.amongFourShare)).toBeGreaterThanOrEqual(80);
     expect(chosen.destructiveFirst).toBe(0);
@@ -98,7 +98,7 @@ describe("tool discovery without an embedding model", () => {
   });
 
   it.each([1, 30])(
-    "does not give in to an app that declares all words, in %d tools",
+    "rarely prefers an app that declares all words of the sentences, in %d tools",
     async (count) => {
       const honest = await measureDiscovery();
       const apps = [...corpusApps(), greedyApp(count)];
@@ -112,7 +112,7 @@ describe("tool discovery without an embedding model", () => {
 });
 
 describe("tool discovery with an embedder that only compares letters", () => {
-  it("is hardly worse", async () => {
+  it("finds almost as many right tools as without the embedder", async () => {
     const { chosen, queries } = await measureDiscovery({ embedder: new TrigramEmbedder() });
     expect(percent(chosen.amongFourShare)).toBeGreaterThanOrEqual(95);
     expect(queries.ndcgAt10).toBeGreaterThan(0.93);

@@ -78,7 +78,7 @@ describe("an input schema is accepted", () => {
       withProperty({ contains: { type: "null" }, minContains: 0, maxContains: 2 }),
     ],
     ["nullable as in OpenAPI", withProperty({ type: "string", nullable: true })],
-  ])("%s", (_, schema) => {
+  ])("in the case: %s", (_, schema) => {
     expect(listFaults(schema)).toEqual([]);
   });
 
@@ -213,7 +213,7 @@ describe("an input schema is rejected", () => {
       { type: "object", properties: { ab: {} }, patternProperties: { "^a": {} } },
       '/patternProperties/^a: also matches "ab", which is in properties',
     ],
-  ])("%s", (_, schema, fault) => {
+  ])("for the fault: %s", (_, schema, fault) => {
     expect(listFaults(schema).join("\n")).toContain(fault);
   });
 });

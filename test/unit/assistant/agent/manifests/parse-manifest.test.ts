@@ -154,7 +154,7 @@ describe("an invalid manifest", () => {
     expect(large.faults[0]?.message).toBe("the file is larger than 1 MiB");
   });
 
-  it("is one whose keywords or examples are no short list of short texts", () => {
+  it("is one whose keywords or examples are not a short list of short texts", () => {
     const twentyOne = Array.from({ length: 21 }, (_, index) => `word ${index}`);
     const changes = {
       keywords: ["", 1, "x".repeat(41), "a\nb", "a\u200bb"],
@@ -280,7 +280,7 @@ describe("the undo declaration of a tool", () => {
       { tool: "remove", map: { id: "$input.__proto__" } },
       '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields after dots, not "$input.__proto__"',
     ],
-  ])("is rejected for %s", (_, undo, fault) => {
+  ])("is rejected if it has %s", (_, undo, fault) => {
     expect(errorsOf(create(undo))).toEqual([fault]);
   });
 

@@ -10,7 +10,7 @@ import { arbitrarySchemaAndDocument } from "../../../../support/schema-arbitrary
 const reduce = (schema: JsonObject) => canonicalJson(reduceSchema(schema));
 const withProperty = (property: unknown) => ({ type: "object", properties: { a: property } });
 
-describe("two schemas are equal after the reduction", () => {
+describe("two schemas have the same reduced form, without annotations,", () => {
   it.each<[string, JsonObject, JsonObject]>([
     [
       "titles, as Pydantic adds them",
@@ -75,12 +75,12 @@ describe("two schemas are equal after the reduction", () => {
       },
       { $schema: "http://json-schema.org/draft-07/schema#", dependencies: { a: ["b"], c: {} } },
     ],
-  ])("if they differ in %s", (_, one, other) => {
+  ])("if they differ only in %s", (_, one, other) => {
     expect(reduce(one)).toBe(reduce(other));
   });
 });
 
-describe("two schemas are different after the reduction", () => {
+describe("two schemas have different reduced forms", () => {
   it.each<[string, JsonObject, JsonObject]>([
     ["a property named title", withProperty({}), { type: "object", properties: { title: {} } }],
     [
@@ -102,7 +102,7 @@ describe("two schemas are different after the reduction", () => {
   });
 });
 
-it("a reduced schema accepts the same documents", () => {
+it("the reduced form of a schema accepts the same documents as the schema", () => {
   const pair = arbitrarySchemaAndDocument(2);
   fc.assert(
     fc.property(pair, pair, ({ schema, document }, other) => {

@@ -20,31 +20,31 @@ const refused: readonly [string, object][] = [
 describe.each<[string, ProtocolEra]>([
   ["older revisions", "legacy"],
   ["the revision 2026-07-28", "modern"],
-])("the schema of a tool's result in %s", (_, era) => {
-  it.each(accepted)("accepts %j unchanged", async (result) => {
+])("the check of a tool's result against %s of MCP", (_, era) => {
+  it.each(accepted)("accepts the result %j unchanged", async (result) => {
     expect(await validate(era, result)).toEqual(result);
   });
 
-  it.each(refused)("refuses %s", async (_name, result) => {
+  it.each(refused)("refuses a result with %s", async (_name, result) => {
     expect(await validate(era, result)).toBeUndefined();
   });
 });
 
-describe("the schema of a tool's result", () => {
-  it("replaces missing content in older revisions only", async () => {
+describe("the check of a tool's result, by the revision of MCP,", () => {
+  it("adds empty content to a result without content in the older revisions only", async () => {
     const result = { structuredContent: { a: 1 } };
     expect(await validate("legacy", result)).toEqual({ content: [], ...result });
     expect(await validate("modern", result)).toBeUndefined();
   });
 
-  it("accepts structured content that is not an object only since 2026", async () => {
+  it("accepts structured content that is not an object only in the revision of 2026", async () => {
     const result = { content: [], structuredContent: [1] };
     expect(await validate("legacy", result)).toBeUndefined();
     expect(await validate("modern", result)).toEqual(result);
   });
 
   it.each([...accepted.map(([result]) => result), ...refused.map(([, result]) => result), {}])(
-    "has the verdict of the SDK in an older revision: %j",
+    "agrees with the official SDK for an older revision: %j",
     async (result) => {
       const ours = await validate("legacy", result);
       expect(ours !== undefined).toBe(await isAcceptedBySdk(result));
@@ -57,7 +57,7 @@ async function validate(era: ProtocolEra, result: unknown): Promise<unknown> {
   return outcome.issues ? undefined : outcome.value;
 }
 
-/** Lets a client of the SDK, without a schema of ours, validate the result. */
+/** Returns true if a client of the official SDK, which uses its own schema, accepts the result. */
 async function isAcceptedBySdk(result: object): Promise<boolean> {
   const [near, far] = InMemoryTransport.createLinkedPair();
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- a transport of the SDK has no such method

@@ -72,7 +72,7 @@ describe("the list of the apps that have values", () => {
     expect(await memory.apps(unconfinedCaller)).toMatchObject([{ app: OTHER }]);
   });
 
-  it("has only the own app of a sandboxed caller", async () => {
+  it("has only the caller's own app if the caller is sandboxed", async () => {
     const { memory } = new MemoryHarness();
     await memory.set(NOTES, "colour", "blue", unconfinedCaller);
     expect(await memory.apps(sandboxedCaller(NOTES))).toMatchObject([{ app: NOTES }]);

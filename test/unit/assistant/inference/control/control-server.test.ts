@@ -161,7 +161,7 @@ test("inspecting a file does not register a model", async () => {
     memory_bytes: { wanted: 8_192 * 2 * 8, least: 512 * 2 * 8 },
   });
   expect((await residency.states()).map(({ id }) => id)).toEqual(["a"]);
-  // The context is an upper bound, so a larger one needs no more memory than the one of the training.
+  // The model gets at most the context for which it was trained, so a larger requested context needs no more memory.
   const longer = await call(file, "/models/inspect", { ...body, context_tokens: 100_000 });
   expect(JSON.parse(longer.text).memory_bytes.wanted).toBe(8_192 * 2 * 8);
 });

@@ -27,14 +27,14 @@ describe("the network interface of an address", () => {
     ["172.19.0.1", undefined],
     // The address is reachable only through a gateway, so it is not an address of this machine.
     ["10.1.2.3", undefined],
-  ])("%s is on %s", (address, name) => {
+  ])("of %s is %s", (address, name) => {
     expect(findInterface(address, routes)).toBe(name);
   });
 });
 
 describe("the address of a container listener", () => {
   test.each(["127.0.0.1", "127.9.9.9", "172.17.0.1", "172.18.0.1"])(
-    "is accepted: %s",
+    "may be %s",
     async (address) => {
       await expect(assertListenerAddress(address, machine)).resolves.toBeUndefined();
     },
@@ -49,7 +49,7 @@ describe("the address of a container listener", () => {
     ["192.168.2.7", "not on a bridge"],
     ["10.1.2.3", "not on a bridge"],
     ["172.19.0.1", "not on a bridge"],
-  ])("%s is refused: %s", async (address, why) => {
+  ])('is refused if it is "%s", because it is %s', async (address, why) => {
     await expect(assertListenerAddress(address, machine)).rejects.toMatchObject({
       code: "invalid_request",
       message: expect.stringContaining(why),

@@ -77,7 +77,7 @@ function replaced(value: unknown, [key, ...rest]: readonly string[], other: unkn
 }
 
 test.each(Object.entries(whole))(
-  "%s accepts a complete body, and answers 200 or 400 if any value in the body is replaced",
+  "the route %s accepts a complete body, and answers 200 or 400 if any value in the body is replaced",
   async (url, body) => {
     const post = async (payload: object) => {
       const answer = await server.inject({ method: "POST", url, payload });

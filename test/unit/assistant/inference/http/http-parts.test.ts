@@ -50,7 +50,7 @@ describe("the parameter that an error names", () => {
     ["model", "model"],
     ["messages[2].content", "messages[2].content"],
     ["input[7]", "input[7]"],
-  ])("%s is renamed to %s for clients", (param, wire) => {
+  ])("is shown to clients under its name in the request: %s is called %s", (param, wire) => {
     const error = new AssistantError("queue_full", "full", { param, retryAfterSeconds: 3 });
     expect(renameErrorParam(error, words)).toMatchObject({
       code: "queue_full",
@@ -77,7 +77,7 @@ describe("the parameter keep_alive", () => {
     ["5m", 300_000],
     ["2h", 7_200_000],
     ["-1m", Number.POSITIVE_INFINITY],
-  ])("%j is %j ms", (value, ms) => {
+  ])("has the value %j: the model stays loaded for %j ms", (value, ms) => {
     expect(parseKeepAlive(value)).toBe(ms);
   });
 

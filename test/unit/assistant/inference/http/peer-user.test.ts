@@ -30,7 +30,7 @@ async function open(options: { readonly host: string; readonly localAddress?: st
 }
 
 it.each(["127.0.0.1", "127.0.0.2"])(
-  "findPeerUser() finds the user of a program on %s",
+  "findPeerUser() finds the user of a program that connects from %s",
   async (localAddress) => {
     const { peer } = await open({ host: "127.0.0.1", localAddress });
     expect(await findPeerUser(peer)).toBe(process.getuid?.());

@@ -40,7 +40,7 @@ describe("the plan of batches for a decoding step", () => {
     expect(widths(costs, 9)).toEqual([9]);
   });
 
-  it("uses costs measured per number of streams, which are steady if two rounds of measurement agree", async () => {
+  it("uses the measured costs for each number of streams; they count as steady if two rounds of measurement agree", async () => {
     const { signal } = new AbortController();
     const even = await measureBatches({ sequences: 6, measure: async (width) => width, signal });
     expect(even).toEqual({

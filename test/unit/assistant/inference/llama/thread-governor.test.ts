@@ -30,7 +30,7 @@ function step(stepMs: number, { spinning = true, streams = 1 } = {}): void {
 }
 
 describe("the number of threads of a loaded model", () => {
-  it("is the measured number for each kind of work", () => {
+  it("is the number that was measured for the kind of work, such as reading a prompt or generating tokens", () => {
     governor.prepare("decode");
     governor.prepare("prefill");
     governor.prepare("prefill");

@@ -96,7 +96,7 @@ describe("the cores that models share", () => {
     await waiting;
   });
 
-  test("are held by a model that is notified when another model begins or stops waiting for them", async () => {
+  test("are held by one model at a time, which is notified when another model begins or stops waiting for them", async () => {
     const { arbiter: shared } = arbiter();
     const [one, other] = [shared.createCores(), shared.createCores()];
     const heard: boolean[] = [];

@@ -24,7 +24,7 @@ const turns: readonly ChatMessage[] = [
 ];
 
 describe("the rendering of a conversation by each family's template", () => {
-  test("uses the format chatML", () => {
+  test("has the format chatML if the template defines this format", () => {
     expect(text("chatMl", [{ role: "system", content: "Be brief." }, question])).toBe(
       "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhat is the weather?<|im_end|>\n<|im_start|>assistant\n",
     );
@@ -148,7 +148,7 @@ describe("errors of a chat template", () => {
     expect(error).toMatchObject({ message: expect.stringMatching(/no: x$/) });
   });
 
-  test("include an endless loop, which is stopped", () => {
+  test("are reported for a template with an endless loop, which is stopped", () => {
     const endless: TemplateFamily = {
       ...getFamily("phi"),
       template: `{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}`,

@@ -83,11 +83,11 @@ function conversation(texts: Texts, hasTools: boolean): ChatPrompt {
   };
 }
 
-describe.each(Object.entries(families))("%s", (name, of) => {
+describe.each(Object.entries(families))("the template family %s", (name, of) => {
   const template = new ChatTemplate({ source: of.template, vocabulary: of.vocabulary, now });
   const hasTools = !["gemma", "phi", "r1"].includes(name);
 
-  test("a client's text yields no control token and is otherwise unchanged", () => {
+  test("turns a client's text into no control token, and leaves the text otherwise unchanged", () => {
     const value = hostileText(of);
     fc.assert(
       fc.property(value, value, value, value, value, (rules, question, answer, city, result) => {

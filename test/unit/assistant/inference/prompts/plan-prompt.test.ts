@@ -118,7 +118,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)(
       expect(acceptorOf(planned(request, template))(twice)).toBe(false);
     });
 
-    test.each([required, auto])("an answer has at most 16 calls: request %#", (request) => {
+    test.each([required, auto])("an answer has at most 16 calls (request %#)", (request) => {
       if (name === "llama3") return;
       const accepts = acceptorOf(planned(request, template));
       expect(accepts(repeatCall(name, 16))).toBe(true);
@@ -269,7 +269,7 @@ describe("a model whose template cannot write tool calls in a format that Berth 
   });
 });
 
-test("without a template, the messages are left to the engine", () => {
+test("for a model without a chat template, the engine gets the messages unchanged", () => {
   const messages: readonly ChatMessage[] = [{ role: "system", content: "Be brief." }, question];
   const plan = planned({ ...auto, prompt: { ...chat, messages, tools: [] } }, undefined);
   expect(plan.prompt).toEqual({ ...chat, messages, tools: [] });
@@ -295,7 +295,7 @@ describe("the error of a refused request", () => {
       { ...auto, prompt: { ...chat, tools: [{ name: "a", parameters: { type: "string" } }] } },
       "tools[0].parameters",
     ],
-  ] as const)("names the offending parameter: request %#", (request, param) => {
+  ] as const)("names the offending parameter (request %#)", (request, param) => {
     expect(() => planned(request, getFamily("chatMl").template)).toThrow(
       expect.objectContaining({ code: "invalid_request", param }),
     );

@@ -8,12 +8,15 @@ import {
 const render = (template: string, variables = {}) =>
   CompiledTemplate.compile(template).render(variables, 0);
 
-describe("the template language renders what Jinja2 has rendered", () => {
-  test.each(listRecordedCases().map((one) => [one.name, one] as const))("%s", (_, one) => {
-    const rendering = renderCase(one);
-    if ("text" in one.expected) expect(rendering).toEqual(one.expected);
-    else expect(rendering).toHaveProperty("error");
-  });
+describe("a template is rendered as Jinja2 has rendered it", () => {
+  test.each(listRecordedCases().map((one) => [one.name, one] as const))(
+    "in the recorded case %s",
+    (_, one) => {
+      const rendering = renderCase(one);
+      if ("text" in one.expected) expect(rendering).toEqual(one.expected);
+      else expect(rendering).toHaveProperty("error");
+    },
+  );
 });
 
 describe("a template of a model file", () => {

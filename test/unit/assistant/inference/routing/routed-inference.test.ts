@@ -92,10 +92,10 @@ describe("a model name", () => {
     ["tiny", "local"],
     ["remote", "local"],
     ["remote:a:b", "remote"],
-    // A name that is not valid for a remote model gets the error of the remote service.
+    // A name that begins with `remote:` but is not valid gets the error of the service for remote models.
     ["remote:a", "remote"],
     ["remote:", "remote"],
-  ])("such as %j is passed to the %s side unchanged", async (model, side) => {
+  ])("such as %j is passed unchanged to the service for %s models", async (model, side) => {
     const { local, remote, routed } = harness();
     await gather(routed.generate(asks(model), never));
     await routed.embed(embeds(model), never);

@@ -35,7 +35,7 @@ async function everyState() {
 
 describe("when a call to the inference engine never ends", () => {
   it.each(["step", "prefill"] as const)(
-    "every job fails after ten minutes, and the model counts as exited: %s",
+    "every job fails after ten minutes, and the model counts as exited (the call is %s)",
     async (kind) => {
       const harness = new SchedulerHarness({ sequences: 1, script: endless });
       harness.runner.gate(kind);
@@ -58,7 +58,7 @@ describe("when a call to the inference engine never ends", () => {
 
 describe("when a call to the inference engine is rejected", () => {
   it.each(["step", "prefill", "truncate", "suspend", "close"] as const)(
-    "every job fails, and the model counts as exited: %s",
+    "every job fails, and the model counts as exited (the call is %s)",
     async (kind) => {
       const harness = new SchedulerHarness({ sequences: 1, script: endless });
       const background = harness.askInBackground("background");

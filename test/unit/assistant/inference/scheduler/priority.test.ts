@@ -131,7 +131,7 @@ describe("the scheduler", () => {
     expect(reader.error).toBeUndefined();
   });
 
-  it("divides no wide piece of a background prompt, but lets it wait for as many more steps", async () => {
+  it("evaluates a wide piece of a background prompt in one call, but only after as many steps as its narrow pieces would have waited for", async () => {
     harness = new SchedulerHarness({
       contextTokens: 4_000,
       pieces: { wideTokens: 32, narrowTokensMax: 12, groupTokens: 4, isExact: false },

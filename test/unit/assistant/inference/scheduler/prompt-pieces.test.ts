@@ -26,14 +26,14 @@ function listPieces(rule: PieceRule, promptEnd: number, start = 0): [number, num
 }
 
 /**
- * What the engine did to evaluate one token: the kernel, whether the token was in a whole group of rows, and whether it
- * was alone.
+ * The kernel that evaluated a token: `wide` in a large piece, `single` if the token was alone, and otherwise `group` or
+ * `rest`, depending on whether four rows were computed together.
  */
 type Kernel = "wide" | "group" | "rest" | "single";
 
 /**
- * A KV-cache sequence that records how each of its tokens was evaluated. It knows only the limits of the kernels, not
- * the rule.
+ * A KV-cache sequence that records how each of its tokens was evaluated. It knows the limits of llama.cpp's kernels,
+ * but not the rule for pieces that is under test.
  */
 class RecordingSequence {
   readonly kernels: Kernel[] = [];
@@ -86,7 +86,10 @@ interface EvaluatedPrompt {
   readonly kernels: readonly Kernel[];
   readonly pieces: readonly [number, number][];
   readonly promptEnd: number;
-  /** The number of tokens that the prompt and the sequence had in common, and how many of them were kept. */
+  /**
+   * The number of tokens at the beginning that the prompt and the sequence had in common, and how many of these tokens
+   * the sequence kept.
+   */
   readonly common: number;
   readonly kept: number;
   readonly repeatsAnswer: boolean;
@@ -156,7 +159,7 @@ const sequenceCount = fc.integer({ min: 1, max: 3 });
 const history = fc.array(request, { minLength: 2, maxLength: 12 });
 const RUNS = 200;
 
-/** Returns how an empty sequence evaluates a prompt. */
+/** Returns the way in which a prompt is evaluated in an empty sequence. */
 function evaluateFresh(rule: PieceRule, promptEnd: number): RecordingSequence {
   const fresh = new RecordingSequence();
   for (const [start, end] of listPieces(rule, promptEnd)) fresh.evaluate(end - start);
@@ -174,10 +177,13 @@ describe("the pieces of a prompt", () => {
     [128, [128]],
     [129, [128, 1]],
     [300, [128, 128, 44]],
-  ])("of %i tokens are wide where 128 tokens are left, and narrow otherwise", (length, sizes) => {
-    const pieces = listPieces(ruleOf(false), length).map(([start, end]) => end - start);
-    expect(pieces).toEqual(sizes);
-  });
+  ])(
+    "of %i tokens have 128 tokens (wide pieces) while at least 128 are left, and are narrow afterwards",
+    (length, sizes) => {
+      const pieces = listPieces(ruleOf(false), length).map(([start, end]) => end - start);
+      expect(pieces).toEqual(sizes);
+    },
+  );
 
   it("never cross a multiple of 128, wherever the first of them begins", () => {
     const property = fc.property(fc.nat(600), fc.nat(600), (start, length) => {
@@ -189,7 +195,7 @@ describe("the pieces of a prompt", () => {
     fc.assert(property);
   });
 
-  it("of an answer that lost its sequence are narrow, like the tokens that were generated one by one", () => {
+  it("of an answer that lost its sequence are narrow, because its tokens were generated one by one too", () => {
     const sizes: number[] = [];
     for (let at = 128; at < 500; at += sizes.at(-1) ?? 1)
       sizes.push(findPieceEnd(ruleOf(false), at, 150, 500) - at);
@@ -198,7 +204,7 @@ describe("the pieces of a prompt", () => {
 });
 
 describe("after random requests, a prompt", () => {
-  it("has been evaluated by the same kernels as in an empty sequence, unless its conversation goes on", async () => {
+  it("has been evaluated by the same kernels as in an empty sequence, unless it continues a cached conversation", async () => {
     const rule = ruleOf(false);
     const property = fc.asyncProperty(sequenceCount, history, async (count, requests) => {
       for (const { kernels, promptEnd, repeatsAnswer } of await runHistory(rule, count, requests))
@@ -209,7 +215,7 @@ describe("after random requests, a prompt", () => {
     await fc.assert(property, { numRuns: RUNS });
   });
 
-  it("is evaluated again for at most one block of 128 tokens that the sequence held", async () => {
+  it("is evaluated again for at most one block of 128 tokens that the sequence already contained", async () => {
     const property = fc.asyncProperty(sequenceCount, history, async (count, requests) => {
       for (const { kept, common } of await runHistory(ruleOf(false), count, requests)) {
         expect(common - kept).toBeLessThanOrEqual(128);
@@ -219,7 +225,7 @@ describe("after random requests, a prompt", () => {
     await fc.assert(property, { numRuns: RUNS });
   });
 
-  it("of a deterministic model has been evaluated in the very pieces of an empty sequence", async () => {
+  it("of a deterministic model has been evaluated in exactly the pieces that an empty sequence would use", async () => {
     const rule = ruleOf(true);
     const property = fc.asyncProperty(sequenceCount, history, async (count, requests) => {
       for (const { pieces, promptEnd } of await runHistory(rule, count, requests))
@@ -239,11 +245,11 @@ function answeredSlot(rule: PieceRule, prompt: number, answer: number) {
   return { slot, tokens };
 }
 
-describe("a sequence whose conversation goes on", () => {
-  it("keeps the whole answer by default, and only whole pieces of the prompt if the model is deterministic", () => {
+describe("a sequence whose conversation continues", () => {
+  it("keeps the whole answer by default; for a deterministic model, it keeps only complete pieces of the prompt", () => {
     for (const [isExact, kept] of [
       [false, 350],
-      // The last block of the first prompt is narrow, and the next prompt fills it.
+      // The last block of the first prompt was evaluated in narrow pieces, and the next prompt completes this block.
       [true, 128],
     ] as const) {
       const { slot, tokens } = answeredSlot(ruleOf(isExact), 250, 100);
@@ -254,7 +260,7 @@ describe("a sequence whose conversation goes on", () => {
     }
   });
 
-  it("keeps a prompt up to a multiple of four if the next one parts from it in a narrow piece", () => {
+  it("keeps a number of tokens that is a multiple of four if the next prompt begins to differ within a narrow piece", () => {
     const { slot, tokens } = answeredSlot(ruleOf(false), 200, 10);
     const other = [...tokens.slice(0, 175), 1_000, 1_001, 1_002, 1_003, 1_004, 1_005, 1_006];
     expect(slot.countKept({ tokens: other, promptTokens: other.length })).toBe(172);

@@ -4,7 +4,10 @@ import type { PieceRule } from "../../../../../src/assistant/inference/runner.ts
 import type { GenerationReader } from "../../../../support/generation-reader.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** The text that makes the tokens of a paused reader long: four unread ones exceed the limit of unread characters. */
+/**
+ * The text of each token for a reader that pauses. It is so long that four unread tokens exceed the limit of unread
+ * characters.
+ */
 const SLOW_TEXT = ".".repeat(20_000);
 const SHARED = "This is what all of the prompts begin with. ";
 

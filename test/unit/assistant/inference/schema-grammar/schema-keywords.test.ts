@@ -14,7 +14,7 @@ import { valueCases } from "../../../../support/schema-cases-values.ts";
 const SAMPLES = 40;
 
 describe.each([...valueCases, ...containerCases, ...applicatorCases, ...clientCases])(
-  "$name",
+  'the case "$name":',
   ({ schema, valid, invalid, outside = [] }) => {
     const { gbnf, example } = compileSchema(schema, scalarGrammar);
     const grammar = parseGbnf(gbnf);

@@ -274,7 +274,7 @@ describe("failures during a request to the assistant's system instance", () => {
 
 describe("an abort of a request to the system instance", () => {
   test.each(["before it is sent", "before the answer", "within the answer"])(
-    "%s ends the request",
+    "ends the request (the caller aborts %s)",
     async (when) => {
       let closed = 0;
       answer = (_, response) => {

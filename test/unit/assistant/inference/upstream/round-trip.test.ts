@@ -266,7 +266,7 @@ describe("errors of the assistant's system instance arrive unchanged", () => {
     [chat, new AssistantError("no_model", "none")],
   ];
 
-  test.each(cases)("if a request gets no answer: $1.code (%#)", async (request, error) => {
+  test.each(cases)("if a request gets no answer (case %#)", async (request, error) => {
     system.service.script = () => {
       throw error;
     };

@@ -42,7 +42,7 @@ const shown = writtenApps().flatMap((app) => {
 const inFixtures = corpusApps().map((app) => ({ candidates: candidatesOf(app).slice(0, 8) }));
 
 describe("the guide that restricts the model's choice of a tool", () => {
-  it.each(shown)("can be enforced for $what", async ({ candidates }) => {
+  it.each(shown)("can be enforced for the tools of $what", async ({ candidates }) => {
     const guide = await compileGuide(candidates);
     const validators = new Map(
       candidates.map(({ name, inputSchema }) => [name, createArgumentValidator(inputSchema)]),

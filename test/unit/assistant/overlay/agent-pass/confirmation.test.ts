@@ -44,7 +44,7 @@ function runUntilWithdrawn(
 }
 
 describe("a call that needs confirmation, in the agent pass", () => {
-  it("asks the user once, with the fields that other frontends get, and runs when the user approves", async () => {
+  it("is shown to the user once, with the fields that other frontends get, and runs when the user approves", async () => {
     const harness = await AgentPassHarness.open([create, noToolAnswer]);
     const outcome = await harness.run();
     expect(harness.confirmationRequests).toEqual(
@@ -63,7 +63,7 @@ describe("a call that needs confirmation, in the agent pass", () => {
     ]);
   });
 
-  it("tells the model when the user declines, and the turn goes on", async () => {
+  it("is reported to the model as declined when the user declines, and the turn goes on", async () => {
     const harness = await AgentPassHarness.open([create, ["list", {}], noToolAnswer]);
     harness.answer = declineQuestion;
     const outcome = await harness.run();
@@ -88,7 +88,7 @@ describe("a call that needs confirmation, in the agent pass", () => {
     expect(harness.listParked()).toEqual([]);
   });
 
-  it("is not asked again in the same turn after the user declined it, even if the model chooses it again later", async () => {
+  it("is not shown again in the same turn after the user has declined it, even if the model chooses it again later", async () => {
     const harness = await AgentPassHarness.open([create, ["list", {}], create]);
     harness.answer = declineQuestion;
     const outcome = await harness.run();
@@ -172,7 +172,7 @@ describe("a call that needs confirmation, in the agent pass", () => {
     expect(harness.agentHarness.received).toBe(1);
   });
 
-  it("asks again if the approval comes before the end of the call's hold time", async () => {
+  it("is shown again if the approval comes before the end of its hold time", async () => {
     const harness = await AgentPassHarness.open([["delete", { id: "n1" }], noToolAnswer]);
     harness.agentHarness.notes.set("n1", {});
     harness.answer = async () => {
@@ -214,7 +214,7 @@ describe("a call that needs confirmation, in the agent pass", () => {
   });
 });
 
-describe("the caller that approves", () => {
+describe("the caller of a turn with a tool call", () => {
   it("needs the same permission as for any call: under strict rules the requester may not approve, and the call is withdrawn", async () => {
     const harness = await AgentPassHarness.open([create]);
     harness.agentHarness.rules = { ...permissiveRules, confirm: "strict" };
@@ -242,7 +242,7 @@ describe("the caller that approves", () => {
   it.each<readonly [string, Caller]>([
     ["a sandboxed app", sandboxedCaller("org.example.chat")],
     ["a program that has not registered as confirmer", userCaller(":1.3")],
-  ])("%s can withdraw a question that it has asked", async (_, caller) => {
+  ])("can withdraw the question about its own call, even if it is %s", async (_, caller) => {
     const harness = await AgentPassHarness.open([create]);
     await harness.agentHarness.agent.registerConfirmer(userCaller(":1.90"));
     harness.answer = declineQuestion;

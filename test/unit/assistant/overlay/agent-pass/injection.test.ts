@@ -143,7 +143,7 @@ describe("the provenance chain of a turn", () => {
   it.each([
     ["too many labels", Array.from({ length: 33 }, (_, index) => `user:${index}`)],
     ["a label that is too long", ["user", `user:${"ü".repeat(62)}`]],
-  ])("causes no call if it exceeds the limits: %s", async (_, provenance) => {
+  ])("causes no call if it has %s", async (_, provenance) => {
     const harness = await AgentPassHarness.open([["list", {}]]);
     expect(await harness.run({ provenance })).toEqual({
       isAvailable: true,

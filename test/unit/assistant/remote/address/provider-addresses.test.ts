@@ -47,7 +47,7 @@ it.each([
   ["is not known", () => Promise.reject(Object.assign(new Error("x"), { code: "ENOTFOUND" }))],
   ["has no address", () => Promise.resolve([])],
   ["fails in its own way", () => Promise.reject(new Error("/etc/resolv.conf: secret"))],
-])("a provider whose name %s is unreachable", async (_, resolve) => {
+])("a provider whose host name %s is reported as unreachable", async (_, resolve) => {
   const addresses = new ProviderAddresses({ ownPorts: noPorts, resolve });
   const error = await catchAssistantError(addresses.check("https://nowhere.example", waiting));
 

@@ -119,7 +119,7 @@ describe("the ledger, the consent and the key for a request to a provider", () =
   test("a request that the ledger records after the revocation of its consent is not sent", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
-    // The remote manager revokes consent in this way.
+    // Berth revokes consent in two steps within a mutex: it writes the ledger entry, and then changes the setting.
     const revoked = new Mutex().runExclusive(async () => {
       const fields = { scope: "prompt", allowed: false };
       await harness.ledger.append({ name: "remote.consent", fields });

@@ -165,7 +165,7 @@ describe("the list of models of one provider, on request", () => {
       "a list with invalid models",
       { data: [{ id: "a" }, {}, { id: "x\ny" }, { id: CANARY }, { id: "b" }, { id: "a" }] },
     ],
-  ])("is accepted as %s", async (_, body) => {
+  ])("may have the form of %s", async (_, body) => {
     const harness = createEgressHarness();
     harness.http.scripts = [{ pieces: [JSON.stringify(body)] }];
     expect(await harness.service.listModels("acme", signal)).toEqual(["a", "b"]);

@@ -132,15 +132,18 @@ describe("an answer in a provider's variant of OpenAI's format", () => {
     ),
   };
 
-  test.each(Object.entries(cases))("is accepted: %s", async (_, [turn, differs = {}]) => {
-    const { events, error, statuses } = await answerTo(turn);
-    expect(error).toBeUndefined();
-    const { text, reason, tokens } = { ...wanted, ...differs };
-    expect(joinText(events)).toBe(text);
-    expect(events.at(-1)).toMatchObject({ type: "end", reason, completionTokens: tokens });
-    expect(events.at(-2)).toMatchObject({ type: "started", promptTokens: tokens === 0 ? 0 : 9 });
-    expect(statuses).toEqual(["ok"]);
-  });
+  test.each(Object.entries(cases))(
+    "is accepted in the case: %s",
+    async (_, [turn, differs = {}]) => {
+      const { events, error, statuses } = await answerTo(turn);
+      expect(error).toBeUndefined();
+      const { text, reason, tokens } = { ...wanted, ...differs };
+      expect(joinText(events)).toBe(text);
+      expect(events.at(-1)).toMatchObject({ type: "end", reason, completionTokens: tokens });
+      expect(events.at(-2)).toMatchObject({ type: "started", promptTokens: tokens === 0 ? 0 : 9 });
+      expect(statuses).toEqual(["ok"]);
+    },
+  );
 
   test.each(["reasoning_content", "reasoning"])("may contain reasoning in %s", async (name) => {
     const details = { completion_tokens_details: { reasoning_tokens: 3 } };

@@ -17,7 +17,7 @@ const BOMB_BYTES = 256 * 2 ** 20;
 describe.each([
   ["http", false],
   ["https", true],
-])("a provider over %s", (_, tls) => {
+])("over %s", (_, tls) => {
   let harness: ProviderHarness;
   beforeAll(async () => {
     harness = await ProviderHarness.start({ tls });

@@ -50,7 +50,7 @@ it("the TLS handshake contains the name that the certificate must have", async (
   expect((await catchAssistantError(other.open())).message).toContain("for another host name");
 });
 
-it("TLS is not used with a plain server, nor plain text with a TLS server", async () => {
+it("a client with TLS cannot use a server without TLS, and a client without TLS cannot use a server with TLS", async () => {
   await using plain = await ProviderHarness.start();
   await using secure = await ProviderHarness.start({ tls: true });
   const toPlain = await catchAssistantError(

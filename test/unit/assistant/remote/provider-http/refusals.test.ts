@@ -75,7 +75,7 @@ describe("the provider's message in a refusal", () => {
     ["   \n ", undefined],
     ["<!DOCTYPE html><html><body>502</body></html>", undefined],
     ["\u001b[31mred\u001b[0m \u202eover\u2066", "[31mred [0m over"],
-  ])("of %j is %j", (body, words) => {
+  ])("is the readable text of the body: for %j it is %j", (body, words) => {
     expect(sanitizeProviderMessage(body, KEY)).toBe(words);
   });
 

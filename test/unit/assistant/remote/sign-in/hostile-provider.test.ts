@@ -30,7 +30,10 @@ afterEach(async () => {
 
 const tokens = () => provider.asked.get("/token") ?? 0;
 
-/** Runs a sign-in, with these query parameters of the callback URL changed, and returns the result of the sign-in. */
+/**
+ * Runs a sign-in in which `changes` replaces query parameters of the callback URL, and returns the result of the
+ * sign-in.
+ */
 async function ends(changes: Readonly<Record<string, string | undefined>> = {}) {
   const back = await provider.authorize(await harness.signIns.begin("huggingface"), changes);
   const page = await fetch(back);
@@ -67,7 +70,7 @@ describe("the callback of a sign-in", () => {
     ["another error", { error: "server_error", code: undefined }, "exchange_failed"],
     ["an answer as a token", { response: "eyJ.e30." }, "exchange_failed"],
     ["tokens in the callback", { id_token: "eyJ.e30." }, "exchange_failed"],
-  ])("with %s leads to no token request", async (_what, changes, detail) => {
+  ])("causes no token request if it has %s", async (_what, changes, detail) => {
     expect(await ends(changes)).toBe(detail);
     expect(tokens()).toBe(0);
   });
@@ -76,7 +79,7 @@ describe("the callback of a sign-in", () => {
     ["state", "state_mismatch"],
     ["iss", "issuer_mismatch"],
     ["code", "exchange_failed"],
-  ] as const)("with a duplicate %s leads to no token request", async (name, detail) => {
+  ] as const)("causes no token request if it has a duplicate %s", async (name, detail) => {
     const back = await provider.authorize(await harness.signIns.begin("huggingface"));
     back.searchParams.append(name, back.searchParams.get(name) ?? "");
     await fetch(back);
@@ -118,7 +121,7 @@ describe("an id token of a hostile provider", () => {
     ],
     ["of another issuer", (usual) => ({ ...usual, iss: "https://e.example" }), "issuer_mismatch"],
     ["without a subject", without("sub"), "exchange_failed"],
-  ])("%s is refused", async (_what, claims, detail) => {
+  ])("is refused in the case: an id token %s", async (_what, claims, detail) => {
     provider.claims = claims;
     expect(await ends()).toBe(detail);
   });
@@ -143,7 +146,7 @@ describe("an id token of a hostile provider", () => {
   });
 });
 
-describe("a token endpoint of a hostile provider", () => {
+describe("the token endpoint of a hostile provider", () => {
   const json = { "content-type": "application/json" };
   it.each<[string, (response: ServerResponse) => void]>([
     ["that fails", (response) => response.writeHead(500, json).end('{"error":"server_error"}')],
@@ -155,7 +158,7 @@ describe("a token endpoint of a hostile provider", () => {
     ["that answers without end", (response) => flood(response)],
     ["that closes the connection", (response) => void response.destroy()],
     ["that answers null", (response) => response.writeHead(200, json).end("null")],
-  ])("%s ends the sign-in after one request", async (_what, answer) => {
+  ])("ends the sign-in after one request: an endpoint %s", async (_what, answer) => {
     provider.instead.set("/token", answer);
     expect(await ends()).toBe("exchange_failed");
     expect(tokens()).toBe(1);
@@ -165,7 +168,7 @@ describe("a token endpoint of a hostile provider", () => {
   it.each<[string, (response: ServerResponse) => void]>([
     ["that never answers", () => {}],
     ["that never ends its answer", (response) => void response.writeHead(200, json).write("{")],
-  ])("%s is awaited only for a limited time", async (_what, answer) => {
+  ])("is awaited only for a limited time: an endpoint %s", async (_what, answer) => {
     await harness[Symbol.asyncDispose]();
     harness = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/token", answer);
@@ -178,12 +181,12 @@ describe("a token endpoint of a hostile provider", () => {
     ["that is empty", ""],
     ["that is too long", "a".repeat(9000)],
     ["that is a number", 7],
-  ])("ends the sign-in if it returns a token %s", async (_what, token) => {
+  ])("ends the sign-in if it returns an access token %s", async (_what, token) => {
     provider.tokens = (usual) => ({ ...usual, access_token: token });
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that returns a session of endless duration gets a session with an upper limit", async () => {
+  it("that returns a session without an end causes a session with an upper limit", async () => {
     provider.tokens = (usual) => ({ ...usual, expires_in: 1e300 });
     expect(await ends()).toBe("ok");
     expect(new Date(harness.session.expiresAtMs ?? 0).getFullYear()).toBeLessThan(2100);
@@ -225,7 +228,7 @@ describe("the metadata of a hostile provider", () => {
       (usual) => ({ ...usual, registration_endpoint: "http://example.org/register" }),
     ],
     ["without a registration", without("registration_endpoint")],
-  ])("%s lead to no sign-in", async (_what, metadata) => {
+  ])("cause no sign-in in the case: metadata %s", async (_what, metadata) => {
     provider.metadata = metadata;
     await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({
       code: "bad_response",

@@ -237,7 +237,7 @@ describe("if no process owns the bus names and no companion is installed for the
     expect(warnings).toEqual([]);
   });
 
-  test("Berth ends its companion process when a companion gets installed, which the bus then starts", async () => {
+  test("Berth ends its companion process once a companion is installed, because the bus then starts the installed one", async () => {
     await begin();
     await comesUp();
     theBus().setObservation({ isInstalled: true });
@@ -384,7 +384,7 @@ describe("the availability of the bus", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("a companion that notices the loss of the bus before Berth does has not failed", async () => {
+  test("a companion that notices the loss of the bus before Berth does is not counted as failed", async () => {
     await begin();
     await comesUp();
     hasBus = false;

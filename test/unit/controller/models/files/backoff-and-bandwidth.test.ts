@@ -38,7 +38,8 @@ describe("DownloadBackoff", () => {
       backoff.recordFailure(failed(), bytes);
       await clock.advance(10_000);
     }
-    // A smaller number of received bytes than before is no progress, so it does not restart the count of failures.
+    // A number of received bytes that is smaller than before does not count as progress, so it does not restart the
+    // count of failures.
     for (let round = 0; round < 2; round += 1) {
       backoff.recordFailure(failed(), 10);
       await clock.advance(10_000);

@@ -173,7 +173,7 @@ describe("classifyRangeResponse", () => {
       wanted,
       { retryAfterMs: undefined },
     ],
-  ])("%s (%i)", (_, status, headers, expected, verdict) => {
+  ])("returns the expected verdict for %s (status %i)", (_, status, headers, expected, verdict) => {
     expect(classifyRangeResponse(status, headers, expected, 10_000)).toMatchObject(verdict);
   });
 });

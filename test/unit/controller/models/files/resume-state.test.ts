@@ -23,10 +23,13 @@ describe("the downloaded bytes of an earlier attempt", () => {
       { hasDigest: true, sizeBytes: 40 },
       undefined,
     ],
-  ])("are kept or discarded correctly: %s", (_, changed, asked, expected) => {
-    const origin = { ...found, ...changed, validator: changed.validator === "" ? null : '"a"' };
-    const result = resolveResumeState(origin, written, { ...wanted, ...asked });
-    if (expected === undefined) expect(result).toBeUndefined();
-    else expect(result).toMatchObject(expected);
-  });
+  ])(
+    "are kept or discarded, depending on their origin: bytes %s",
+    (_, changed, asked, expected) => {
+      const origin = { ...found, ...changed, validator: changed.validator === "" ? null : '"a"' };
+      const result = resolveResumeState(origin, written, { ...wanted, ...asked });
+      if (expected === undefined) expect(result).toBeUndefined();
+      else expect(result).toMatchObject(expected);
+    },
+  );
 });

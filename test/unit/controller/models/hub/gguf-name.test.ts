@@ -46,7 +46,7 @@ describe("the role of a file in a repository", () => {
     ["eagle3-head-Q8_0.gguf", "companion"],
     ["ggml-vocab-llama-bpe.gguf", "companion"],
     ["Mistral-Small-DRAFT-0.5B.Q8_0.gguf", "draft"],
-  ])("%s is a %s", (name, role) => {
+  ])("%s has the role %s", (name, role) => {
     expect(parseGgufName(name)).toMatchObject({ role });
   });
 
@@ -59,7 +59,7 @@ describe("the role of a file in a repository", () => {
 });
 
 describe("the parts of a split model", () => {
-  it("have the same group", () => {
+  it("belong to the same group", () => {
     const names = [
       "q/m-00001-of-00003.gguf",
       "q/m-00002-of-00003.gguf",

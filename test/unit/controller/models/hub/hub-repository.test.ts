@@ -298,7 +298,7 @@ describe("a gated repository", () => {
 
 describe("a list of files without sizes and digests, as some mirrors return it", () => {
   it.each(["direct", "relative-redirect"] as const)(
-    "is completed by requests for the files (%s)",
+    "is completed by a request for each file (the hub's answer is %s)",
     async (kind) => {
       hub.smallFiles = kind;
       const content = Buffer.from("GGUF small");
@@ -358,7 +358,7 @@ describe("the error for a model source that cannot be resolved", () => {
   });
 
   it.each(["api", "resolve"] as const)(
-    "states that the hub does not accept an expired token, whichever request the hub refuses (%s)",
+    "states that the hub does not accept an expired token, for whichever request it is refused (here %s)",
     async (on) => {
       await hub.addRepository({ id: "org/name", files, gated: "auto" });
       const code = on === "api" ? "RepoNotFound" : "GatedRepo";

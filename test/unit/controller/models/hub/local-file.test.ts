@@ -94,7 +94,7 @@ describe("a path is refused as a model", () => {
     });
   });
 
-  it("if it is below a file", async () => {
+  it("if one of its folders is a file", async () => {
     const source = `${await put("m.gguf")}/n.gguf`;
     expect((await sources.refusal({ source })).code).toBe("hub_not_found");
   });

@@ -119,7 +119,7 @@ describe("the URL of a file on a web server", () => {
     expect(other.requests[0]?.headers.authorization).toBeUndefined();
   });
 
-  it("on the hub's server, but outside of its repositories, does not get the hub's token", async () => {
+  it("that is on the hub's server, but outside of its repositories, is requested without the hub's token", async () => {
     const source = await hub.addFile("/files/m.gguf", bytes);
     const { files } = await createResolverHarness(hub.url, { token: hub.token }).resolve({
       source,
@@ -145,15 +145,18 @@ describe("the file name of a downloaded URL", () => {
     ["/download", 'attachment; filename=".."', "download.gguf"],
     ["/blobs/sha256-0123", undefined, "sha256-0123.gguf"],
     ["/", undefined, "model.gguf"],
-  ])("%s, %s: %s", async (path, contentDisposition, name) => {
-    await hub.addFile(
-      decodeURIComponent(path),
-      bytes,
-      contentDisposition === undefined ? {} : { contentDisposition },
-    );
-    const { files } = await sources.resolve({ source: hub.url + path });
-    expect(files[0]?.name).toBe(name);
-  });
+  ])(
+    "is chosen from the path and the header Content-Disposition: %s and %s give %s",
+    async (path, contentDisposition, name) => {
+      await hub.addFile(
+        decodeURIComponent(path),
+        bytes,
+        contentDisposition === undefined ? {} : { contentDisposition },
+      );
+      const { files } = await sources.resolve({ source: hub.url + path });
+      expect(files[0]?.name).toBe(name);
+    },
+  );
 });
 
 describe("no model is resolved from a web server", () => {

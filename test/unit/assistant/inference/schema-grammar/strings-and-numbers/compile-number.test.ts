@@ -149,13 +149,16 @@ describe("the constraints of a number", () => {
     [{ maximum: Number.MAX_VALUE, minimum: -Number.MAX_VALUE }, ["1", "-1e99", "0.001"], []],
     [{ minimum: 1e-20, maximum: 2e-20 }, ["0.00000000000000000001"], ["0", "1"]],
     [{ exclusiveMinimum: 0.1, maximum: 0.3 }, ["0.3", "0.11"], ["0.1", "0.10", "0.31"]],
-  ] as const)("such as %j decide which numbers are accepted", (constraints, wanted, unwanted) => {
-    const language = numberLanguage(constraints);
-    expect(wanted.filter((text) => language?.accepts(text) !== true)).toEqual([]);
-    expect(unwanted.filter((text) => language?.accepts(text))).toEqual([]);
-    expect(language?.gbnf.length).toBeLessThan(40_000);
-    expect(language?.stacksMax()).toBeLessThan(12);
-  });
+  ] as const)(
+    "such as %j are met by exactly the expected numbers",
+    (constraints, wanted, unwanted) => {
+      const language = numberLanguage(constraints);
+      expect(wanted.filter((text) => language?.accepts(text) !== true)).toEqual([]);
+      expect(unwanted.filter((text) => language?.accepts(text))).toEqual([]);
+      expect(language?.gbnf.length).toBeLessThan(40_000);
+      expect(language?.stacksMax()).toBeLessThan(12);
+    },
+  );
 
   test.each([
     [{ minimum: 2, maximum: 1 }],
