@@ -13,7 +13,7 @@ import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 4000;
 const DEFAULT_ELIXIR = "1.18";
-const NODE_MAJOR = 24;
+const NODE = "24";
 
 /** Creates the Dockerfile for Elixir, which runs a release of Mix. Throws `invalid_request` if it has no name. */
 export async function createElixirDockerfile(
@@ -38,7 +38,7 @@ export async function createElixirDockerfile(
   const text = formatDockerfile(description, decidingFiles, [
     `FROM ${options.baseImage ?? `elixir:${elixir.version}`} AS build`,
     "WORKDIR /src",
-    ...(hasAssetPackages ? createNodeLines(NODE_MAJOR) : []),
+    ...(hasAssetPackages ? createNodeLines(NODE) : []),
     "ENV MIX_ENV=prod LANG=C.UTF-8",
     "RUN mix local.hex --force && mix local.rebar --force",
     `COPY ${["mix.exs", "mix.lock"].filter((file) => reader.has(file)).join(" ")} ./`,

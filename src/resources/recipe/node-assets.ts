@@ -1,5 +1,6 @@
-import { chooseNodeMajor, getScript, readNodePackage } from "./node-package.ts";
+import { getScript, readNodePackage } from "./node-package.ts";
 import { detectPackageManager } from "./node-package-manager.ts";
+import { chooseNodeVersion } from "./node-version.ts";
 import type { SourceReader } from "./source-reader.ts";
 
 /** Lines for a build stage of another language, in which a package.json builds pages and styles. */
@@ -16,10 +17,10 @@ export interface NodeAssets {
 export async function createNodeAssets(reader: SourceReader): Promise<NodeAssets | undefined> {
   const pkg = await readNodePackage(reader);
   if (pkg === undefined) return undefined;
-  const { major } = await chooseNodeMajor(reader, pkg);
+  const { tag } = await chooseNodeVersion(reader, pkg);
   const manager = await detectPackageManager(reader, pkg);
   return {
-    setup: [...createNodeLines(major), ...(manager.name === "bun" ? [BUN] : manager.setup)],
+    setup: [...createNodeLines(tag), ...(manager.name === "bun" ? [BUN] : manager.setup)],
     install: [`RUN ${manager.install}`],
     build: getScript(pkg, "build") === undefined ? [] : [`RUN ${manager.name} run build`],
   };
@@ -28,8 +29,8 @@ export async function createNodeAssets(reader: SourceReader): Promise<NodeAssets
 const BUN = "RUN npm install --global bun";
 
 /** The official images of Node.js are based on Debian, as those of PHP and Ruby are, so its files can be copied. */
-export function createNodeLines(major: number): readonly string[] {
-  const image = `node:${major}-slim`;
+export function createNodeLines(tag: string): readonly string[] {
+  const image = `node:${tag}-slim`;
   return [
     `COPY --from=${image} /usr/local/bin/node /usr/local/bin/node`,
     `COPY --from=${image} /usr/local/lib/node_modules /usr/local/lib/node_modules`,

@@ -14,7 +14,7 @@ import { createWebServerLines, WEB_SERVER_IMAGE } from "./static-recipe.ts";
 import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 3000;
-const NODE_MAJOR = 24;
+const NODE = "24";
 
 /** Libraries of the system that gems load at run time, as packages of Debian. */
 const RUNTIME_LIBRARIES: readonly (readonly [string, string])[] = [
@@ -49,7 +49,7 @@ export async function createRubyDockerfile(
   const install = [
     `FROM ${image} AS build`,
     "WORKDIR /app",
-    ...(assets?.setup ?? (needsNode ? createNodeLines(NODE_MAJOR) : [])),
+    ...(assets?.setup ?? (needsNode ? createNodeLines(NODE) : [])),
     `ENV BUNDLE_PATH=/bundle BUNDLE_WITHOUT=development:test${reader.has("Gemfile.lock") ? " BUNDLE_DEPLOYMENT=1" : ""}`,
     ...copyForBundler(reader, gemfile),
     "RUN bundle install && rm -rf /bundle/ruby/*/cache",
