@@ -33,13 +33,7 @@ export type ChosenDockerfile =
     } & GeneratedDockerfile);
 
 const recipes: Readonly<
-  Record<
-    Language,
-    (
-      reader: SourceReader,
-      options: RecipeOptions,
-    ) => GeneratedDockerfile | Promise<GeneratedDockerfile>
-  >
+  Record<Language, (reader: SourceReader, options: RecipeOptions) => Promise<GeneratedDockerfile>>
 > = {
   node: createNodeDockerfile,
   python: createPythonDockerfile,
@@ -89,7 +83,7 @@ export function findDockerfile(reader: SourceReader): string | undefined {
  * nothing shows a server in the other language.
  */
 async function detectLanguage(reader: SourceReader): Promise<Language> {
-  if (reader.has("go.mod")) return "go";
+  if (reader.has("go.mod") || reader.has("go.work")) return "go";
   if (reader.has("Cargo.toml")) return "rust";
   if (reader.has("mix.exs")) return "elixir";
   if (isJavaSource(reader)) return "java";
@@ -100,7 +94,7 @@ async function detectLanguage(reader: SourceReader): Promise<Language> {
   const isDjango = reader.has("manage.py");
   if ((!isStarted || isDjango) && (await readPythonProject(reader)) !== undefined) return "python";
   if (!isStarted && DENO_FILES.some((name) => reader.has(name))) return "deno";
-  const hasPages = findPagesFolder(reader) !== undefined;
+  const hasPages = (await findPagesFolder(reader)) !== undefined;
   // If a package.json neither starts nor builds anything, it only configures tools, and static pages take precedence.
   const isProgram =
     pkg !== undefined &&
@@ -144,8 +138,6 @@ const unsupportedFiles = [
   "stack.yaml",
   "pubspec.yaml",
   "build.zig",
-  "Pipfile",
-  "go.work",
 ];
 /** The number of names that a message shows. */
 const NAMES_MAX = 8;
@@ -159,7 +151,7 @@ function describeFound(reader: SourceReader): string {
   return `it only contains ${names.slice(0, NAMES_MAX).join(", ")}${rest}`;
 }
 
-/** A composer.json beside a Node.js program only configures tools, unless there is a page of PHP. */
+/** A composer.json in the source of a Node.js program only configures tools, unless there is a page of PHP. */
 async function isPhpSource(reader: SourceReader, isNodeStarted: boolean): Promise<boolean> {
   const hasPage = ["", "public/", "web/"].some((folder) => reader.has(`${folder}index.php`));
   return hasPage || (!isNodeStarted && reader.has("composer.json"));

@@ -59,9 +59,10 @@ export async function createDotnetDockerfile(
   return { description, decidingFiles: [project.path], port: PORT, text };
 }
 
+const isProject = (path: string) => /^[\w./-]+\.(cs|fs|vb)proj$/.test(path);
+
 /** Lists the project files in the source and in its folders, at most two levels deep. */
 export function listProjectFiles(reader: SourceReader): readonly string[] {
-  const isProject = (path: string) => /^[\w./-]+\.(cs|fs|vb)proj$/.test(path);
   const level = (folders: readonly string[]) =>
     folders.flatMap((folder) =>
       reader.list(folder).map((name) => (folder === "" ? name : `${folder}/${name}`)),

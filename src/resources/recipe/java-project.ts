@@ -43,17 +43,18 @@ export async function readJavaProject(reader: SourceReader): Promise<JavaProject
   return readGradleProject(reader);
 }
 
+const isMavenProgram = (text: string) =>
+  /spring-boot-maven-plugin|quarkus-maven-plugin|<mainClass>|maven-shade-plugin|<exec\.mainClass>/.test(
+    text,
+  );
+
 async function readMavenProject(reader: SourceReader, pom: string): Promise<JavaProject> {
   const modules = [...pom.matchAll(/<module>\s*([\w./-]+)\s*<\/module>/g)].map(
     ([, name = ""]) => name,
   );
   const texts = new Map<string, string>([["", pom]]);
   for (const module of modules) texts.set(module, (await reader.read(`${module}/pom.xml`)) ?? "");
-  const isProgram = (text: string) =>
-    /spring-boot-maven-plugin|quarkus-maven-plugin|<mainClass>|maven-shade-plugin|<exec\.mainClass>/.test(
-      text,
-    );
-  const folder = chooseModule([...texts], isProgram);
+  const folder = chooseModule([...texts], isMavenProgram);
   const text = texts.get(folder) ?? pom;
   const asked =
     /<(?:java\.version|maven\.compiler\.(?:release|target|source)|jdk\.version)>\s*(?:1\.)?(\d+)/.exec(
@@ -83,6 +84,10 @@ async function readMavenProject(reader: SourceReader, pom: string): Promise<Java
   };
 }
 
+const isGradleProgram = (text: string) =>
+  /\bapplication\b|org\.springframework\.boot|io\.quarkus|mainClass/.test(text) &&
+  !/org\.springframework\.boot["')\s]+(?:version\s+["'][\d.]+["']\s+)?apply\s+false/.test(text);
+
 async function readGradleProject(reader: SourceReader): Promise<JavaProject> {
   const settings =
     (await reader.read("settings.gradle.kts")) ?? (await reader.read("settings.gradle")) ?? "";
@@ -95,10 +100,7 @@ async function readGradleProject(reader: SourceReader): Promise<JavaProject> {
       const text = await reader.read(folder === "" ? file : `${folder}/${file}`);
       if (text !== undefined && !texts.has(folder)) texts.set(folder, text);
     }
-  const isProgram = (text: string) =>
-    /\bapplication\b|org\.springframework\.boot|io\.quarkus|mainClass/.test(text) &&
-    !/org\.springframework\.boot["')\s]+(?:version\s+["'][\d.]+["']\s+)?apply\s+false/.test(text);
-  const folder = chooseModule([...texts], isProgram);
+  const folder = chooseModule([...texts], isGradleProgram);
   const text = texts.get(folder) ?? "";
   const asked =
     /JavaLanguageVersion\.of\(\s*(\d+)/.exec(text)?.[1] ??

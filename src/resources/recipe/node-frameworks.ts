@@ -1,7 +1,6 @@
 import { getScript, type NodePackage } from "./node-package.ts";
 import { getFields, getText, isParsedFields, type ParsedFields } from "./parsed-fields.ts";
 import type { SourceReader } from "./source-reader.ts";
-import { undecidedSourceError } from "./undecided-source.ts";
 
 /** What a framework builds: pages that are served without Node.js, or a server. */
 export type FrameworkBuild =
@@ -33,9 +32,9 @@ export type FrameworkBuild =
 interface FrameworkSource {
   readonly pkg: NodePackage;
   readonly reader: SourceReader;
-  has(name: string): boolean;
+  readonly has: (name: string) => boolean;
   /** Reads the first of the configuration files `NAME.js`, `NAME.mjs`, `NAME.cjs` and `NAME.ts`; empty if none exists. */
-  readConfig(name: string): Promise<string>;
+  readonly readConfig: (name: string) => Promise<string>;
 }
 
 interface FrameworkRow {
@@ -134,14 +133,16 @@ const frameworks: readonly FrameworkRow[] = [
   },
   {
     packages: ["@tanstack/react-start", "@tanstack/solid-start"],
-    async resolve({ pkg, has, readConfig }) {
-      const isNitro = has("nitro") || /nitro/i.test(await readConfig("vite.config"));
-      if (!isNitro && getScript(pkg, "start") === undefined)
-        throw undecidedSourceError(
-          "TanStack Start builds no server for Node.js here: vite.config has no plugin nitro, and package.json no start script",
-          "add the plugin nitro to vite.config, or a start script",
-        );
-      return { type: "server", name: "TanStack Start", start: NITRO.start };
+    async resolve({ has, readConfig }) {
+      if (has("nitro") || /nitro/i.test(await readConfig("vite.config")))
+        return { type: "server", name: "TanStack Start", start: NITRO.start };
+      // Without nitro the build exports a request handler, which the program srvx serves.
+      return {
+        type: "server",
+        name: "TanStack Start",
+        start: ["srvx", "--prod", "-s", "../client", "dist/server/server.js"],
+        afterBuild: ["npm install --no-save srvx"],
+      };
     },
   },
   {
@@ -220,20 +221,21 @@ export async function findFramework(
 /** A start script such as `next start` cannot serve pages that were exported. */
 function servesPages(build: { readonly name: string }, start: string): boolean {
   return (
-    (build.name === "Next.js" && /^next start/.test(start)) ||
-    (build.name === "React Router" && /^react-router-serve/.test(start))
+    (build.name === "Next.js" && start.startsWith("next start")) ||
+    (build.name === "React Router" && start.startsWith("react-router-serve"))
   );
 }
 
 /** Reads from angular.json what the first project builds. */
 async function resolveAngular({ reader }: FrameworkSource): Promise<FrameworkBuild> {
-  const [name = "app", project] = Object.entries(
+  const [first] = Object.entries(
     getFields(parseJson((await reader.read("angular.json")) ?? ""), "projects"),
-  )[0] ?? ["app", {}];
+  );
+  const [name, project] = first ?? ["app", {}];
   const build = getFields(getFields(isParsedFields(project) ? project : {}, "architect"), "build");
   const options = getFields(build, "options");
   const output = getText(options, "outputPath") ?? `dist/${name}`;
-  const isApplication = /:application$/.test(getText(build, "builder") ?? "");
+  const isApplication = (getText(build, "builder") ?? "").endsWith(":application");
   if (isApplication && "ssr" in options && options["ssr"] !== false)
     return { type: "server", name: "Angular", start: ["node", `${output}/server/server.mjs`] };
   return pages("Angular", isApplication ? `${output}/browser` : output, "index");

@@ -169,7 +169,7 @@ function createBuildLines(
     ...manager.setup,
     ...(hasPackages(pkg) ? packages : ["COPY . ."]),
     ...(build === undefined ? [] : [`RUN ${[...environment, build].join(" ")}`]),
-    ...(server?.afterBuild ?? []).map((command) => `RUN ${command}`),
     ...(prune === undefined || !hasPackages(pkg) ? [] : [`RUN ${prune}`]),
+    ...(server?.afterBuild ?? []).map((command) => `RUN ${command}`),
   ];
 }

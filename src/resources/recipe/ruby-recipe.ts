@@ -111,13 +111,14 @@ function copyForBundler(reader: SourceReader, gemfile: string): readonly string[
   return isLocal ? ["COPY . ."] : [`COPY ${files.filter((file) => reader.has(file)).join(" ")} ./`];
 }
 
+const shell = (line: string): StartCommand => ({ type: "shell", line });
+
 async function findRubyStart(
   reader: SourceReader,
   { isRails, hasGem }: { readonly isRails: boolean; readonly hasGem: (name: string) => boolean },
 ): Promise<StartCommand> {
   const named = await readProcfileStart(reader);
   if (named !== undefined) return named;
-  const shell = (line: string): StartCommand => ({ type: "shell", line });
   if (isRails)
     // A container that is restarted still has the file with the process id of its previous run.
     return shell(

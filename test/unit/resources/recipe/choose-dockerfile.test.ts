@@ -446,10 +446,10 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
 
   test("runs on the Python version that .python-version or runtime.txt states", async () => {
     expect(await lineOf({ ...flask, ".python-version": "3.12.4\n" }, "FROM")).toBe(
-      "FROM python:3.12-slim",
+      "FROM python:3.12.4-slim",
     );
     expect(await lineOf({ ...flask, "runtime.txt": "python-3.11.9" }, "FROM")).toBe(
-      "FROM python:3.11-slim",
+      "FROM python:3.11.9-slim",
     );
   });
 });

@@ -229,8 +229,12 @@ describe("a framework that builds a server", () => {
     ).toContain("RUN GCP_BUILDPACKS=1 npm run build\n");
   });
 
-  test("of TanStack Start without nitro and a start script is refused", async () => {
-    await expect(textOf({ "@tanstack/react-start": "1" })).rejects.toThrow("no plugin nitro");
+  test("of TanStack Start without nitro is served by srvx, which the build adds last", async () => {
+    const text = await textOf({ "@tanstack/react-start": "1" });
+    expect(text).toMatch(/RUN npm prune .*\nRUN npm install --no-save srvx\n/);
+    expect(lastLine(text)).toBe(
+      'CMD ["srvx", "--prod", "-s", "../client", "dist/server/server.js"]',
+    );
   });
 });
 
@@ -288,7 +292,7 @@ describe("libraries of the system", () => {
   });
 
   test("let the client of Prisma be generated from a schema that is copied before the install", async () => {
-    const files = { "prisma/schema.prisma": "" };
+    const files = { "prisma/schema.prisma": "", "server.js": "" };
     expect(await textOf({ "@prisma/client": "6" }, { files })).toMatch(
       /COPY prisma \.\/prisma\nRUN npm install/,
     );

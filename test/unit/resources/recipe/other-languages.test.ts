@@ -287,10 +287,10 @@ describe("Java", () => {
   });
 });
 
-describe(".NET", () => {
-  const web = (version: string) =>
-    `<Project Sdk="Microsoft.NET.Sdk.Web"><TargetFramework>net${version}</TargetFramework>`;
+const web = (version: string) =>
+  `<Project Sdk="Microsoft.NET.Sdk.Web"><TargetFramework>net${version}</TargetFramework>`;
 
+describe(".NET", () => {
   test("with a web project is published and listens on PORT", async () => {
     const files = {
       "Shop.sln": "",
