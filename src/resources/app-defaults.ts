@@ -2,6 +2,7 @@ import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
 import type { AppSource, AppSpec, SecretReference, Volume } from "./app-spec.ts";
 import { NO_DOMAIN } from "./field-schemas.ts";
 import { isMovingReference } from "./image-reference.ts";
+import type { Language } from "./language.ts";
 
 /** An AppSpec with every default filled in. Quantities are numbers in the unit that the name of the field contains. */
 export interface EffectiveApp {
@@ -72,7 +73,7 @@ export interface EffectiveBuild {
   readonly dockerfile: string | undefined;
   readonly target: string | undefined;
   readonly args: Readonly<Record<string, string>>;
-  readonly language: "node" | "python" | "go" | "static" | undefined;
+  readonly language: Language | undefined;
   readonly baseImage: string | undefined;
 }
 

@@ -10,6 +10,7 @@ import {
   OwnDomain,
   Port,
 } from "./field-schemas.ts";
+import { languageSchema } from "./language.ts";
 
 /** The longest text of a file, in characters. Larger files belong into an image or a volume. */
 const FILE_LENGTH_MAX = 256 * 1024;
@@ -121,13 +122,10 @@ export const BuildOptions = Type.Object(
       }),
     ),
     language: Type.Optional(
-      Type.Union(
-        [Type.Literal("node"), Type.Literal("python"), Type.Literal("go"), Type.Literal("static")],
-        {
-          description:
-            "language for which Berth generates a Dockerfile; default: detected from the files",
-        },
-      ),
+      Type.Union(languageSchema.anyOf, {
+        description:
+          "language for which Berth generates a Dockerfile; default: detected from the files",
+      }),
     ),
     baseImage: Type.Optional(
       Type.String({

@@ -2,7 +2,7 @@ import { open } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { BerthError, getErrorCode } from "../../base/errors.ts";
-import type { Language } from "../../resources/recipe/choose-dockerfile.ts";
+import { LANGUAGES, type Language } from "../../resources/language.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { addExamples } from "../command-options.ts";
@@ -34,12 +34,9 @@ export function addBuild(program: Command, cli: Cli): void {
       .option("--eject", "write the generated Dockerfile into a folder that has none")
       .option("-f, --file <path>", "Dockerfile to use, relative to the folder")
       .addOption(
-        new Option("--language <language>", "generate a Dockerfile for this language").choices([
-          "node",
-          "python",
-          "go",
-          "static",
-        ]),
+        new Option("--language <language>", "generate a Dockerfile for this language").choices(
+          LANGUAGES,
+        ),
       )
       .option("--base-image <reference>", "base image of a generated Dockerfile"),
     [

@@ -1,17 +1,26 @@
 import { BerthError } from "../../base/errors.ts";
 import { dockerfileNames } from "../../source-tree/dockerfile-names.ts";
 import type { BuildOptions } from "../app-spec.ts";
+import type { Language } from "../language.ts";
+import { createDenoDockerfile, DENO_FILES } from "./deno-recipe.ts";
+import { createDotnetDockerfile, listProjectFiles } from "./dotnet-recipe.ts";
+import { createElixirDockerfile } from "./elixir-recipe.ts";
 import type { GeneratedDockerfile, RecipeOptions } from "./generated-dockerfile.ts";
 import { createGoDockerfile } from "./go-recipe.ts";
+import { isJavaSource } from "./java-project.ts";
+import { createJavaDockerfile } from "./java-recipe.ts";
 import { getScript, readNodePackage } from "./node-package.ts";
 import { createNodeDockerfile } from "./node-recipe.ts";
+import { createPhpDockerfile } from "./php-recipe.ts";
 import { readPythonProject } from "./python-project.ts";
 import { createPythonDockerfile } from "./python-recipe.ts";
+import { listGems } from "./ruby-project.ts";
+import { createRubyDockerfile } from "./ruby-recipe.ts";
+import { createRustDockerfile } from "./rust-recipe.ts";
+import { createShellDockerfile, SHELL_FILE } from "./shell-recipe.ts";
 import type { SourceReader } from "./source-reader.ts";
 import { createStaticDockerfile, findPagesFolder } from "./static-recipe.ts";
 import { undecidedSourceError } from "./undecided-source.ts";
-
-export type Language = NonNullable<BuildOptions["language"]>;
 
 /** The Dockerfile with which a source is built. */
 export type ChosenDockerfile =
@@ -24,17 +33,19 @@ export type ChosenDockerfile =
     } & GeneratedDockerfile);
 
 const recipes: Readonly<
-  Record<
-    Language,
-    (
-      reader: SourceReader,
-      options: RecipeOptions,
-    ) => GeneratedDockerfile | Promise<GeneratedDockerfile>
-  >
+  Record<Language, (reader: SourceReader, options: RecipeOptions) => Promise<GeneratedDockerfile>>
 > = {
   node: createNodeDockerfile,
   python: createPythonDockerfile,
   go: createGoDockerfile,
+  php: createPhpDockerfile,
+  ruby: createRubyDockerfile,
+  java: createJavaDockerfile,
+  dotnet: createDotnetDockerfile,
+  rust: createRustDockerfile,
+  elixir: createElixirDockerfile,
+  deno: createDenoDockerfile,
+  shell: createShellDockerfile,
   static: createStaticDockerfile,
 };
 
@@ -67,23 +78,90 @@ export function findDockerfile(reader: SourceReader): string | undefined {
 }
 
 /**
- * Detects the language. Checks package.json late, because sources of other languages often have one for their pages.
+ * Detects the language. The first match of this order decides. package.json comes late, because sources of other
+ * languages often have one for their pages; such a source is a Node.js program if package.json has a start script and
+ * nothing shows a server in the other language.
  */
 async function detectLanguage(reader: SourceReader): Promise<Language> {
-  if (reader.has("go.mod")) return "go";
+  if (reader.has("go.mod") || reader.has("go.work")) return "go";
+  if (reader.has("Cargo.toml")) return "rust";
+  if (reader.has("mix.exs")) return "elixir";
+  if (isJavaSource(reader)) return "java";
   const pkg = await readNodePackage(reader);
   const isStarted = pkg !== undefined && getScript(pkg, "start") !== undefined;
+  if (await isPhpSource(reader, isStarted)) return "php";
+  if (await isRubySource(reader, isStarted)) return "ruby";
   const isDjango = reader.has("manage.py");
   if ((!isStarted || isDjango) && (await readPythonProject(reader)) !== undefined) return "python";
-  const hasPages = findPagesFolder(reader) !== undefined;
+  if (!isStarted && DENO_FILES.some((name) => reader.has(name))) return "deno";
+  const hasPages = (await findPagesFolder(reader)) !== undefined;
   // If a package.json neither starts nor builds anything, it only configures tools, and static pages take precedence.
   const isProgram =
     pkg !== undefined &&
     (isStarted || pkg.main !== undefined || getScript(pkg, "build") !== undefined);
   if (pkg !== undefined && (isProgram || !hasPages)) return "node";
   if (hasPages) return "static";
+  if (listProjectFiles(reader).length > 0) return "dotnet";
+  if (reader.has(SHELL_FILE)) return "shell";
   throw undecidedSourceError(
-    "Berth cannot detect how to build this source: it has no Dockerfile, go.mod, requirements.txt, pyproject.toml with a project, package.json or index.html",
-    "check the folder; set build.language to node, python, go or static",
+    `Berth cannot detect how to build this source: ${describeFound(reader)}`,
+    `check the folder; Berth builds sources with ${decidingFiles.join(", ")}`,
   );
+}
+
+/** The files that decide about a language, for the message about a source that has none of them. */
+const decidingFiles = [
+  "package.json",
+  "requirements.txt",
+  "pyproject.toml",
+  "go.mod",
+  "composer.json",
+  "Gemfile",
+  "pom.xml",
+  "build.gradle",
+  "*.csproj",
+  "Cargo.toml",
+  "mix.exs",
+  "deno.json",
+  SHELL_FILE,
+  "index.html",
+];
+
+/** Files of tools for which there is no recipe. */
+const unsupportedFiles = [
+  "CMakeLists.txt",
+  "meson.build",
+  "Makefile",
+  "gleam.toml",
+  "build.sbt",
+  "Package.swift",
+  "stack.yaml",
+  "pubspec.yaml",
+  "build.zig",
+];
+/** The number of names that a message shows. */
+const NAMES_MAX = 8;
+
+function describeFound(reader: SourceReader): string {
+  const known = unsupportedFiles.filter((name) => reader.has(name));
+  if (known.length > 0) return `it has ${known.join(" and ")}, for which there is no recipe`;
+  const names = reader.list("");
+  if (names.length === 0) return "it contains no files";
+  const rest = names.length > NAMES_MAX ? ` and ${names.length - NAMES_MAX} more` : "";
+  return `it only contains ${names.slice(0, NAMES_MAX).join(", ")}${rest}`;
+}
+
+/** A composer.json in the source of a Node.js program only configures tools, unless there is a page of PHP. */
+async function isPhpSource(reader: SourceReader, isNodeStarted: boolean): Promise<boolean> {
+  const hasPage = ["", "public/", "web/"].some((folder) => reader.has(`${folder}index.php`));
+  return hasPage || (!isNodeStarted && reader.has("composer.json"));
+}
+
+/** A Gemfile in a Node.js program only names tools, as in apps for phones, unless it names a server. */
+async function isRubySource(reader: SourceReader, isNodeStarted: boolean): Promise<boolean> {
+  const gemfile = await reader.read("Gemfile");
+  if (gemfile === undefined) return false;
+  if (!isNodeStarted || reader.has("config.ru")) return true;
+  const gems = listGems(gemfile);
+  return ["rails", "sinatra", "rack", "puma", "hanami", "roda"].some((name) => gems.has(name));
 }

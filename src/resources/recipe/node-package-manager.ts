@@ -1,4 +1,5 @@
 import type { NodePackage } from "./node-package.ts";
+import { getText } from "./parsed-fields.ts";
 import type { SourceReader } from "./source-reader.ts";
 
 /** The package manager of a source, and its commands. It is determined by package.json or the lock file. */
@@ -16,7 +17,8 @@ export interface PackageManager {
 
 /** Files that an install reads, in addition to package.json. */
 const settingsFiles = [".npmrc", ".yarnrc.yml", ".yarnrc", ".pnpmfile.cjs", "bunfig.toml"];
-const settingsFolders = [".yarn", "patches"];
+/** Folders that an install reads; Prisma's client is generated during the install, from the schema. */
+const settingsFolders = [".yarn", "patches", "prisma"];
 
 export async function detectPackageManager(
   reader: SourceReader,
@@ -24,17 +26,25 @@ export async function detectPackageManager(
 ): Promise<PackageManager> {
   const [, named, version] =
     /^(npm|pnpm|yarn|bun)@(\d+(?:\.\d+){0,2}(?:-[\w.]+)?)/.exec(pkg.packageManager ?? "") ?? [];
+  const engine = ["pnpm", "yarn"].find((name) => getText(pkg.engines, name) !== undefined);
   const pick = (name: string, lockFiles: readonly string[]) => {
     const lockFile = lockFiles.find((file) => reader.has(file));
-    const isPicked = named === undefined ? lockFile !== undefined : named === name;
+    const isPicked =
+      named === undefined ? lockFile !== undefined || engine === name : named === name;
     return isPicked ? { lockFile } : undefined;
   };
   const pnpm = pick("pnpm", ["pnpm-lock.yaml"]);
-  if (pnpm) return createPnpmManager(reader, pnpm.lockFile, version);
+  const ranged = /\d+(\.\d+){0,2}/.exec(getText(pkg.engines, "pnpm") ?? "")?.[0];
+  if (pnpm) return createPnpmManager(reader, pnpm.lockFile, version ?? ranged);
   const yarn = pick("yarn", ["yarn.lock"]);
   if (yarn) return createYarnManager(reader, yarn.lockFile, version);
   const bun = pick("bun", ["bun.lock", "bun.lockb"]);
   if (bun) return createBunManager(bun.lockFile);
+  const hasOtherLock = ["package-lock.json", "npm-shrinkwrap.json"].some((file) =>
+    reader.has(file),
+  );
+  if (named === undefined && !hasOtherLock && getText(pkg.engines, "bun") !== undefined)
+    return createBunManager(undefined);
   const lockFile = ["package-lock.json", "npm-shrinkwrap.json"].find((file) => reader.has(file));
   const install = lockFile === undefined ? "npm install" : "npm ci";
   return {
@@ -43,7 +53,7 @@ export async function detectPackageManager(
     setup: [],
     install,
     installProduction: `${install} --omit=dev`,
-    prune: "npm prune --omit=dev",
+    prune: "npm prune --omit=dev --ignore-scripts",
   };
 }
 

@@ -12,24 +12,31 @@ const PORT = 8080;
 export const WEB_SERVER_IMAGE = "caddy:2-alpine";
 const pagesFolders = ["public", "dist", "build", "_site", "site", "www", "out", "html"];
 
-/** Returns the folder with index.html, which is `""` for the source itself; undefined if there is none. */
-export function findPagesFolder(reader: SourceReader): string | undefined {
+/**
+ * Returns the folder with the pages, which is `""` for the source itself; undefined if there is none. It is the `root`
+ * of a Staticfile, or the folder with index.html.
+ */
+export async function findPagesFolder(reader: SourceReader): Promise<string | undefined> {
+  const root = /^root:\s*([\w./-]+)\s*$/m.exec((await reader.read("Staticfile")) ?? "")?.[1];
+  const named = root?.replace(/^(\.\/)+/, "").replace(/\/$/, "");
+  if (named !== undefined && reader.has(named)) return named;
   if (reader.has("index.html")) return "";
   return pagesFolders.find((folder) => reader.has(`${folder}/index.html`));
 }
 
-export function createStaticDockerfile(
+export async function createStaticDockerfile(
   reader: SourceReader,
   options: RecipeOptions,
-): GeneratedDockerfile {
-  const folder = findPagesFolder(reader);
+): Promise<GeneratedDockerfile> {
+  const folder = await findPagesFolder(reader);
   if (folder === undefined)
     throw undecidedSourceError(
       `there is no index.html, neither in the source nor in ${pagesFolders.join(", ")}`,
       "add one",
     );
   const description = "a static site, served by Caddy";
-  const decidingFiles = [folder === "" ? "index.html" : `${folder}/index.html`];
+  const index = folder === "" ? "index.html" : `${folder}/index.html`;
+  const decidingFiles = [reader.has(index) ? index : "Staticfile"];
   const errorPage = reader.has(folder === "" ? "404.html" : `${folder}/404.html`);
   return {
     description,
