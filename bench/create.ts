@@ -5,7 +5,7 @@ import { type Figure, median, seconds } from "./report.ts";
 import { BenchServer, type BenchServerOptions } from "./server.ts";
 
 const APPS = 50;
-/** The concurrency with which Berth reconciles. */
+/** The number of apps that Berth reconciles at the same time. */
 const WIDTH = 8;
 const ROUNDS = 3;
 

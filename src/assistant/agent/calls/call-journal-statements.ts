@@ -103,7 +103,7 @@ export interface CallJournalStatements {
   readonly setToolTier: Database.Statement<[ToolTier]>;
 }
 
-/** The tier of a tool that the user relies on. */
+/** The tier of a tool, as last recorded. The user relies on this tier: a lower one needs the user's approval. */
 export interface ToolTier {
   readonly appId: string;
   readonly tool: string;

@@ -89,7 +89,7 @@ export class AppConnector {
     const seconds = Math.ceil(remainingMs / 1000);
     throw new ToolAppError(
       "app_unavailable",
-      `${this.#options.appId} failed ${this.#failures} times in a row and is not called for ${seconds} s; last: ${this.#lastFailure}`,
+      `${this.#options.appId} failed ${this.#failures} times in a row and is not called for ${seconds} s; the last failure was: ${this.#lastFailure}`,
     );
   }
 
