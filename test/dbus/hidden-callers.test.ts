@@ -38,7 +38,7 @@ test.runIf(isRoot)(
     expect(await ping(...inside, 1)).toMatchObject({ id: "org.example.Sandboxed" });
     expect(await ping(...inside, 0)).toMatchObject({
       error: ACCESS_DENIED,
-      text: expect.stringMatching(/cannot be identified: it hides its root directory/),
+      text: expect.stringMatching(/cannot be identified: the process hides its root directory/),
     });
     // A process outside of a sandbox that hides its root is known by its mounts: it is still the user.
     expect(await ping(bus.address, "/", 0)).toBeNull();

@@ -264,7 +264,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     }
   }
 
-  /** Keeps the reason for `indexState`, and logs it when it changes. */
+  /** Stores the reason why a text was not embedded, which `indexState` returns. Logs the reason when it changes. */
   #reportEmbedderProblem(problem: string): void {
     const { logger } = this.#options;
     if (this.#embedderProblem !== problem) logger.warn({ problem }, "a text was not embedded");

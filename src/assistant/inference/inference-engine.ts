@@ -30,7 +30,7 @@ export interface ModelFile {
 
 export interface ModelFacts {
   readonly architecture: string;
-  /** The file's `general.name`, if it has one. */
+  /** The value of `general.name` in the metadata of the file; undefined if the file has none. */
   readonly name: string | undefined;
   readonly parameters: number | undefined;
   /** The quantization, such as `Q8_0` or `F16`; undefined if the file does not state it. */

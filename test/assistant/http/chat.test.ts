@@ -370,11 +370,7 @@ test.each<[object, string | null, string]>([
     "tool_choice.function.name",
     "is not the name of one of the tools",
   ],
-  [
-    { chat_template_kwargs: { messages: [] } },
-    "chat_template_kwargs.messages",
-    "is set by the request",
-  ],
+  [{ chat_template_kwargs: { messages: [] } }, "chat_template_kwargs.messages", "is set by Berth"],
   [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send only one of them"],
 ])("the parameters %j are refused", async (body, param, message) => {
   const response = await harness.post("/v1/chat/completions", { messages, ...body });

@@ -157,7 +157,9 @@ export class InferenceObjects implements AsyncDisposable {
       properties: { State: () => session.state, Version: () => INTERFACE_VERSION },
     });
     this.#sessions.set(path, { session, owner, release });
-    const forget = bus.onDisconnect(owner, () => release("its owner has left the bus"));
+    const forget = bus.onDisconnect(owner, () =>
+      release("the connection that opened the session has left the bus"),
+    );
   }
 
   #methods(owned: OwnedSession, model: string | undefined): Readonly<Record<string, BusMethod>> {
