@@ -59,8 +59,9 @@ export interface PieceRule {
   /** The maximum number of tokens of any other piece. */
   readonly narrowTokensMax: number;
   /**
-   * The engine evaluates the tokens of a piece in groups of this many, and rounds differently in the rest, and in a
-   * piece of a single token. Both numbers above are multiples of it. With 1 there are no such differences.
+   * The engine evaluates the tokens of a piece in groups of this size. It rounds differently for the tokens that do not
+   * fill a group, and for a piece of a single token. `wideTokens` and `narrowTokensMax` are multiples of this number.
+   * With 1 there are no such differences.
    */
   readonly groupTokens: number;
   /**

@@ -153,7 +153,13 @@ export class Generation {
         this.#tokens.push(repeated);
         return false;
       }
-      this.events.fail(engineFailedError(new Error("the model did not repeat its answer")));
+      this.events.fail(
+        engineFailedError(
+          new Error(
+            "the model, which had to repeat its answer from the start, generated a different one",
+          ),
+        ),
+      );
       return true;
     }
     if (outcome.kind === "token") this.#tokens.push(outcome.token);

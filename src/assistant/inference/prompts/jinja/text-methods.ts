@@ -68,7 +68,7 @@ export function strip(text: string, chars: Value, end: "both" | "start" | "end" 
   return characters.slice(from, to).join("");
 }
 
-/** Splits a text at its line breaks; a break at the end begins no line. */
+/** Splits a text at its line breaks. A line break at the end of the text does not begin another line. */
 export function splitLines(text: string): string[] {
   const lines = text.split(lineBreak);
   if (lines.at(-1) === "") lines.pop();
