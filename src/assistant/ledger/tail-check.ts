@@ -34,7 +34,7 @@ export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState
       "SELECT size, note FROM checkpoint ORDER BY size DESC LIMIT 2",
     )
     .all();
-  if (newest === undefined && size > 0) throw tampered("it has entries but no checkpoint");
+  if (newest === undefined && size > 0) throw tampered("the ledger has entries but no checkpoint");
   if (newest !== undefined) {
     const opened = openCheckpoint(newest.note, verifier);
     if (opened.fault !== undefined) {
@@ -42,7 +42,9 @@ export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState
       throw opened.fault === "unknown" ? new LedgerFailure("key", words) : tampered(words);
     }
     if (opened.size !== newest.size || opened.size !== size)
-      throw tampered(`it has ${size} entries, and its newest checkpoint covers ${opened.size}`);
+      throw tampered(
+        `the ledger has ${size} entries, and its newest checkpoint covers ${opened.size}`,
+      );
     assertRoot(db, opened);
   }
   return {
@@ -59,7 +61,9 @@ function assertRoot(db: SqliteDatabase, checkpoint: Checkpoint): void {
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
   }
-  throw tampered(`its hashes do not lead to the root that was signed at size ${checkpoint.size}`);
+  throw tampered(
+    `the stored hashes do not lead to the root that was signed at size ${checkpoint.size}`,
+  );
 }
 
 function checkEntries(db: SqliteDatabase, from: number, size: number): string {
@@ -88,10 +92,12 @@ export function checkAgainstCheckpoint(
   checkpoint: Checkpoint,
 ): void {
   if (checkpoint.size > size)
-    throw rolledBack(`it has ${size} entries, but had ${checkpoint.size} when it was last open`);
+    throw rolledBack(
+      `the ledger has ${size} entries, but had ${checkpoint.size} when it was last open`,
+    );
   if (!rootAt(storedHashes(db), checkpoint.size).equals(checkpoint.root))
     throw rolledBack(
-      `its first ${checkpoint.size} entries differ from those when it was last open`,
+      `the first ${checkpoint.size} entries differ from those when the ledger was last open`,
     );
 }
 

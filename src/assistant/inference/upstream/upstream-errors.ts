@@ -9,7 +9,7 @@ import {
 /** Messages with more characters than this are cut off. */
 const MESSAGE_CHARACTERS_MAX = 2_000;
 
-/** Returns the error of an answer whose status is not 200. `retryAfter` is the header's value. */
+/** Returns the error of an answer whose status is not 200. `retryAfter` is the value of its Retry-After header. */
 export function parseErrorResponse(
   status: number,
   body: unknown,
@@ -26,7 +26,10 @@ export function parseErrorResponse(
       );
 }
 
-/** Returns the error of an envelope, which is either an answer's body or the last event of a stream. */
+/**
+ * Returns the error that an object of the form `{"error": {...}}` describes. Such an object is the body of a failed
+ * answer, or the last event of a stream.
+ */
 export function parseErrorEnvelope(
   envelope: unknown,
   retryAfterSeconds?: number,
