@@ -68,8 +68,8 @@ export const ledgerMigrations: readonly Migration[] = [
 ];
 
 /**
- * SQL that creates empty tables for the keys and the encrypted texts. A reader needs them for a ledger of an older Berth, which
- * lacks these tables until a newer Berth writes the ledger.
+ * SQL that creates empty tables for the keys and the encrypted texts. A reader needs them for a ledger of an older
+ * Berth, which lacks these tables until a newer Berth writes the ledger.
  */
 export const emptyTextTables = `
   CREATE TEMP TABLE text_key_pair (id, source, public_key, private_key);

@@ -302,7 +302,7 @@ function readText(
     return { plain: plain ?? undefined, lockedBecause: undefined };
   if (!texts.opener) return { plain: undefined, lockedBecause: texts.why };
   const opened = texts.opener.open(seq, keyId, box);
-  if (!opened) return { plain: undefined, lockedBecause: "it was changed" };
+  if (!opened) return { plain: undefined, lockedBecause: "the stored text was changed" };
   return { plain: opened.subarray(SALT_BYTES).toString("utf8"), lockedBecause: undefined };
 }
 

@@ -38,7 +38,7 @@ export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState
   if (newest !== undefined) {
     const opened = openCheckpoint(newest.note, verifier);
     if (opened.fault !== undefined) {
-      const words = `its newest checkpoint ${faultDescriptions[opened.fault]}`;
+      const words = `the newest checkpoint of the ledger ${faultDescriptions[opened.fault]}`;
       throw opened.fault === "unknown" ? new LedgerFailure("key", words) : tampered(words);
     }
     if (opened.size !== newest.size || opened.size !== size)

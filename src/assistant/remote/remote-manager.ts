@@ -59,7 +59,10 @@ export interface RemoteManagerOptions {
 export class RemoteManager implements RemoteService, AsyncDisposable {
   readonly #options: RemoteManagerOptions;
   readonly #changes = new Mutex();
-  /** A queue of its own, so that a revocation does not wait while the address of a new provider is resolved. */
+  /**
+   * Changes of consent have their own queue, so that a revocation does not wait while the address of a new provider is
+   * resolved.
+   */
   readonly #consentChanges = new Mutex();
   readonly #keyReads = new KeyReads();
   readonly #closing = new AbortController();

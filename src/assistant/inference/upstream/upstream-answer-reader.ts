@@ -79,7 +79,7 @@ export class UpstreamAnswerReader {
     const reason = getMember(value, "finish_reason");
     if (reason === null || reason === undefined) return events;
     if (reason !== "stop" && reason !== "length" && reason !== "tool_calls")
-      throw malformedResponseError("it has an unknown finish_reason");
+      throw malformedResponseError("the stream has an unknown finish_reason");
     this.#ended.add(choice);
     events.push(...reader.end());
     const counts = getMember(value, "svc_tokens");

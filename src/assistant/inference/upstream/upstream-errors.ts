@@ -18,7 +18,7 @@ export function parseErrorResponse(
   const error = getMember(body, "error");
   const seconds = retryAfter === undefined ? Number.NaN : Number(retryAfter);
   return error === undefined
-    ? malformedResponseError(`it has the status ${status}`)
+    ? malformedResponseError(`the answer has the status ${status}`)
     : parseErrorEnvelope(
         error,
         Number.isInteger(seconds) && seconds >= 0 ? seconds : undefined,
@@ -40,7 +40,7 @@ export function parseErrorEnvelope(
   const param = getStringMember(envelope, "param");
   return new AssistantError(
     known,
-    oneLine(getStringMember(envelope, "message") ?? "it gave no reason"),
+    oneLine(getStringMember(envelope, "message") ?? "the system instance gave no reason"),
     {
       param: param === undefined ? undefined : toServiceParam(param),
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),

@@ -97,7 +97,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     let isAccepted = false;
     for await (const chunk of answer.body()) {
       // The content type is checked only when the body is being read, so that throwing the error also closes the body.
-      if (isStream !== true) throw malformedResponseError("it is not a stream");
+      if (isStream !== true) throw malformedResponseError("the answer is not a stream");
       for (const { data } of decoder.push(chunk)) {
         const events = reader.read(data);
         if (!isAccepted) yield { type: "accepted", model: reader.model, ledgerSeq };
