@@ -91,7 +91,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
       "fail",
       `this user may not use ${path}${group === undefined ? "" : `, which belongs to the group ${group}`}`,
       group === undefined
-        ? "run Berth as a user who may use it"
+        ? "run Berth as a user who may use the socket"
         : `sudo usermod -aG ${group} "$USER", then log out and in again`,
     );
   }
@@ -137,7 +137,7 @@ function requestEngine(host: string, path: string): Promise<Record<string, unkno
         try {
           const value: unknown = JSON.parse(text);
           if (typeof value !== "object" || value === null || incoming.statusCode !== 200)
-            throw new Error(`it answered with status ${incoming.statusCode ?? "unknown"}`);
+            throw new Error(`the engine answered with status ${incoming.statusCode ?? "unknown"}`);
           resolve(Object.fromEntries(Object.entries(value)));
         } catch (error) {
           reject(error instanceof SyntaxError ? new Error("its answer is not JSON") : error);

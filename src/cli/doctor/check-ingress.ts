@@ -88,7 +88,7 @@ function createCaddyFinding({ config }: DoctorContext, program: string | undefin
     : createFinding(
         CHECK,
         "warn",
-        `caddy is not installed on this machine; it runs ${image} if that can be pulled`,
+        `caddy is not installed on this machine; Berth runs ${image} in its place if that image can be pulled`,
         "sudo apt-get install caddy; without caddy and its image, apps are published on loopback ports",
       );
 }

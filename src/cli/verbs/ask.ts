@@ -38,7 +38,10 @@ export function addAsk(program: Command, cli: Cli): void {
     ),
     [
       [example, "answer from the indexed documents"],
-      ["berth ask --scope notes What do I still need to buy", "answer from one scope of them"],
+      [
+        "berth ask --scope notes What do I still need to buy",
+        "answer from the documents of one scope",
+      ],
       ["berth ask put milk on my list", "call a tool, after you have confirmed it"],
       ['git diff | berth ask "Is this right?"', "ask about standard input"],
       [

@@ -129,7 +129,7 @@ function assertNoHttpFlags(flags: ChatFlags): void {
     if (value !== undefined)
       throw new UsageError(
         `${name} cannot be combined with --user, or with a model of a provider`,
-        "port 7778 accepts all parameters of the convention: docs/remote.md",
+        "port 7778 accepts all parameters of the chat-completions API: docs/remote.md",
       );
 }
 

@@ -181,14 +181,14 @@ describe("errors of berth chat", () => {
     expect(world.service.requests).toEqual([]);
   });
 
-  it("say that a base model is no chat model, whether it is named or the only model", async () => {
+  it("say that a base model is not a chat model, whether it is named or the only model", async () => {
     const [tiny] = world.service.known;
     if (tiny === undefined) throw new Error("the harness has no model");
     world.service.known = [{ ...tiny, kind: "completion" }];
     for (const words of [["tiny", "hello"], ["Well then"]]) {
       const base = await once(words);
       expect(base.code).toBe(1);
-      expect(base.errors).toContain('"tiny" is no chat model: its file has no chat template');
+      expect(base.errors).toContain('"tiny" is not a chat model: its file has no chat template');
       expect(base.errors).toContain("chatTemplate");
     }
     expect(world.service.requests).toEqual([]);

@@ -244,8 +244,8 @@ it.each([
 it.each([
   ["up", 3, []],
   ["starting", 1, []],
-  ["starting", 2, ["the server could not start it: port 7778 is taken"]],
-  ["waiting", 1, ["the server could not start it: port 7778 is taken"]],
+  ["starting", 2, ["the server could not start the companion: port 7778 is taken"]],
+  ["waiting", 1, ["the server could not start the companion: port 7778 is taken"]],
 ] as const)(
   "berth doctor reports the state %s of a running server's companion that was started %i times",
   (...given) => {
