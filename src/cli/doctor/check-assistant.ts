@@ -73,7 +73,11 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
   try {
     await requestState(socket);
     return [
-      createFinding(CHECK, "ok", `an assistant already runs on ${assistant.dataDir}; `berth up` uses it`),
+      createFinding(
+        CHECK,
+        "ok",
+        `an assistant already runs on ${assistant.dataDir}; \`berth up\` uses it`,
+      ),
     ];
   } catch (error) {
     const code = systemErrorCode(error);
@@ -100,10 +104,15 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
 }
 
 async function checkPort(port: number): Promise<DoctorFinding> {
-  if (port === 0) return createFinding(CHECK, "ok", "`berth up` starts the assistant on a free port");
+  if (port === 0)
+    return createFinding(CHECK, "ok", "`berth up` starts the assistant on a free port");
   try {
     await tryToListen("127.0.0.1", port);
-    return createFinding(CHECK, "ok", `\`berth up\` starts the assistant; 127.0.0.1:${port} is free`);
+    return createFinding(
+      CHECK,
+      "ok",
+      `\`berth up\` starts the assistant; 127.0.0.1:${port} is free`,
+    );
   } catch (error) {
     const holder = systemErrorCode(error) === "EADDRINUSE" ? findPortHolder(port) : undefined;
     return createFinding(
