@@ -154,7 +154,7 @@ class ValueWriter {
     return at;
   }
 
-  /** Makes the message this long. New bytes are zero. */
+  /** Makes the buffer at least `length` bytes long. New bytes are zero. */
   #ensure(length: number): void {
     if (length > this.#buffer.length) {
       const larger = Buffer.alloc(Math.max(length, 2 * this.#buffer.length));

@@ -237,17 +237,20 @@ const pullRules: readonly Rule[] = [
 ];
 
 const unreachableReasons: Readonly<Record<string, readonly [string, string]>> = {
-  ENOENT: ["its socket does not exist", "start it: systemctl start docker"],
+  ENOENT: ["the socket of the engine does not exist", "start it: systemctl start docker"],
   ECONNREFUSED: ["the connection was refused", "start it: systemctl start docker"],
   EACCES: [
-    "this user may not use its socket",
+    "this user may not use the socket of the engine",
     "run as root, or join the group docker: usermod -aG docker USER",
   ],
-  EPERM: ["this user may not use its socket", "run as root, or join the group docker"],
-  ENOTFOUND: ["its host name is unknown", "check --docker-host"],
+  EPERM: [
+    "this user may not use the socket of the engine",
+    "run as root, or join the group docker",
+  ],
+  ENOTFOUND: ["the host name of the engine is unknown", "check --docker-host"],
   ECONNRESET: ["the connection was cut", "check if the engine is restarting"],
   EPIPE: ["the connection was cut", "check if the engine is restarting"],
-  ETIMEDOUT: ["it did not answer in time", "check --docker-host and the network"],
+  ETIMEDOUT: ["the engine did not answer in time", "check --docker-host and the network"],
 };
 
 function connectionError(error: unknown, action: EngineAction): BerthError {
