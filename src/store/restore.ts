@@ -209,7 +209,10 @@ function stageBackup(
   }
 }
 
-/** The id is a part of the names of containers and images, so a backup with any other text is refused. */
+/**
+ * The id of the instance is a part of the names of containers and images, so a backup is refused if its id has another
+ * form.
+ */
 function readInstanceId(db: Database.Database): string {
   const id: unknown = db.prepare("SELECT value FROM meta WHERE key = 'instanceId'").pluck().get();
   if (typeof id === "string" && /^[0-9a-f]{8}$/.test(id)) return id;

@@ -178,7 +178,7 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly declares?: boolean;
   /** Managers whose documents disappear in the same step (a rename). The writing manager gets their fields. */
   readonly takeOverFrom?: readonly string[];
-  /** Lets the write take over an App of another origin. Set only if the request is for this one App. */
+  /** Lets the write take over an App of another origin. Set only if the request contains no other App. */
   readonly takeOver?: boolean;
   readonly createOnly?: boolean;
   readonly updateOnly?: boolean;
