@@ -279,7 +279,7 @@ function validateBackup(db: Database.Database): Buffer {
     );
   }
   if (!hasStoreSchema(db, version))
-    throw invalidBackupError("the backup file is damaged: its tables are not those of Berth");
+    throw invalidBackupError("the backup file is damaged: it does not have the tables of Berth");
   const key = db.prepare<[], Buffer>(`SELECT key FROM ${BACKUP_KEY_TABLE}`).pluck().get();
   if (!Buffer.isBuffer(key) || key.length !== SECRET_BYTES) {
     throw invalidBackupError("the backup file lacks the key of its secrets");

@@ -31,7 +31,7 @@ export function authenticateRequest(
   if (scopeRank[caller.scope] < scopeRank[needed]) {
     throw new BerthError(
       "forbidden",
-      `this needs a token with the scope ${needed}; the one given has ${caller.scope}`,
+      `the request needs a token with the scope ${needed}; the given token has the scope ${caller.scope}`,
     );
   }
   return caller;

@@ -56,7 +56,7 @@ export interface Runner extends AsyncDisposable {
 export interface PieceRule {
   /** A wide piece has this many tokens, and begins at a multiple of this number; Infinity if there are none. */
   readonly wideTokens: number;
-  /** The maximum number of tokens of any other piece. */
+  /** The maximum number of tokens of a narrow piece, which is any piece that is not wide. */
   readonly narrowTokensMax: number;
   /**
    * The engine evaluates the tokens of a piece in groups of this size. It rounds differently for the tokens that do not

@@ -131,7 +131,7 @@ export class EntryScan {
           Math.max(0, seq - 1),
           seq === 0
             ? "entry 0 is not the first entry of the ledger"
-            : `entry ${seq - 1} is not the one that preceded entry ${seq} when it was written`,
+            : `entry ${seq - 1} is not the entry that preceded entry ${seq} when entry ${seq} was written`,
         );
       if (row[4] !== null) this.#scannedTexts.sealed += 1;
       if (row[6] !== null) this.#scannedTexts.encrypted_text += 1;

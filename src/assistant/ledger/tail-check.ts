@@ -76,7 +76,7 @@ function checkEntries(db: SqliteDatabase, from: number, size: number): string {
     const [text = "", stored] = rows.get(seq) ?? [];
     const [body, leaf] = [parseBody(text), hashLeaf(text)];
     if (body?.seq !== seq || body.prev !== prev || !stored?.equals(leaf))
-      throw tampered(`entry ${seq} is not the one that was written`);
+      throw tampered(`entry ${seq} is not the entry that was written under this number`);
     prev = leaf.toString("hex");
   }
   return prev;

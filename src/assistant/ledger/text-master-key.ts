@@ -21,8 +21,8 @@ export interface TextKeySourceOptions {
 }
 
 /**
- * Returns the places that can store the master key of a ledger's texts: the same as for the credentials of providers,
- * in the same order. The keyring's item and the file are the ledger's own.
+ * Returns the places that can store the master key of a ledger's texts: the same places as for the credentials of
+ * providers, in the same order. The ledger has its own item in the keyring, and its own file.
  */
 export function listTextKeySources(
   { dir, environment, sessionBus }: TextKeySourceOptions,

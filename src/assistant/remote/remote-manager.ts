@@ -225,7 +225,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     const ids = this.#options.providers.all().map((known) => known.id);
     throw new AssistantError(
       "not_found",
-      `there is no provider ${JSON.stringify(id.slice(0, 64))}; there are ${ids.join(", ")}`,
+      `there is no provider ${JSON.stringify(id.slice(0, 64))}; the providers are ${ids.join(", ")}`,
       { param: "id" },
     );
   }
@@ -250,7 +250,7 @@ function parseScope(scope: string): DataClass {
   if (known !== undefined) return known;
   throw new AssistantError(
     "invalid_request",
-    `there is no scope ${JSON.stringify(scope.slice(0, 64))}; there are ${dataClasses.join(", ")}`,
+    `there is no scope ${JSON.stringify(scope.slice(0, 64))}; the scopes are ${dataClasses.join(", ")}`,
     { param: "scope" },
   );
 }

@@ -22,7 +22,7 @@ function describeChatError(
     case "model_not_found":
       return [
         message,
-        "`berth models ls` lists those of this machine, and `berth models start NAME` starts one; `berth remote` lists providers",
+        "`berth models ls` lists the models of this machine, and `berth models start NAME` starts one; `berth remote` lists providers",
       ];
     case "context_length_exceeded":
       return [

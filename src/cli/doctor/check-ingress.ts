@@ -119,7 +119,7 @@ async function checkIngressPort(flag: string, port: number): Promise<DoctorFindi
           check,
           "warn",
           text,
-          "`docker ps` shows the container; Berth's own Caddy is no problem",
+          "`docker ps` shows the container; if it is Berth's own Caddy, nothing needs to change",
         )
       : createFinding(
           check,

@@ -26,7 +26,7 @@ const REFUSALS_MAX = 16;
  */
 export class StackNetworkSetup {
   readonly #connection: DockerConnection;
-  /** Prevents that two networks are created at the same time, because both would get the same subnet. */
+  /** Prevents two networks from being created at the same time, because both would get the same subnet. */
   readonly #mutex = new Mutex();
 
   constructor(connection: DockerConnection) {

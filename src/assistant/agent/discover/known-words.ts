@@ -6,7 +6,7 @@ const ANY_TYPO_LETTERS_MIN = 5;
 /** In a word of at least this length two typing errors are corrected. */
 const TWO_TYPOS_LETTERS_MIN = 9;
 const PART_LETTERS_MIN = 3;
-/** Longer words are neither divided nor corrected, because both take time that grows with the length. */
+/** The maximum length of a word that is divided or corrected. Both take time that grows with the length of the word. */
 const LETTERS_MAX = 40;
 
 /**

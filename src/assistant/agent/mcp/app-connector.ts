@@ -158,7 +158,12 @@ export class AppConnector {
       stopTimer();
       signal.removeEventListener("abort", follow);
       // Cancels the call to the bus or the watch of the socket folder, whichever is still pending.
-      bound.abort(new DOMException("the app is running or cannot be started", "AbortError"));
+      bound.abort(
+        new DOMException(
+          "the wait for the app has ended: the app is running, or cannot be started",
+          "AbortError",
+        ),
+      );
       activating.catch(() => {});
     }
   }

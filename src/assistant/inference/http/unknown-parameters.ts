@@ -28,8 +28,8 @@ export interface RefusedParameter {
   readonly neutral?: readonly unknown[];
 }
 
-const noEquivalentHint = "leave it out: there is no equivalent here";
-const samplerHint = "leave it out, and use temperature, top_p, top_k or min_p";
+const noEquivalentHint = "leave the parameter out: Berth has no equivalent";
+const samplerHint = "leave the parameter out, and use temperature, top_p, top_k or min_p";
 const schemaHint = "use response_format with type json_schema";
 const lengthHint = "use max_tokens";
 

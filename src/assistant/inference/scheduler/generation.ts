@@ -100,7 +100,7 @@ export class Generation {
     return this.#promptTokens;
   }
 
-  /** The number of generated tokens, also of those that are being generated again. */
+  /** The number of generated tokens, including those that are being generated again. */
   get completionTokens(): number {
     return Math.max(this.#tokens.length - this.#promptTokens, this.#repeated.length);
   }

@@ -6,7 +6,7 @@ const PART_CHARACTERS = 8;
 const MARK = "[key]";
 /**
  * The smallest number of the key's first and last characters that are removed from both sides of a filler, as in
- * `sk-a****wxyz`. Fewer occur in descriptions of keys (`sk-...`).
+ * `sk-a****wxyz`. Fewer characters of a key occur in descriptions of keys (`sk-...`).
  */
 const SHOWN_CHARACTERS = 4;
 /** The largest number of characters that are compared next to a filler. Longer parts are removed anyway. */

@@ -75,7 +75,7 @@ export function splitLines(text: string): string[] {
   return lines;
 }
 
-/** Replaces the first `count` occurrences; all of them without a count. */
+/** Replaces the first `count` occurrences of a text, or all occurrences if there is no count. */
 export function replace(text: string, args: Arguments): string {
   const old = toText(args.get(0, "old"));
   const parts = old === "" ? ["", ...Array.from(text), ""] : text.split(old);
