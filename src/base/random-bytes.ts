@@ -10,7 +10,7 @@ const POOL_BYTES = 2_048;
 export class RandomBytes {
   #pool: Buffer = Buffer.alloc(0);
 
-  /** Returns this number of bytes, which are never returned again. */
+  /** Returns random bytes. No byte of the pool is returned twice. */
   take(bytes: number): Buffer {
     if (bytes > POOL_BYTES) return randomBytes(bytes);
     if (this.#pool.length < bytes) this.#pool = randomBytes(POOL_BYTES);

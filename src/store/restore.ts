@@ -274,7 +274,7 @@ function validateBackup(db: Database.Database): Buffer {
   if (version > migrations.length) {
     throw new BerthError(
       "wrong_state",
-      `the backup was made by a newer version of Berth (schema ${version}; this one knows ${migrations.length})`,
+      `the backup was made by a newer version of Berth (schema ${version}; this version knows ${migrations.length})`,
       { hint: "restore the backup with the version of Berth that made it" },
     );
   }

@@ -96,8 +96,8 @@ export interface TokenStream {
    */
   resume(sequence: number, last: Token): void;
   /**
-   * Ends the stream, suspended or not; the KV-cache sequence keeps the state of every evaluated token. Safe to call
-   * twice. The scheduler calls it for each stream, even for one that ended or failed by itself.
+   * Ends the stream, suspended or not; the KV-cache sequence keeps the state of every evaluated token. A second call
+   * has no effect. The scheduler calls it for each stream, even for one that ended or failed by itself.
    */
   close(): Promise<void>;
 }

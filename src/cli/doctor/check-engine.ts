@@ -100,7 +100,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
       CHECK,
       "fail",
       `${path} exists, but no engine listens on it`,
-      "start it: sudo systemctl start docker",
+      "start the engine: sudo systemctl start docker",
     );
   if (code === "ENOTSOCK" || code === "EISDIR")
     return createFinding(
@@ -113,7 +113,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
     CHECK,
     "fail",
     `the engine at ${path} does not answer: ${getErrorMessage(error)}`,
-    "read its log: sudo journalctl -u docker -n 50",
+    "read the engine's log: sudo journalctl -u docker -n 50",
   );
 }
 

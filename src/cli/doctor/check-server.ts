@@ -95,7 +95,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
         "server",
         "fail",
         `process ${ready.pid} runs, but does not answer at ${ready.api}: ${getErrorMessage(error)}`,
-        `read its log; if it hangs: kill ${ready.pid}, then berth up`,
+        `read the log of the process; if the process hangs: kill ${ready.pid}, then berth up`,
       ),
     ];
   }

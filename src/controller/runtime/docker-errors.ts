@@ -128,14 +128,18 @@ const rules: readonly Rule[] = [
   [
     ADDRESS_REFUSED,
     (_, asked, cause) =>
-      new BerthError("engine_error", `cannot ${asked}: the engine refuses its address`, { cause }),
+      new BerthError(
+        "engine_error",
+        `cannot ${asked}: the engine refuses the container's address`,
+        { cause },
+      ),
   ],
   [
     PORT_TAKEN,
     (match, asked, cause) =>
       new BerthError(
         "port_taken",
-        `cannot ${asked}: ${match[1] ? `the port ${match[1]} is taken` : "a port that it publishes is taken"}`,
+        `cannot ${asked}: ${match[1] ? `the port ${match[1]} is taken` : "a port that the container publishes is taken"}`,
         { cause, hint: "stop the program that listens on the port, or publish another port" },
       ),
   ],

@@ -131,7 +131,7 @@ describe("the API request to download a model", () => {
     const response = await download("mine");
     expect([response.statusCode, response.headers["x-berth-changed"]]).toEqual([200, "false"]);
     expect(response.json()).toMatchObject({ name: "mine", status: "ready" });
-    expect((await download("mine", "?dry_run=true")).json().message).toContain("change nothing");
+    expect((await download("mine", "?dry_run=true")).json().message).toContain("unchanged: its download is in progress");
     expect(namesThere()).toEqual([]);
   });
 
@@ -212,7 +212,7 @@ describe("the API request to start a model", () => {
     expect([running.statusCode, running.headers["x-berth-changed"]]).toEqual([200, "false"]);
     expect(modelOf("small").metadata.generation).toBe(1);
     expect((await start("small", "?dry_run=true")).json()).toMatchObject({
-      message: 'would change nothing of model "small"',
+      message: 'would leave model "small" unchanged',
       changes: [],
     });
     setModelStatus(api.store, "small", modelStatus);

@@ -101,7 +101,7 @@ export const conceptGroups = [
   "day, date, today, tomorrow, tonight, monday, tuesday, wednesday, thursday, friday, saturday, sunday, week, weekend, morning, afternoon, evening",
   "timer, alarm, countdown",
   "phone, telephone, ring, dial",
-  // Irregular forms, which have no common stem
+  // The forms of irregular words, which have no common stem.
   "write, wrote, written",
   "send, sent",
   "find, found",

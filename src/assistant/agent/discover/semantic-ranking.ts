@@ -8,7 +8,8 @@ import type { RankedItem } from "../../../base/rank-fusion.ts";
 const SEMANTIC_WEIGHT = 0.3;
 /**
  * A tool is returned if the cosine of its vector and the query's vector exceeds the mean cosine of all tools by this
- * number of standard deviations. A fixed cosine would not do, because the range of cosines differs between models.
+ * number of standard deviations. A fixed minimum of the cosine would not work, because the range of cosines differs
+ * between models.
  */
 const DEVIATIONS_MIN = 1.5;
 const OUTLIERS_MAX = 10;

@@ -42,7 +42,7 @@ function findLegacyProblem(value: unknown): string | undefined {
   if (!isObject(value)) return undefined;
   const { content, structuredContent } = value;
   if (content === undefined && foreignMembers.some((name) => name in value))
-    return "this is not the result of a tool";
+    return "the value is not the result of a tool call";
   return structuredContent === undefined || isObject(structuredContent)
     ? undefined
     : "structuredContent is not an object";

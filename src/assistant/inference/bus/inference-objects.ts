@@ -239,7 +239,7 @@ export class InferenceObjects implements AsyncDisposable {
 function tooManySessionsError(what: string): AssistantError {
   return new AssistantError(
     "limits_exceeded",
-    `${what}, which is the limit; close one that is not needed`,
+    `${what}, which is the limit; close a session that is not needed`,
   );
 }
 

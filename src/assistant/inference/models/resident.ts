@@ -5,7 +5,7 @@ import type { KnownModel } from "./known-models.ts";
 /** The right to use a resident model; the model is not unloaded before the lease is released. */
 export interface ModelLease {
   readonly model: LoadedModel;
-  /** Safe to call twice. */
+  /** Ends the lease. A second call has no effect. */
   release(): void;
 }
 
