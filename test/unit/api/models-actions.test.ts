@@ -173,7 +173,9 @@ describe("the API request to download a model", () => {
     expect(fresh.changes).toContainEqual({ path: "/spec/source", after: "org/model" });
     expect(api.store.lastSequence).toBe(0);
     putModel(api.store, "small");
-    expect((await download("small", "?dry_run=true")).json().message).toContain("under way");
+    expect((await download("small", "?dry_run=true")).json().message).toContain(
+      "download is in progress",
+    );
     expect(api.control.woken).toEqual([]);
   });
 });

@@ -208,7 +208,7 @@ it("berth doctor reports whether the assistant could start, already runs, or fin
   await new Promise<void>((resolve) => there.listen(join(run, "control.sock"), resolve));
   const running = await doctor("--assistant-port", `${address.port}`);
   expect(running.of("assistant")).toMatchObject({ state: "ok" });
-  expect(running.of("assistant").message).toContain("one already runs");
+  expect(running.of("assistant").message).toContain("an assistant already runs");
   status = 404;
   const odd = await doctor();
   expect(odd.of("assistant")).toMatchObject({ state: "warn" });
