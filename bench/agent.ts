@@ -13,7 +13,7 @@ import { ExampleApp, examplePath } from "../test/support/example-app.ts";
 import { TestSessionBus } from "../test/support/test-session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
-/** The number of calls on one connection. It is below the daemon's limit for one client. */
+/** The number of calls on one connection, few enough that the companion refuses none because of its call limits. */
 const CALLS = 150;
 const WARM = 30;
 const ROUNDS = 8;

@@ -20,7 +20,7 @@ const STEADY_TURN = 2_000;
 const SAMPLE_TURNS = 500;
 /**
  * The heap of the process `surface.ts` counts as stable if it grows by less than this size. Garbage collection is
- * irregular, so some growth is no leak.
+ * irregular, so a smaller growth does not mean that memory leaks.
  */
 const GROWTH_BYTES_MAX = 2 ** 20;
 

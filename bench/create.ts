@@ -5,13 +5,13 @@ import { type Figure, median, seconds } from "./report.ts";
 import { BenchServer, type BenchServerOptions } from "./server.ts";
 
 const APPS = 50;
-/** The concurrency with which Berth reconciles. */
+/** The number of apps that Berth reconciles at the same time. */
 const WIDTH = 8;
 const ROUNDS = 3;
 
 /**
- * Compares the time until 50 spec files have become Ready apps with that of 50 bare create and start calls at the same
- * concurrency, in alternating rounds.
+ * Compares two durations at the same concurrency: the time until the apps of 50 spec files are Ready, and the time of
+ * 50 bare create and start calls, in alternating rounds.
  */
 export async function benchCreate(engine: BenchEngine): Promise<Figure> {
   const berth: number[] = [];

@@ -172,7 +172,10 @@ function findEnd(marks: Marks): number {
   return [...marks.values()].at(-1) ?? Number.NaN;
 }
 
-/** Formats the phases of a deploy: the median time from each mark to the next, over all rounds. */
+/**
+ * Formats the phases of a deploy. Each phase ends at a named moment and begins at the moment before it; its duration is
+ * the median of all rounds.
+ */
 function formatPhases(rounds: readonly Marks[]): string {
   const names = [...(rounds[0]?.keys() ?? [])];
   return names

@@ -3,7 +3,7 @@ import { ensureHelloImage, HELLO_IMAGE, HELLO_PORT } from "../scripts/base-image
 import { startPrivateEngine, stopPrivateEngine } from "../scripts/engine.mjs";
 import { connectTo } from "../test/support/engine-client.ts";
 
-/** The container engine of the benchmarks, and the image of all apps. */
+/** The container engine on which the benchmarks run, and the image that all their apps use. */
 export interface BenchEngine extends AsyncDisposable {
   readonly host: string;
   readonly docker: Docker;

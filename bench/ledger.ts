@@ -94,8 +94,8 @@ async function measureClients(ledger: OpenLedger): Promise<{ perSecond: number; 
 }
 
 /**
- * Writes the benchmark's entry again and again with SQLite alone, without the hash tree, the signature and the thread.
- * Returns the writes per second.
+ * Writes the benchmark's entry again and again with SQLite alone: without the hash tree, the signature and the worker
+ * thread of the ledger. Returns the writes per second.
  */
 function singleCommits(file: string): number {
   const db = openDatabase({ file, durability: "full" });

@@ -1,4 +1,4 @@
-/** The part of a package-lock.json of version 3 that is used here: its entries by location. */
+/** The fields of a package-lock.json of version 3 that the script reads: its entries by location. */
 export interface Lock {
   readonly packages: Readonly<Record<string, LockEntry>>;
 }

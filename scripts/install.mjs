@@ -11,7 +11,10 @@ const modules = path.join(root, "node_modules");
 const installStamp = path.join(modules, ".berth-installed");
 const buildStamp = path.join(root, "dist", ".built");
 
-/** Installs the packages of the lock file if node_modules is missing or outdated. Throws an error with a remedy. */
+/**
+ * Installs the packages of the lock file if node_modules is missing or outdated. Throws an error that tells the user
+ * how to fix a failure.
+ */
 export function ensureInstalled() {
   const wanted = lockDigest();
   if (readText(installStamp) === wanted) return;

@@ -14,7 +14,10 @@ const NEEDED = "Node.js 22.14 or a newer 22, 24, or 26 or newer";
 const ELSEWHERE = "install one: https://nodejs.org/en/download";
 const NETWORK = "check the network, and npm's settings for registry and proxy; or ";
 const FOLDER = "set BERTH_NODE_DIR to a folder that this user may write to; or ";
-/** Flags with shorter pauses: npm's default pauses between retries, 10 s and 60 s, are long while a user waits. */
+/**
+ * npm flags that shorten the pauses between retries of a download. A user waits for the download, and npm's default
+ * pauses of 10 s and 60 s are too long for that.
+ */
 const RETRY_FLAGS = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
 const FORWARDED_SIGNALS = ["SIGTERM", "SIGHUP", "SIGINT"];
 const LEFTOVER = /^\.fetch-(\d+)-/;
@@ -97,7 +100,7 @@ function isInForeground() {
   }
 }
 
-/** Returns the environment for child processes, in which PATH leads to this `node`. */
+/** Returns an environment for child processes, whose PATH begins with the folder of this `node`. */
 function environmentOf(node) {
   const env = Object.assign({}, process.env);
   env.PATH = path.dirname(node) + path.delimiter + (env.PATH || "/usr/local/bin:/usr/bin:/bin");
@@ -140,9 +143,9 @@ function withDebianModules(cli) {
 }
 
 /**
- * Returns the folder for pinned versions. The folder is data and not a cache, because the units of `berth assistant
- * install` refer to the program. Its path follows the rules of Berth's other folders (src/base/assistant-paths.ts);
- * BERTH_NODE_DIR overrides it.
+ * Returns the folder for pinned versions. It is among the user's data and not in a cache, because the systemd units
+ * that `berth assistant install` writes start the Node.js in it. Its path follows the rules of Berth's other folders
+ * (src/base/assistant-paths.ts); BERTH_NODE_DIR overrides it.
  */
 function nodeDir() {
   if (process.env.BERTH_NODE_DIR) return path.resolve(process.env.BERTH_NODE_DIR);
@@ -300,7 +303,8 @@ function reasonOf(result) {
 }
 
 /**
- * Flushes the content to the disk before the rename, or else a power failure could leave the name without the content.
+ * The content is flushed to the disk before the rename. Otherwise, a power failure could leave a file that has the
+ * final name but not the content.
  */
 function flush(file) {
   const descriptor = fs.openSync(file, "r");

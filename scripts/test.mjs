@@ -20,7 +20,7 @@ const { aptInstall, privateEngineInUse, startPrivateEngine, stopPrivateEngine, w
   await import("./engine.mjs");
 const { ensureBuilt, ensureInstalled, root } = await import("./install.mjs");
 
-/** The projects that only their own commands run, with what they need in addition. */
+/** Test projects that `npm test` does not run: each has its own command, and needs more than the other projects. */
 const SEPARATE_PROJECTS = [
   { name: "trained", needs: "models with trained weights", command: "npm run test:trained" },
   { name: "peers", needs: "programs that Berth meets", command: "npm run test:peers" },
@@ -29,7 +29,7 @@ const WITHOUT_SEPARATE = SEPARATE_PROJECTS.map(({ name }) => `--project=!${name}
 
 /**
  * The runs of vitest that together are the whole suite. They are concurrent, because tests with an engine mostly wait
- * for it, which left a core partly idle when they ran alone, and the other tests mostly keep a core busy.
+ * for it, which leaves a core partly idle if they run alone, and the other tests mostly keep a core busy.
  */
 const WHOLE_SUITE = [
   { args: ["--project=e2e", "--project=docker"], workers: 3 },
@@ -122,8 +122,8 @@ async function ownHost() {
 }
 
 /**
- * Returns the arguments for vitest: the named projects, or all but those with their own commands if none is named, and with `--sample` the
- * test files that the seed selects.
+ * Returns the arguments for vitest. They select the projects that the user names, or else all projects that have no
+ * command of their own. With `--sample` they select the test files that the seed chooses.
  */
 function vitestArguments(given, seed) {
   const { values, tokens } = parseArgs({
@@ -188,7 +188,8 @@ async function runTests(host) {
   };
   const given = process.argv.slice(2);
   if (given.length > 0) return vitest(vitestArguments(given, seed), env, "inherit");
-  // Vitest redraws lines of a terminal, which two runs would do to the lines of each other.
+  // On a terminal, vitest overwrites lines that it has printed, and two concurrent runs would overwrite each other's
+  // lines.
   const colours = process.stdout.isTTY ? { FORCE_COLOR: "1" } : {};
   const codes = await Promise.all(
     WHOLE_SUITE.map(({ args, workers }) =>

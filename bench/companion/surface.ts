@@ -50,7 +50,10 @@ export interface SurfaceState {
   readonly rssBytes: number;
   /** The processor time of all threads since the start. */
   readonly cpuMs: number;
-  /** The median duration of some sequential appends of one ledger entry each, in milliseconds. */
+  /**
+   * The median duration of one durable append to the ledger, in milliseconds. It is measured over appends that follow
+   * each other.
+   */
   readonly appendMs: number;
 }
 

@@ -2,8 +2,8 @@ import type { Token } from "node-llama-cpp";
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
 /**
- * The floor of the inference benchmark: the library alone in its own process, with the same threads and batches as
- * Berth, but without scheduler and HTTP. The benchmark calls this process over IPC.
+ * The baseline of the inference benchmark: node-llama-cpp alone in its own process, with the same threads and batches
+ * as Berth, but without Berth's scheduler and HTTP server. The benchmark calls this process over IPC.
  */
 
 export interface BareRun {

@@ -52,12 +52,12 @@ export class Corpus {
     return this.#db.prepare<[], number>("SELECT count(*) FROM chunk").pluck().get() ?? 0;
   }
 
-  /** Creates a vector space without vectors. */
+  /** Creates an empty vector space, to which the caller adds the vectors of the passages. */
   createSpace(dimensions: number): VectorSpace {
     return new VectorSpace(this.#db, 1, dimensions);
   }
 
-  /** The searcher of the corpus, with changed settings. */
+  /** Creates a searcher for the corpus. `settings` replaces individual default settings of the searcher. */
   searcher(settings: SearcherOptions = {}): Searcher {
     return new Searcher(this.#db, settings);
   }

@@ -10,8 +10,9 @@ import { knownItems } from "./queries.ts";
 import { formatScore, measureScore } from "./relevance.ts";
 
 /**
- * The corpus is the pages that answer a question, with the first sections of each page, which say what it is about. All
- * pages with all sections would take an embedding model more than an hour on two cores.
+ * Only the pages that answer one of the benchmark's questions are embedded, and of each page only the first sections,
+ * which say what the page is about. All pages with all sections would take an embedding model more than an hour on two
+ * cores.
  */
 const PAGE_CHARACTERS_MAX = 1_200;
 const BATCH = 64;

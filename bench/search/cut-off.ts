@@ -18,7 +18,7 @@ const SMALL_PAGES = 25;
 const SMALL_QUESTIONS = 10;
 
 /**
- * The passages that the searches find, separately for questions that the corpus answers and for
+ * The passages that the searches of the benchmark find, separately for questions that the corpus answers and for
  * questions that it does not answer.
  */
 interface Found {
@@ -27,8 +27,8 @@ interface Found {
 }
 
 /**
- * Measures the cut-off for the passages that a question gives the model: how many of the relevant passages it keeps,
- * and how many passages are left for questions that the manual does not answer.
+ * Measures the relevance cut-off, which chooses the passages that the model receives with a question: how many of the
+ * relevant passages it keeps, and how many passages it keeps for questions that the manual does not answer.
  */
 export function measureCutOff(
   dir: string,
@@ -81,7 +81,10 @@ function searchAll(corpus: Corpus, items: readonly KnownItem[]): Found {
   };
 }
 
-/** Returns small indexes like that of a folder of notes: short pages, among them those that answer ten questions. */
+/**
+ * Returns several small indexes of the size of a folder of notes. Each contains short manual pages, among them the
+ * pages that answer ten of the questions.
+ */
 function buildSmallIndexes(
   pages: readonly Page[],
   items: readonly KnownItem[],
@@ -105,9 +108,9 @@ function buildSmallIndexes(
 }
 
 interface Measured {
-  /** The share of the relevant passages that are kept. */
+  /** The share of the relevant passages that the cut-off keeps. */
   readonly kept: number;
-  /** The mean number of passages that are left for an unrelated question. */
+  /** The mean number of passages that the cut-off keeps for an unrelated question. */
   readonly left: number;
 }
 

@@ -3,8 +3,8 @@ import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 import type { ContextEmbedder } from "../../src/assistant/context/port.ts";
 
 /**
- * Loads an embedding model from a GGUF file, without the process and the scheduler around it. Embeds each text once,
- * and heeds no signal.
+ * Loads an embedding model from a GGUF file into this process, without Berth's model process and scheduler. The
+ * embedder computes the vector of each text only once, and ignores its abort signal.
  */
 export async function loadGgufEmbedder(modelPath: string): Promise<ContextEmbedder> {
   const llama = await getLlama({

@@ -86,7 +86,10 @@ export interface Score {
 export const formatScore = ({ all, chosen, heldOut }: Score) =>
   `${all.toFixed(3)}  (chosen ${chosen.toFixed(3)}, held out ${heldOut.toFixed(3)})`;
 
-/** Searches for each query. `toVector` returns the query's vector, for a ranking by vectors too. */
+/**
+ * Searches for each query and measures the relevance of the results. `toVector` returns the vector of a query, if the
+ * ranking should compare vectors in addition to words.
+ */
 export function measureScore(
   corpus: Corpus,
   items: readonly KnownItem[],
@@ -111,7 +114,10 @@ export function measureScore(
   };
 }
 
-/** Computes nDCG@10 over passages. A page counts at its first passage; its further passages only occupy ranks. */
+/**
+ * Computes nDCG@10 over passages. A page counts at the rank of its first passage. Its further passages have no
+ * relevance, but take up ranks.
+ */
 function computeNdcg(found: readonly string[], pages: readonly string[]): number {
   const worth = (at: number) => (at === 0 ? 1 : 0.5);
   const seen = new Set<string>();

@@ -16,8 +16,8 @@ import type { Figure } from "../report.ts";
 import { loadGgufEmbedder } from "./gguf-embedder.ts";
 
 /**
- * Measures Discover on the wishes of test/fixtures/discover: without an embedding model, and also with the model in the
- * GGUF file `modelPath`, if there is one.
+ * Measures how well `Discover` finds tools for the sentences in test/fixtures/discover. Each sentence is the wish of a
+ * user. With `modelPath`, the path of a GGUF file, also measures the search with that embedding model.
  */
 export async function benchTools(modelPath: string | undefined): Promise<Figure[]> {
   const bareApps = withoutSearchTexts(corpusApps());
@@ -29,7 +29,8 @@ export async function benchTools(modelPath: string | undefined): Promise<Figure[
   ];
   if (modelPath !== undefined) {
     const embedder = await loadGgufEmbedder(modelPath);
-    // The tools are embedded before, because discovery limits the time for it.
+    // The embedder caches the vectors of the tools before the measurement, because discovery limits the time for
+    // embedding.
     const tools = toSearchableTools([...corpusApps(), ...bareApps]);
     await embedder.embed(tools.map(buildEmbeddingText), new AbortController().signal);
     const hybrid = await measureDiscovery({ embedder });
@@ -94,7 +95,7 @@ function measureIndex(queryMs: number): Pick<Figure, "name" | "value" | "notes">
   const buildMs = performance.now() - startedAt;
   collectGarbage();
   const kilobytes = (process.memoryUsage().heapUsed - usedBefore) / 1024;
-  // The index is used after the measurement, so that it is not collected before.
+  // Using the index here keeps it from being garbage-collected before its memory has been measured.
   const found = index.rank("note").length;
   return {
     name: "tools: median ms of a query",

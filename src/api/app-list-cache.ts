@@ -10,7 +10,8 @@ export interface AppListQuery {
 }
 
 /**
- * The maximum number of cached responses for one state of the store, one per query. Dashboards repeat a few queries.
+ * The maximum number of cached responses for one state of the store. Each query has its own response, and dashboards
+ * repeat a few queries.
  */
 const CACHED_RESPONSES_MAX = 64;
 

@@ -83,7 +83,7 @@ export class EventStream {
     else this.#push("retry: 2000\n\n");
   }
 
-  /** Is aborted when the client or the server ends the stream. */
+  /** A signal that is aborted when the client or the server ends the stream. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }

@@ -57,7 +57,7 @@ function compile(schema: object, part: HttpPart): Validator {
   return (value) => {
     if (part === "body") {
       if (value === null && !allowsNull(plain)) {
-        return { error: new BerthError("invalid_request", "this call needs a JSON body") };
+        return { error: new BerthError("invalid_request", "the request needs a JSON body") };
       }
       const unplain = checkPlainValue(value);
       if (unplain) return { error: new BerthError("invalid_request", formatIssue(unplain)) };

@@ -1,16 +1,16 @@
 import { randomBytes } from "node:crypto";
 
-/** The number of bytes that one call of the system makes. */
+/** The number of random bytes that one system call requests. */
 const POOL_BYTES = 2_048;
 
 /**
- * Makes random bytes for keys, salts and nonces. A call of the system for each of them would take a third of the time of
+ * Makes random bytes for keys, salts and nonces. A system call for each of them would take a third of the time of
  * encrypting a short text.
  */
 export class RandomBytes {
   #pool: Buffer = Buffer.alloc(0);
 
-  /** Returns this number of bytes, which are never returned again. */
+  /** Returns random bytes. No byte of the pool is returned twice. */
   take(bytes: number): Buffer {
     if (bytes > POOL_BYTES) return randomBytes(bytes);
     if (this.#pool.length < bytes) this.#pool = randomBytes(POOL_BYTES);

@@ -1,8 +1,8 @@
 import { distance } from "fastest-levenshtein";
 
 /**
- * Returns the candidate that the user most likely meant, or undefined if none is near: at most two typos,
- * or a third of the letters of a long word. Differences in case and hyphens do not count.
+ * Returns the candidate that the user most likely meant, or undefined if no candidate is similar enough. A candidate
+ * may differ by two typos, or in a long word by a third of its letters. Differences in case and hyphens do not count.
  */
 export function findNearest(word: string, candidates: Iterable<string>): string | undefined {
   // Longer names are not compared, because the comparison takes quadratic time, and no key of Berth is that long.

@@ -113,7 +113,7 @@ export function migrate(db: SqliteDatabase, migrations: readonly Migration[]): v
   if (current > migrations.length) {
     throw new BerthError(
       "wrong_state",
-      `the store was written by a newer version of Berth (schema ${current}; this one knows ${migrations.length})`,
+      `the store was written by a newer version of Berth (schema ${current}; this version knows ${migrations.length})`,
       { hint: "start the newer version again, or restore a backup that this version has made" },
     );
   }

@@ -78,7 +78,7 @@ export function describeJsonError(error: unknown): string {
   const message = error instanceof Error ? error.message : "";
   const place = /\(line (\d+) column (\d+)\)/.exec(message);
   if (place) return `line ${place[1]}, column ${place[2]}`;
-  return "it is incomplete or has invalid syntax";
+  return "the JSON is incomplete or has invalid syntax";
 }
 
 /**

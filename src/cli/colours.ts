@@ -4,7 +4,7 @@ import type { Environment } from "../base/process-environment.ts";
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
 /**
- * Returns functions that colour text. They leave the text unchanged if the output is no terminal, if colours are not
+ * Returns functions that colour text. They leave the text unchanged if the output is not a terminal, if colours are not
  * wanted, or if NO_COLOR (https://no-color.org) or TERM=dumb is set.
  */
 export function createColours(

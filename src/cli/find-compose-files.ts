@@ -129,13 +129,15 @@ function listSmallFiles(path: string): string[] {
 function readText(path: string): FileText {
   try {
     const status = statSync(path);
-    if (!status.isFile()) return { problem: "it is not a file" };
-    if (status.size > SPEC_FILE_BYTES_MAX) return { problem: "it is larger than 1 MiB" };
+    if (!status.isFile()) return { problem: "the file is not a regular file" };
+    if (status.size > SPEC_FILE_BYTES_MAX) return { problem: "the file is larger than 1 MiB" };
     return decodeUtf8(readFileSync(path));
   } catch (error) {
     const code = getErrorCode(error);
     if (code === "ENOENT" || code === "ENOTDIR") return { problem: "there is no such file" };
-    return { problem: code === "EACCES" ? "it may not be read" : "it cannot be opened" };
+    return {
+      problem: code === "EACCES" ? "this user may not read the file" : "the file cannot be opened",
+    };
   }
 }
 
@@ -143,6 +145,6 @@ function decodeUtf8(bytes: Uint8Array): FileText {
   try {
     return { text: new TextDecoder("utf-8", { fatal: true }).decode(bytes) };
   } catch {
-    return { problem: "it is not UTF-8 text" };
+    return { problem: "the file is not UTF-8 text" };
   }
 }

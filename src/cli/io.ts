@@ -74,8 +74,8 @@ export function processIo(environment: Environment): CliIo {
 }
 
 /**
- * Returns the width of a terminal; undefined if `stream` is no terminal. Some terminals, such as one on a serial line,
- * do not know their size and report 0; then the usual 80 columns are assumed.
+ * Returns the width of a terminal; undefined if `stream` is not a terminal. Some terminals, such as one on a serial
+ * line, do not know their size and report 0; then the usual 80 columns are assumed.
  */
 function columnsOf(stream: NodeJS.WriteStream): number | undefined {
   if (!stream.isTTY) return undefined;

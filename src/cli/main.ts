@@ -17,7 +17,7 @@ export async function runCli(commandLine: readonly string[], streams: CliIo): Pr
     await cli.flushWrites();
     return cli.exitCode;
   } catch (error) {
-    // A reader that closes its end early, as `| head` does, is no failure.
+    // A reader that closes its end early, as `| head` does, is not a failure.
     if (isBrokenPipe(error)) return exitCodes.done;
     // Commander has printed its own errors already.
     if (!(error instanceof CommanderError))
@@ -38,7 +38,7 @@ async function runProgram(
   try {
     await program.parseAsync(commandLine, { from: "user" });
   } catch (error) {
-    // Commander also throws after it has printed help or the version, which is no failure.
+    // Commander also throws after it has printed help or the version, which is not a failure.
     if (error instanceof CommanderError && error.exitCode === 0) return;
     throw error;
   }

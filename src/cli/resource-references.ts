@@ -46,8 +46,8 @@ export function formatReference(kind: string, name: string): string {
 }
 
 /**
- * Parses the arguments of get, describe and delete: `app hello`, `app hello world`, `app/hello secret/db`.
- * With `isBareWordApp`, a word that is no kind is the name of an app.
+ * Parses the arguments of get, describe and delete: `app hello`, `app hello world`, `app/hello secret/db`. With
+ * `isBareWordApp`, a word that is not a kind is the name of an app.
  */
 export function parseReferences(
   words: readonly string[],

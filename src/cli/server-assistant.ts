@@ -31,7 +31,7 @@ export async function findServerAssistant(cli: Cli): Promise<ServerAssistant | u
       if (!isNamed(target)) return undefined;
       throw new UsageError(
         `the server ${target.url} is on another machine, and its assistant listens only there`,
-        "run this there, or for a chat: ssh -L 7777:127.0.0.1:7777 HOST, then berth chat --port 7777",
+        "run this command on that machine; for a chat, you can also forward the port: ssh -L 7777:127.0.0.1:7777 HOST, then berth chat --port 7777",
       );
     }
     const { config } = await client.system.config();

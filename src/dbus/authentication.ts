@@ -29,7 +29,7 @@ export class Authentication {
       const end = this.#text.indexOf("\r\n");
       if (end === -1) {
         if (this.#text.length > LINE_BYTES_MAX)
-          throw authFailedError("its answer violates the D-Bus protocol");
+          throw authFailedError("the answer of the bus violates the D-Bus protocol");
         return false;
       }
       const line = this.#text.slice(0, end);

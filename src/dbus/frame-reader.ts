@@ -89,7 +89,8 @@ export class FrameReader {
     try {
       frame = parseFrame(fixed, bytes, body);
     } catch {
-      // The message is ignored. The length of its header is known, so the next message can be read.
+      // The message is ignored, but the connection continues: the length of the header is known, so the next message
+      // can be read.
       return;
     }
     this.#onFrame(frame);

@@ -9,7 +9,7 @@ const PROTOCOL_VERSION = 1;
 const BODY_LENGTH_AT = 4;
 const FIELDS_LENGTH_AT = 12;
 const FIELDS_AT = 16;
-/** Enough for most messages; longer ones make the buffer grow. */
+/** The initial size of the buffer in bytes, enough for most messages. The buffer grows for longer ones. */
 const FIRST_BYTES = 1_024;
 
 /**
@@ -154,7 +154,7 @@ class ValueWriter {
     return at;
   }
 
-  /** Makes the message this long. New bytes are zero. */
+  /** Makes the buffer at least `length` bytes long. New bytes are zero. */
   #ensure(length: number): void {
     if (length > this.#buffer.length) {
       const larger = Buffer.alloc(Math.max(length, 2 * this.#buffer.length));

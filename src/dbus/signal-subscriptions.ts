@@ -143,7 +143,7 @@ function buildOwnerMatchRule(name: string): string {
   });
 }
 
-/** Formats a match rule. Its names and paths need no quoting, because their characters are restricted. */
+/** Formats a match rule. The names and paths in the rule need no quoting, because their characters are restricted. */
 function formatMatchRule(keys: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(keys).map(([key, value]) => `${key}='${value.replaceAll("'", "")}'`);
   return ["type='signal'", ...pairs].join(",");

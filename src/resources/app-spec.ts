@@ -217,7 +217,7 @@ export const AppFile = Type.Union(
 );
 export type AppFile = Static<typeof AppFile>;
 
-/** A folder whose content is in memory, and ends with the container. */
+/** A folder whose content is in memory, and is lost when the container ends. */
 export const Tmpfs = Type.Object({ path: ContainerPath, size: Type.Optional(Bytes) }, closed);
 
 export const HealthCheck = Type.Object(

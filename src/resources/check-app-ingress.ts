@@ -41,7 +41,7 @@ function checkDomains(spec: AppSpec, add: AddIssue): ReadonlyMap<string, string>
     if (spec.domain.startsWith("*.")) {
       add(
         ["spec", "domain"],
-        `"${spec.domain}" stands for many domains, and this field is the app's address: put it into ingress.domains`,
+        `"${spec.domain}" stands for many domains, and this field is the app's address: put the pattern into ingress.domains`,
       );
     }
     const problem = findDomainProblem(spec.domain);

@@ -38,9 +38,10 @@ function checkOneShot(spec: AppSpec, add: AddIssue): void {
   if (spec.oneShot !== true) return;
   for (const field of fieldsOfServices) {
     if (spec[field] !== undefined)
-      add(["spec", field], "not with oneShot: the container runs once to its end");
+      add(["spec", field], "cannot be combined with oneShot: the container runs once to its end");
   }
-  if ((spec.replicas ?? 1) > 1) add(["spec", "replicas"], "not with oneShot: it runs once");
+  if ((spec.replicas ?? 1) > 1)
+    add(["spec", "replicas"], "cannot be combined with oneShot: the container runs only once");
 }
 
 /**
@@ -82,7 +83,8 @@ function checkHealth(spec: AppSpec, add: AddIssue): void {
     for (const key of ["path", "port"] as const) {
       if (health[key] !== undefined) add([...at, "command"], `set ${key} or command, not both`);
     }
-    if (health.command[0] === "") add([...at, "command", "0"], "names no program: it is empty");
+    if (health.command[0] === "")
+      add([...at, "command", "0"], "names no program: the first entry is empty");
     if (health.command.some((argument) => argument.includes("\0"))) {
       add([...at, "command"], "contains a NUL character");
     }

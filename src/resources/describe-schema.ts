@@ -18,7 +18,7 @@ export interface Schema {
   readonly exclusiveMinimum?: number;
 }
 
-/** The language in which the user wrote a value. Messages use its terms. */
+/** The format in which the user wrote a value. Messages use the terms of this format, such as "mapping" for YAML. */
 export type Syntax = "yaml" | "json";
 
 const typeNames = {

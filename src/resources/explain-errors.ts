@@ -120,9 +120,9 @@ function explainUnknownKey(
 const keyRules: Readonly<Record<string, string>> = {
   env: "the name of a variable has letters, digits, _ . and -, and does not start with a digit",
   args: "the name of a build argument has letters, digits and _, and does not start with a digit",
-  data: "it may have letters, digits, . _ and -, at most 253",
-  labels: "it may have letters, digits, . / _ and -, at most 253",
-  annotations: "it may have letters, digits, . / _ and -, at most 253",
+  data: "a key may have letters, digits, . _ and -, at most 253",
+  labels: "a key may have letters, digits, . / _ and -, at most 253",
+  annotations: "a key may have letters, digits, . / _ and -, at most 253",
 };
 
 function explainMissingKey(error: ErrorObject, key: string): string {

@@ -4,7 +4,7 @@ import type { Resource } from "./resource.ts";
 export interface HostNameConflict {
   readonly owner: string;
   readonly name: string;
-  /** The field of the checked App that brings the name. */
+  /** The field of the checked App from which the conflicting name comes. */
   readonly field: "hostname" | "name";
 }
 

@@ -33,7 +33,10 @@ export function openCompanion(options: {
   const { config, environment, starting, clock, logger } = options;
   const { companion, logFormat, logLevel } = config;
   if (!companion)
-    return createInactiveCompanion("off", "it is off: --companion auto, with the assistant on");
+    return createInactiveCompanion(
+      "off",
+      "the companion is off; to start it, set --companion auto and turn the assistant on",
+    );
   const openBus = createBusOpener(environment);
   if (!openBus) return createInactiveCompanion("no_bus", "no session bus is in the environment");
   const supervisor = new CompanionSupervisor({

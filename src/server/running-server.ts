@@ -26,7 +26,7 @@ export interface RunningServer {
   readonly ready: ReadyInfo;
   /** Resolves when the server has ended. */
   readonly closed: Promise<void>;
-  /** Ends the server and leaves the apps running. Safe to call twice. */
+  /** Ends the server and leaves the apps running. A second call has no effect. */
   close(): Promise<void>;
 }
 

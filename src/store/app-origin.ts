@@ -20,7 +20,7 @@ export function assertOriginKept(existing: StoredResource, intent: ApplyIntent):
   if (declarers.some((manager) => existing.managers[manager]?.declares)) return;
   if (given === own)
     throw new ConflictError("conflict", `App ${existing.name} belongs to the stack ${stack}`, {
-      hint: `to change this app, set metadata.stack: ${stack}; to take it out of the stack, use --force, or ?force=true with this App alone`,
+      hint: `to change this app, set metadata.stack: ${stack}; to take it out of the stack, use --force, or a request with ?force=true that contains no other App`,
       details: { stack, manager: findDeclarer(existing) ?? null },
     });
   throw new ConflictError(
@@ -29,8 +29,8 @@ export function assertOriginKept(existing: StoredResource, intent: ApplyIntent):
     {
       hint:
         own === undefined || given !== undefined
-          ? "choose another name, delete the app, or take this one app over: --force, or ?force=true with this App alone"
-          : `to change this app, add the annotation ${ORIGIN_ANNOTATION}: ${own}; to take it over, use --force, or ?force=true with this App alone`,
+          ? "choose another name, delete the app, or take this one app over: --force, or a request with ?force=true that contains no other App"
+          : `to change this app, add the annotation ${ORIGIN_ANNOTATION}: ${own}; to take it over, use --force, or a request with ?force=true that contains no other App`,
       details: { origin: own ?? null, manager: findDeclarer(existing) ?? null },
     },
   );

@@ -74,8 +74,9 @@ function listLeftOut(store: Pick<Store, "list">): LeftOut[] {
     const add = (kind: LeftOut["kind"], name: string, note: string) =>
       found.push({ kind, name, app: metadata.name, note });
     for (const volume of spec.volumes ?? []) {
-      if ("name" in volume) add("volume", volume.name, "save and restore its data yourself");
-      else add("host_path", volume.hostPath, "save and restore its data yourself");
+      if ("name" in volume)
+        add("volume", volume.name, "save and restore the data of the volume yourself");
+      else add("host_path", volume.hostPath, "save and restore the data of the folder yourself");
     }
     const { source } = spec;
     if (spec.image !== undefined) add("image", spec.image, "pulled again from its registry");
@@ -87,10 +88,13 @@ function listLeftOut(store: Pick<Store, "list">): LeftOut[] {
   for (const { metadata } of store.list("Model"))
     found.push({ kind: "model", name: metadata.name, app: null, note: "downloaded again" });
   const ownFiles = [
-    ["specs folder", "copy it, or fetch it from its repository; the server keeps the last state"],
-    ["configuration file", "copy it"],
-    ["logs", "those of builds and removed containers are lost"],
-    ["data of the assistant", "its ledger has its own export: berth ledger export"],
+    [
+      "specs folder",
+      "copy the folder, or fetch it from its repository; the server keeps the last state that it applied",
+    ],
+    ["configuration file", "copy the file"],
+    ["logs", "the logs of builds and of removed containers are lost"],
+    ["data of the assistant", "the ledger has its own export: berth ledger export"],
   ] as const;
   for (const [name, note] of ownFiles) found.push({ kind: "file", name, app: null, note });
   return found;

@@ -209,7 +209,10 @@ function stageBackup(
   }
 }
 
-/** The id is a part of the names of containers and images, so a backup with any other text is refused. */
+/**
+ * The id of the instance is a part of the names of containers and images, so a backup is refused if its id has another
+ * form.
+ */
 function readInstanceId(db: Database.Database): string {
   const id: unknown = db.prepare("SELECT value FROM meta WHERE key = 'instanceId'").pluck().get();
   if (typeof id === "string" && /^[0-9a-f]{8}$/.test(id)) return id;
@@ -271,12 +274,12 @@ function validateBackup(db: Database.Database): Buffer {
   if (version > migrations.length) {
     throw new BerthError(
       "wrong_state",
-      `the backup was made by a newer version of Berth (schema ${version}; this one knows ${migrations.length})`,
+      `the backup was made by a newer version of Berth (schema ${version}; this version knows ${migrations.length})`,
       { hint: "restore the backup with the version of Berth that made it" },
     );
   }
   if (!hasStoreSchema(db, version))
-    throw invalidBackupError("the backup file is damaged: its tables are not those of Berth");
+    throw invalidBackupError("the backup file is damaged: it does not have the tables of Berth");
   const key = db.prepare<[], Buffer>(`SELECT key FROM ${BACKUP_KEY_TABLE}`).pluck().get();
   if (!Buffer.isBuffer(key) || key.length !== SECRET_BYTES) {
     throw invalidBackupError("the backup file lacks the key of its secrets");

@@ -72,8 +72,8 @@ export interface Store extends AsyncDisposable {
    * Writes a status. Like events and revisions, it survives a crash of Berth. The latest writes are not flushed to the
    * disk, and a power cut may lose them, because reconcilers can compute them again. Does nothing if the status is
    * unchanged, or if the resource is gone or has another uid. Never changes the generation. With `isKeptInMemory` a
-   * full disk is no error: until `checkDisk` writes the status, `get` and `list` return it from memory, and watchers
-   * are not notified.
+   * full disk is not an error: until `checkDisk` writes the status, `get` and `list` return it from memory, and
+   * watchers are not notified.
    */
   setStatus<K extends Kind>(
     kind: K,
@@ -178,7 +178,7 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly declares?: boolean;
   /** Managers whose documents disappear in the same step (a rename). The writing manager gets their fields. */
   readonly takeOverFrom?: readonly string[];
-  /** Lets the write take over an App of another origin. Set only if the request is for this one App. */
+  /** Lets the write take over an App of another origin. Set only if the request contains no other App. */
   readonly takeOver?: boolean;
   readonly createOnly?: boolean;
   readonly updateOnly?: boolean;

@@ -115,8 +115,8 @@ export class WriteGuard {
         pointer,
         `${path} ${problem}, which no app may ${type === "hostPath" ? "mount" : "build"}`,
         type === "hostPath"
-          ? "mount a folder that is not around or in it, or use a named volume (name in place of hostPath)"
-          : "name a folder that is not around or in it",
+          ? "mount a folder that is outside of that folder and does not contain it, or use a named volume (name in place of hostPath)"
+          : "name a folder that is outside of that folder and does not contain it",
       );
     }
   }

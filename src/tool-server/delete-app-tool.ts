@@ -54,6 +54,6 @@ function keepUndoRecord(before: AppDetails, { client, records }: ToolContext): P
 /** Returns the reason why the app cannot be created again from its spec; null if it can. */
 function findIrreversibleReason({ spec }: AppDetails): string | null {
   if (spec.source && "archive" in spec.source)
-    return "the archive that it was built from is deleted with it; upload it again with `berth deploy`";
+    return "the archive from which the app was built is deleted with the app; upload the archive again with `berth deploy`";
   return null;
 }

@@ -70,7 +70,7 @@ function assertDeployArguments(deployArguments: DeployArguments, before: AppDeta
   const sources = [image, git, template].filter((source) => source !== undefined).length;
   const settings = Object.entries({ port, domain, env }).filter(([, value]) => value !== undefined);
   const named = settings.map(([key]) => key).join(", ");
-  if (sources > 1) throw invalidRequestError("give only one of image, git and template");
+  if (sources > 1) throw invalidRequestError("set only one of image, git and template");
   if (before !== null && template !== undefined)
     throw invalidRequestError(
       `app "${name}" already exists: a template creates a new app, so choose another name`,

@@ -31,7 +31,7 @@ export function sanitizeValue(value: unknown, depth = 0): unknown {
 }
 
 export function sanitizeText(text: string, charsMax: number): string {
-  // Terminal escapes are removed as a whole, because the rest of a partly removed escape would be shown as text.
+  // A terminal escape is removed as a whole. If only its first character were removed, the rest would be shown as text.
   const plain = stripControlCharacters(text.replace(terminalEscapePattern, "")).replace(
     urlCredentialsPattern,
     "$1(hidden)@",

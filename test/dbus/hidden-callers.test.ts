@@ -38,7 +38,7 @@ test.runIf(isRoot)(
     expect(await ping(...inside, 1)).toMatchObject({ id: "org.example.Sandboxed" });
     expect(await ping(...inside, 0)).toMatchObject({
       error: ACCESS_DENIED,
-      text: expect.stringMatching(/cannot be identified: it hides its root directory/),
+      text: expect.stringMatching(/cannot be identified: the process hides its root directory/),
     });
     // A process outside of any sandbox that hides its root directory is identified by its mounts, and counts as the
     // user.

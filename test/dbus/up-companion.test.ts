@@ -191,7 +191,7 @@ test("a companion whose port is taken is reported once with a hint, and Berth co
   expect(listWarnings(berth)).toHaveLength(1);
   expect((await berth.client.system.info()).assistant.state).toBe("up");
   const { stdout } = await berth.cli(["doctor", "--docker-host", berth.dockerHost]);
-  expect(stdout).toMatch(/companion.*could not start it/);
+  expect(stdout).toMatch(/companion.*could not start the companion/);
   holder.close();
   await waitForCompanion(berth, "up");
 });

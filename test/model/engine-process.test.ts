@@ -39,7 +39,7 @@ it("an engine process that hangs is killed, and the reported reason is that it d
   process.kill(hanging.pid, "SIGSTOP");
   for (let pings = 0; pings < 8; pings++) await clock.advance(10_000);
   expect(await hanging.ended).toEqual({
-    reason: "it did not answer for 60 s",
+    reason: "no answer for 60 s",
     signal: "SIGKILL",
     isKilledByParent: true,
   });

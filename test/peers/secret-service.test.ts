@@ -197,7 +197,7 @@ describe("a key in the desktop's keyring", () => {
 
     await keyring.setSecret(item, Buffer.alloc(32, "other").toString("base64"));
     await harness.start();
-    expect(harness.vault.protection()).toEqual(locked("is not the one"));
+    expect(harness.vault.protection()).toEqual(locked("is not the key with which"));
     await keyring.setSecret(item, "hunter2");
     await harness.start();
     expect(harness.vault.protection()).toEqual(locked("contains no key"));

@@ -31,7 +31,7 @@ export function authenticateRequest(
   if (scopeRank[caller.scope] < scopeRank[needed]) {
     throw new BerthError(
       "forbidden",
-      `this needs a token with the scope ${needed}; the one given has ${caller.scope}`,
+      `the request needs a token with the scope ${needed}; the given token has the scope ${caller.scope}`,
     );
   }
   return caller;
@@ -39,7 +39,7 @@ export function authenticateRequest(
 
 function requireCaller(request: FastifyRequest, tokens: TokenStore): ApiCaller {
   const header = request.headers.authorization;
-  if (header === undefined) throw unauthorizedError("this needs a token");
+  if (header === undefined) throw unauthorizedError("the request needs a token");
   // No token of Berth is longer than 512 characters, so the pattern refuses a longer one before it is hashed.
   const match = /^Bearer +([A-Za-z0-9._~+/=-]{1,512})$/i.exec(header.trim());
   if (match?.[1] === undefined)

@@ -13,7 +13,7 @@ export function getClientAddress({ ip, ips }: Pick<FastifyRequest, "ip" | "ips">
 }
 
 /**
- * Returns an address without the port that some proxies append and without its zone; undefined if the text is no
+ * Returns an address without the port that some proxies append and without its zone; undefined if the text is not an
  * address.
  */
 function toAddress(text: string): string | undefined {

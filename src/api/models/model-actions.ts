@@ -49,8 +49,8 @@ export async function downloadModel(
       isUnderWay ? {} : { annotations: { [RETRIED_AT_ANNOTATION]: timestamp(clock.now()) } },
     ),
     wouldDo: isUnderWay
-      ? `change nothing of model "${name}": its download is under way`
-      : `download model "${name}", or verify it if it is there`,
+      ? `leave model "${name}" unchanged: its download is in progress`
+      : `download model "${name}", or verify its files if they are there`,
     until,
   } as const;
   return isUnderWay
@@ -87,7 +87,7 @@ export async function startModel(
   assertNotDeleting(model);
   const write = (change: ModelPatch, wouldDo: string): ModelWriteRequest => ({
     intent: createMergeIntent(request, model, query, change),
-    wouldDo: `${wouldDo} model "${name}"`,
+    wouldDo,
     until,
   });
   const isRunning =
@@ -97,10 +97,15 @@ export async function startModel(
         context,
         reply,
         model,
-        { ...write({}, "change nothing of"), status: 200 },
+        { ...write({}, `leave model "${name}" unchanged`), status: 200 },
         query,
       )
-    : writeModel(context, reply, write({ spec: { running: true }, annotations }, "start"), query);
+    : writeModel(
+        context,
+        reply,
+        write({ spec: { running: true }, annotations }, `start model "${name}"`),
+        query,
+      );
 }
 
 type ModelPatch = Pick<Partial<ApplyIntent<"Model">>, "spec" | "annotations">;
@@ -186,7 +191,7 @@ function respondAlreadyOnDisk(
 ): ModelWriteResult {
   reply.code(200);
   if (query.dry_run === true) {
-    const message = `would change nothing of model "${file.id}"`;
+    const message = `would leave model "${file.id}" unchanged`;
     return { dry_run: true, kind: "Model", name: file.id, message, changes: [], plan: null };
   }
   reply.header("x-berth-changed", "false");

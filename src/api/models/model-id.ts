@@ -40,8 +40,8 @@ function malformedIdError(written: string): BerthError {
 }
 
 /**
- * Chooses a name for a new Model: that of its repository or file in lower case without common suffixes. If that name is
- * taken, the quantization, the organisation or a number is appended.
+ * Chooses a name for a new Model: the name of its repository or file in lower case without common suffixes. If that
+ * name is taken, the quantization, the organisation or a number is appended.
  */
 export function chooseModelName(
   from: { readonly id: string; readonly quantization?: string | undefined },

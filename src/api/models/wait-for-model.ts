@@ -77,7 +77,7 @@ function assessRunning(
   }
   const isWhole = findCondition(status?.conditions ?? [], "Downloaded")?.status === "True";
   if (!isOff || !isWhole) return undefined;
-  const message = "it is on the disk, but the assistant, which would load it, is off";
+  const message = "the model is on the disk, but the assistant, which would load the model, is off";
   return { type: "failed", reason: "AssistantUnreachable", message };
 }
 

@@ -62,8 +62,7 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
             force: request.query.force === true,
             updateOnly: true,
           },
-          wouldDo:
-            wanted === undefined ? `change nothing of app "${name}"` : `${verb} app "${name}"`,
+          wouldDo: wanted === undefined ? `leave app "${name}" unchanged` : `${verb} app "${name}"`,
           status: 202,
           wake: true,
         } as const;

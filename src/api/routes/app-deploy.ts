@@ -102,7 +102,8 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         annotations: {
           ...createSourceHold(app, target, store),
           ...createImageHold(app, target),
-          // A quarantined revision is retried only on explicit request, such as this one.
+          // A quarantined revision is retried only if the user requests it. A rollback to the revision is such a
+          // request.
           ...(target.state === "quarantined"
             ? { [RETRIED_AT_ANNOTATION]: timestamp(clock.now()) }
             : {}),
@@ -119,13 +120,13 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
 
 function createDeployPatch(app: Resource<"App">, { image, git }: DeployBody, nowMs: number) {
   if (image !== undefined && git !== undefined) {
-    throw new BerthError("invalid_request", "give one of image and git, not both");
+    throw new BerthError("invalid_request", "set either image or git, not both");
   }
   if (image !== undefined) return { change: createImagePatch(image, nowMs), what: image };
   if (git !== undefined) return { change: createGitPatch(git, nowMs), what: git.url };
   const { source, image: current } = app.spec;
   if (source === undefined && current === undefined)
-    throw new BerthError("invalid_request", "give one of image and git: the app has no source", {
+    throw new BerthError("invalid_request", "set image or git: the app has no source", {
       hint: `app "${app.metadata.name}" has neither a source nor an image`,
     });
   return {

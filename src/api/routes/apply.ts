@@ -46,8 +46,8 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       const timeoutMs = parseWaitTimeoutMs(request.query.timeout);
       const manifests = validateAll(request.body.manifests);
       const actor = getActor(request);
-      // With `force`, a request takes over an App of another import or template only if it contains no other App: the
-      // user then meant this App.
+      // With `force`, a request takes over an App that another import or template owns, but only if the request
+      // contains no other App. Then it is certain that the user meant this App.
       const takeOver = force && manifests.filter(({ kind }) => kind === "App").length === 1;
       const intents = manifests.map((manifest) => ({
         kind: manifest.kind,

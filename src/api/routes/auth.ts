@@ -80,7 +80,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "End the session of the token in the request",
+        summary: "End the session whose token authenticates the request",
         tags: ["auth"],
         body: EmptyBody,
         querystring: NoQuery,
@@ -104,7 +104,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "Show the name and the scope of the token of the request",
+        summary: "Show the name and the scope of the token that authenticates the request",
         tags: ["auth"],
         querystring: NoQuery,
         response: responses({ 200: TokenView }),

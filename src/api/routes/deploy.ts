@@ -36,7 +36,8 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
   await api.register(async (plugin: FastifyInstance) => {
     const scope: Api = plugin.withTypeProvider();
     await scope.register(multipart, {
-      // The form parser allows more than the archive's limit, which `limitBody` enforces with a better message.
+      // The form parser's own limit is higher than the limit of the archive. `limitBody` enforces the limit of the
+      // archive, with a better message.
       limits: {
         fileSize: uploadBytesMax + FORM_BYTES_MAX,
         files: 2,

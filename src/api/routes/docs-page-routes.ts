@@ -7,7 +7,7 @@ const PREFIX = "/api/docs";
 /**
  * Serves the page /api/docs, which shows the OpenAPI document in a browser. The page's plugin is loaded at the first
  * request, because loading it takes a tenth of the time in which a server starts. As routes cannot be added to a server
- * that listens, the plugin gets an instance of its own, which does not listen and serves requests by injection.
+ * that listens, the plugin gets a Fastify instance of its own, which does not listen and serves requests by injection.
  */
 export function docsPageRoutes(api: Api, getDocument: () => string): void {
   let page: Promise<FastifyInstance> | undefined;

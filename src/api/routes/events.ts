@@ -57,7 +57,7 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
       schema: {
         summary: "Changes and events, as they happen",
         description:
-          "Server-sent events, named by the type of the change; the id of an event is its sequence number. Last-Event-ID resumes; an event named reset means that changes were lost and the reader has to list again. Returns a list with format=list or Accept: application/json.",
+          "Server-sent events, named by the type of the change; the id of an event is its sequence number. Last-Event-ID resumes; an event named reset means that changes were lost and the reader has to list the resources again. Returns a list with format=list or Accept: application/json.",
         tags: ["events"],
         produces: ["text/event-stream", "application/json"],
         querystring: EventsQuery,

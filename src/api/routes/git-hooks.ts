@@ -74,8 +74,8 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
         if (event.type === "ping") return { apps: [] };
         reply.code(202);
         if (event.type === "other") return { apps: [] };
-        // The URL in this App's spec is added to the URLs of the notification, because the git server may name the
-        // repository by other URLs there. All Apps that follow one of these URLs are refreshed.
+        // The notification may contain other URLs of the repository than the spec of this App, so the URL in the spec
+        // is added to them. All Apps that follow one of these URLs are refreshed.
         const apps = builds.refreshFollowers({ urls: [git.url, ...event.urls], ref: event.ref });
         logger.info({ app: name, ref: event.ref, apps }, "received a push notification");
         return { apps };

@@ -184,7 +184,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       };
       if (dry_run === true) {
         store.delete("Model", name, { ...intent, dryRun: true });
-        const fate = files === true ? "delete its files" : "keep its files within the budget";
+        const fate = files === true ? "delete its files" : "keep its files within the disk budget";
         const message = `would delete model "${name}" and ${fate}`;
         return {
           dry_run: true as const,

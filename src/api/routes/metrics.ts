@@ -9,7 +9,8 @@ export function metricsRoutes(api: Api, context: ApiContext): void {
       config: { access: "loopback" },
       schema: {
         summary: "Metrics for Prometheus",
-        description: "Needs no token on this machine, and any token from elsewhere.",
+        description:
+          "A request from this machine needs no token. A request from another machine needs a token of any scope.",
         tags: ["system"],
         querystring: NoQuery,
         produces: ["text/plain"],

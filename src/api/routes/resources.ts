@@ -22,7 +22,7 @@ const DeleteQuery = Type.Object(
   closed,
 );
 
-/** Routes for all kinds, in the form of their manifests. */
+/** Routes for resources of every kind. Requests and responses contain the resources in the form of their manifests. */
 export function resourceRoutes(api: Api, context: ApiContext): void {
   const { store } = context;
   const tags = ["resources"];

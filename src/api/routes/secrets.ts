@@ -123,7 +123,7 @@ export function secretRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "write" },
       schema: {
-        summary: "Set some values of a secret; null removes one",
+        summary: "Set values of a secret; null removes the key",
         tags,
         params: NameParams,
         body: PatchSecretBody,

@@ -66,7 +66,7 @@ export function specRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "write" },
       schema: {
-        summary: "Synchronise the repository of the specs now",
+        summary: "Synchronise the specs folder with its git repository now",
         description:
           "Responds when the synchronisation has ended; the returned state shows if it succeeded. The files are applied like every change of the watched folder.",
         tags: ["specs"],

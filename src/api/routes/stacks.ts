@@ -37,7 +37,10 @@ const DeleteQuery = Type.Object(
 
 type Change = Pick<ApplyIntent<"App">, "spec" | "annotations">;
 
-/** Routes for stacks: groups of apps. A verb writes the desired state of all apps of the stack, or of none. */
+/**
+ * Routes for stacks: groups of apps. An action such as `start` writes the desired state of all apps of the stack, or of
+ * none.
+ */
 export function stackRoutes(api: Api, context: ApiContext): void {
   const { store, clock, config } = context;
   const tags = ["stacks"];
@@ -109,7 +112,7 @@ export function stackRoutes(api: Api, context: ApiContext): void {
   const addVerb = (
     verb: "start" | "stop" | "restart",
     summary: string,
-    /** Returns the change that the verb makes to an app; undefined if there is nothing to change. */
+    /** Returns the change that the action makes to an app; undefined if there is nothing to change. */
     change: (app: Resource<"App">) => Change | undefined,
   ): void => {
     api.post(
@@ -172,7 +175,7 @@ export function stackRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Delete all apps of a stack",
         description:
-          "All apps are deleted, or none if one may not be. Named volumes and the Secrets of the stack are kept unless delete_volumes=true.",
+          "Either all apps of the stack are deleted or, if the caller may not delete one of them, none. Named volumes and the Secrets of the stack are kept unless delete_volumes=true.",
         tags,
         params: NameParams,
         querystring: DeleteQuery,

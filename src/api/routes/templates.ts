@@ -27,8 +27,8 @@ function findApp(
 }
 
 /**
- * Returns the author of a field of the template that no writer with the scope `admin` has set or confirmed;
- * undefined if there is no such field.
+ * Looks for a field of the template that no writer with the scope `admin` has set or confirmed. Returns the author of
+ * that field; undefined if there is no such field.
  */
 function findTemplateWriter(store: Store, template: string): FieldAuthor | undefined {
   const [unchecked] = store.listUncheckedFields("Template", template);
@@ -40,7 +40,7 @@ function findTemplateWriter(store: Store, template: string): FieldAuthor | undef
  */
 function limitToWriter(caller: Actor, author: FieldAuthor, template: string) {
   if (caller.scope !== "admin") return { actor: caller, author };
-  const adminHint = `have an administrator write the template "${template}", which ${author.name} wrote, again`;
+  const adminHint = `ask an administrator to write the template "${template}" again: ${author.name} wrote it`;
   return { actor: { ...caller, scope: author.scope, adminHint }, author };
 }
 

@@ -275,7 +275,7 @@ export interface UndoReport {
   readonly error: {
     readonly code: FailedCode | DeniedCode;
     readonly message: string;
-    /** It is unknown whether the compensation has taken effect. */
+    /** Present if it is unknown whether the compensation has taken effect. */
     readonly outcome?: "unknown";
   } | null;
   /** Number of attempts to run this compensation. */

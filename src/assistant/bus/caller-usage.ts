@@ -32,7 +32,10 @@ export class CallerUsage {
   checkRate(): void {
     if (this.#bucket.tryConsume()) return;
     const { perSecond } = this.#limits.calls;
-    throw new BusReplyError("LimitsExceeded", `more than ${perSecond} calls a second: slow down`);
+    throw new BusReplyError(
+      "LimitsExceeded",
+      `more than ${perSecond} calls a second: send fewer calls`,
+    );
   }
 
   /** Reserves memory for the body of a call until the returned object is disposed. */
@@ -55,7 +58,10 @@ export class CallerUsage {
   }
 }
 
-/** As soon as this number of apps is known, apps without a call are forgotten. */
+/**
+ * The number of sandboxed apps whose calls are counted at the same time. When this number is reached, apps without a
+ * running call are forgotten.
+ */
 const APPS_MAX = 256;
 
 /**
@@ -70,8 +76,8 @@ export class SharedUsage {
 
   constructor(limits: CallerLimits, clock: Clock) {
     this.#createUsage = () => new CallerUsage(limits, clock, "app");
-    // Twice the limit of a connection: an app that opens connections to fill it cannot keep it full, because identifying
-    // a connection takes a few milliseconds.
+    // The limit is twice that of one connection. An app that opens many connections cannot use it up for long, because
+    // each connection is identified within a few milliseconds and then no longer counts.
     this.#unidentifiedBytesMax = 2 * limits.heldBytesMax;
   }
 

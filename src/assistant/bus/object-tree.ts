@@ -9,13 +9,13 @@ export interface ServedObject {
 export interface ObjectNode {
   /** Interfaces by name; empty if the path only has children. */
   readonly interfaces: ReadonlyMap<string, ServedObject>;
-  /** The next path element of each path below this path. */
+  /** The names of the direct children: the next path element of each object below this path. */
   readonly children: Iterable<string>;
 }
 
 interface TreeNode {
   readonly interfaces: Map<string, ServedObject>;
-  /** The next path elements, each with the number of objects below it. */
+  /** The direct children by their path element, each with the number of objects at and below it. */
   readonly children: Map<string, number>;
 }
 

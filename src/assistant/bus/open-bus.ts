@@ -324,7 +324,7 @@ function getAbortReason(signal: AbortSignal): Error {
     : new Error("the companion is shutting down");
 }
 
-/** Reads the id from systemd's file, or from the older file of D-Bus. */
+/** Reads the machine id from systemd's file, or else from the older file of D-Bus. */
 async function readMachineId(): Promise<string> {
   for (const file of ["/etc/machine-id", "/var/lib/dbus/machine-id"]) {
     const text = (await readFile(file, "utf8").catch(() => "")).trim();

@@ -5,8 +5,8 @@ import { BusReplyError } from "./bus-reply-error.ts";
 import { type CallerLimits, CallerUsage, type SharedUsage } from "./caller-usage.ts";
 
 /**
- * A connection that has called the daemon, until it disconnects. Its calls count for the connection when they arrive, and
- * also for its app if it is found to be a sandboxed app.
+ * A connection that has called the daemon, until it disconnects. Each call counts for the connection when it arrives.
+ * If the caller turns out to be a sandboxed app, the call also counts for that app.
  */
 export class Peer {
   readonly connection: string;
@@ -16,7 +16,7 @@ export class Peer {
   readonly #shared: SharedUsage;
   #identity: Promise<Caller> | undefined;
   #isIdentified = false;
-  /** The bytes of calls that count as those of unidentified connections. */
+  /** The total size of the bodies of calls that arrived before this connection was identified. */
   #unidentifiedBytes = 0;
   #appUsage: CallerUsage | undefined;
 

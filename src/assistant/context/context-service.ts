@@ -60,7 +60,7 @@ const SCOPES_MAX = 100;
 const SCOPE_BYTES_MAX = 256;
 /** Time limit of a search: ten times the duration of the slowest search over 100,000 passages. */
 const SEARCH_TIMEOUT_MS = 10_000;
-/** If the embedding of a query takes longer, the search is lexical. */
+/** The time limit for the embedding of a query. If the embedding takes longer, the search is lexical. */
 const QUERY_EMBED_TIMEOUT_MS = 2_000;
 const PASSAGE_EMBED_TIMEOUT_MS = 60_000;
 /** The number of searches that may wait; each takes about ten milliseconds. */
@@ -264,7 +264,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     }
   }
 
-  /** Keeps the reason for `indexState`, and logs it when it changes. */
+  /** Stores the reason why a text was not embedded, which `indexState` returns. Logs the reason when it changes. */
   #reportEmbedderProblem(problem: string): void {
     const { logger } = this.#options;
     if (this.#embedderProblem !== problem) logger.warn({ problem }, "a text was not embedded");

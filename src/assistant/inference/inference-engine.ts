@@ -30,7 +30,7 @@ export interface ModelFile {
 
 export interface ModelFacts {
   readonly architecture: string;
-  /** The file's `general.name`, if it has one. */
+  /** The value of `general.name` in the metadata of the file; undefined if the file has none. */
   readonly name: string | undefined;
   readonly parameters: number | undefined;
   /** The quantization, such as `Q8_0` or `F16`; undefined if the file does not state it. */
@@ -44,7 +44,10 @@ export interface ModelFacts {
    * and those of kind `embedding` only embed.
    */
   readonly kind: "chat" | "completion" | "embedding";
-  /** The Jinja template: that of the model's settings, else that of the file, unchanged. */
+  /**
+   * The Jinja template, unchanged: the template in the settings of the model or, if there is none, the template in the
+   * file.
+   */
   readonly chatTemplate: string | undefined;
   /**
    * The memory in bytes that the loaded model needs in total, with this number of KV-cache sequences and this context

@@ -56,11 +56,12 @@ export interface Runner extends AsyncDisposable {
 export interface PieceRule {
   /** A wide piece has this many tokens, and begins at a multiple of this number; Infinity if there are none. */
   readonly wideTokens: number;
-  /** The maximum number of tokens of any other piece. */
+  /** The maximum number of tokens of a narrow piece, which is any piece that is not wide. */
   readonly narrowTokensMax: number;
   /**
-   * The engine evaluates the tokens of a piece in groups of this many, and rounds differently in the rest, and in a
-   * piece of a single token. Both numbers above are multiples of it. With 1 there are no such differences.
+   * The engine evaluates the tokens of a piece in groups of this size. It rounds differently for the tokens that do not
+   * fill a group, and for a piece of a single token. `wideTokens` and `narrowTokensMax` are multiples of this number.
+   * With 1 there are no such differences.
    */
   readonly groupTokens: number;
   /**
@@ -95,8 +96,8 @@ export interface TokenStream {
    */
   resume(sequence: number, last: Token): void;
   /**
-   * Ends the stream, suspended or not; the KV-cache sequence keeps the state of every evaluated token. Safe to call
-   * twice. The scheduler calls it for each stream, even for one that ended or failed by itself.
+   * Ends the stream, suspended or not; the KV-cache sequence keeps the state of every evaluated token. A second call
+   * has no effect. The scheduler calls it for each stream, even for one that ended or failed by itself.
    */
   close(): Promise<void>;
 }

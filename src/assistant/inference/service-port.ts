@@ -88,7 +88,9 @@ export interface GenerateRequest {
   readonly keepAliveMs: number | undefined;
   /** For remote models: the data classes of the request and one-time consent. Undefined means `promptOnly`. */
   readonly egress?: Egress | undefined;
-  /** For remote models. Undefined if no transport received the request. */
+  /**
+   * The origin of the request, which matters for remote models only. Undefined if no transport received the request.
+   */
   readonly asker?: Asker | undefined;
   /**
    * Parameters that local models ignore and a provider may use (`reasoning_effort`, `user`, ...); sent to a remote

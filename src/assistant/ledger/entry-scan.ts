@@ -20,7 +20,10 @@ export interface LedgerProblem {
 type Row = [
   seq: number,
   body: string,
-  /** The leaf hash in upper-case hexadecimal: SQLite makes that text in less time than it takes to make a buffer. */
+  /**
+   * The leaf hash in upper-case hexadecimal. SQLite produces this text faster than Node.js creates a buffer for the
+   * hash.
+   */
   leaf: string,
   salt: Buffer | null,
   plain: string | null,
@@ -29,7 +32,7 @@ type Row = [
 ];
 
 export interface EntryScanOptions {
-  /** The sizes at which the root is needed. */
+  /** The tree sizes for which the scan computes the root of the Merkle tree. */
   readonly sizes: readonly number[];
   /** The number of entries that the newest valid checkpoint covers. */
   readonly signedSize: number;
@@ -45,8 +48,8 @@ export interface EntryScanOptions {
 export class EntryScan {
   readonly problems: LedgerProblem[] = [];
   /**
-   * Problems of texts, stored hashes and open dispatches. A problem that may be the consequence of a bad entry, such as
-   * one that recorded the erasure of a text, is omitted.
+   * Problems of texts, of stored hashes, and of the table of dispatches that have no result yet. A problem that may be
+   * the consequence of a bad entry, such as one that recorded the erasure of a text, is omitted.
    */
   readonly secondaryProblems: LedgerProblem[] = [];
   /** The tree's root at each requested size, up to the number of entries. */
@@ -128,7 +131,7 @@ export class EntryScan {
           Math.max(0, seq - 1),
           seq === 0
             ? "entry 0 is not the first entry of the ledger"
-            : `entry ${seq - 1} is not the one that preceded entry ${seq} when it was written`,
+            : `entry ${seq - 1} is not the entry that preceded entry ${seq} when entry ${seq} was written`,
         );
       if (row[4] !== null) this.#scannedTexts.sealed += 1;
       if (row[6] !== null) this.#scannedTexts.encrypted_text += 1;
@@ -173,7 +176,10 @@ export class EntryScan {
     if (isEncrypted || plain !== null) {
       this.sealed += 1;
       if (body.sealed === undefined)
-        this.#addProblem(seq, `entry ${seq} has a sealed text, but commits to none`);
+        this.#addProblem(
+          seq,
+          `entry ${seq} has a sealed text, but its body contains no commitment to a text`,
+        );
     } else if (body.sealed !== undefined) this.#missingSealed.add(seq);
 
     const { from, to, dispatch } = body.fields;
@@ -237,7 +243,7 @@ export class EntryScan {
     const dispatches = this.#db.prepare<[], number>("SELECT seq FROM open_dispatch");
     const open = new Set(dispatches.pluck().all());
     for (const seq of symmetricDifference(this.#openDispatches, open))
-      suspect(seq, `the table of open dispatches is wrong about entry ${seq}`);
+      suspect(seq, `the table of dispatches without a result is wrong about entry ${seq}`);
     // Problems of stored hashes are reported only if all entries are good, because a bad entry changes every hash above
     // it in the Merkle tree.
     if (this.problems.length > 0) return;

@@ -1,7 +1,7 @@
 import type { ErasedRun } from "./ledger-writer.ts";
 import type { ErasedTexts } from "./port.ts";
 
-/** Adds up the runs that one erasure has erased. */
+/** Adds up the erased texts and the ledger entries of all runs of one erasure. */
 export class ErasedTextsCount {
   total: ErasedTexts = { texts: 0, entries: 0, first: null, last: null };
 

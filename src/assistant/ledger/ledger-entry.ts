@@ -56,9 +56,9 @@ export function draftEntry(entry: NewEntry, time: string): DraftEntry {
   const fields = canonicalJson(entry.fields);
   const sealed = entry.sealed === undefined ? undefined : canonicalJson(entry.sealed);
   if (Buffer.byteLength(fields) > FIELDS_BYTES_MAX)
-    throw tooLarge(`its fields have more than ${FIELDS_BYTES_MAX} bytes`);
+    throw tooLarge(`the fields of the entry have more than ${FIELDS_BYTES_MAX} bytes`);
   if (sealed !== undefined && Buffer.byteLength(sealed) > SEALED_BYTES_MAX)
-    throw tooLarge(`its sealed text has more than ${SEALED_BYTES_MAX} bytes`);
+    throw tooLarge(`the sealed text of the entry has more than ${SEALED_BYTES_MAX} bytes`);
   const { dispatch } = entry.fields;
   return {
     name: entry.name,

@@ -67,7 +67,10 @@ export const ledgerMigrations: readonly Migration[] = [
   `,
 ];
 
-/** The tables of texts for the reader of a ledger that no newer writer has opened yet. */
+/**
+ * SQL that creates empty tables for the keys and the encrypted texts. A reader needs them for a ledger of an older
+ * Berth, which lacks these tables until a newer Berth writes the ledger.
+ */
 export const emptyTextTables = `
   CREATE TEMP TABLE text_key_pair (id, source, public_key, private_key);
   CREATE TEMP TABLE text_key (id, wrapped);

@@ -77,7 +77,7 @@ function toInterruptedErasure(error: unknown, texts: number): unknown {
   if (texts === 0 || !(error instanceof AssistantError)) return error;
   return new AssistantError(
     error.code,
-    `the ledger became unavailable after ${texts} texts were erased; repeat the request to erase the others`,
+    `the ledger became unavailable after ${texts} texts were erased; repeat the request to erase the other texts`,
     { cause: error },
   );
 }

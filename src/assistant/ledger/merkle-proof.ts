@@ -136,7 +136,7 @@ export function verifyConsistency(options: {
   if (oldSize > size || oldSize < 0) return false;
   if (oldSize === size) return proof.length === 0 && oldRoot.equals(root);
   if (oldSize === 0) return proof.length === 0 && oldRoot.equals(emptyRoot);
-  // If the old tree is one full subtree, its root is the first hash of the path.
+  // If the old tree is one full subtree, the proof omits the root of that tree, because the verifier knows it.
   const isFull = Number.isInteger(Math.log2(oldSize));
   const [first, ...rest] = isFull ? [oldRoot, ...proof] : proof;
   if (first === undefined) return false;

@@ -20,7 +20,10 @@ import { entryTiles, hashTiles } from "./tiles.ts";
 import { type LedgerVerdict, verifyLedger } from "./verify-ledger.ts";
 
 const BUSY_TIMEOUT_MS = 5_000;
-/** The schema of a ledger that no Berth with encrypted texts has written yet. It can be read as it is. */
+/**
+ * The schema version of ledgers that were written before Berth encrypted texts. A reader can read such a ledger without
+ * migrating it.
+ */
 const SCHEMA_WITHOUT_ENCRYPTION = 1;
 
 export interface InclusionProof {
@@ -100,7 +103,7 @@ export class OfflineLedger implements Disposable {
 
   /**
    * Sets the master key, with which `verify` checks the encrypted texts and `tail` returns them, or the reason why
-   * there is no master key, which both report.
+   * there is no master key; both methods report that reason.
    */
   unlockTexts(master: OfflineMasterKey): void {
     this.#master = master;
@@ -299,7 +302,7 @@ function readText(
     return { plain: plain ?? undefined, lockedBecause: undefined };
   if (!texts.opener) return { plain: undefined, lockedBecause: texts.why };
   const opened = texts.opener.open(seq, keyId, box);
-  if (!opened) return { plain: undefined, lockedBecause: "it was changed" };
+  if (!opened) return { plain: undefined, lockedBecause: "the stored text was changed" };
   return { plain: opened.subarray(SALT_BYTES).toString("utf8"), lockedBecause: undefined };
 }
 

@@ -34,15 +34,17 @@ export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState
       "SELECT size, note FROM checkpoint ORDER BY size DESC LIMIT 2",
     )
     .all();
-  if (newest === undefined && size > 0) throw tampered("it has entries but no checkpoint");
+  if (newest === undefined && size > 0) throw tampered("the ledger has entries but no checkpoint");
   if (newest !== undefined) {
     const opened = openCheckpoint(newest.note, verifier);
     if (opened.fault !== undefined) {
-      const words = `its newest checkpoint ${faultDescriptions[opened.fault]}`;
+      const words = `the newest checkpoint of the ledger ${faultDescriptions[opened.fault]}`;
       throw opened.fault === "unknown" ? new LedgerFailure("key", words) : tampered(words);
     }
     if (opened.size !== newest.size || opened.size !== size)
-      throw tampered(`it has ${size} entries, and its newest checkpoint covers ${opened.size}`);
+      throw tampered(
+        `the ledger has ${size} entries, and its newest checkpoint covers ${opened.size}`,
+      );
     assertRoot(db, opened);
   }
   return {
@@ -59,7 +61,9 @@ function assertRoot(db: SqliteDatabase, checkpoint: Checkpoint): void {
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
   }
-  throw tampered(`its hashes do not lead to the root that was signed at size ${checkpoint.size}`);
+  throw tampered(
+    `the stored hashes do not lead to the root that was signed at size ${checkpoint.size}`,
+  );
 }
 
 function checkEntries(db: SqliteDatabase, from: number, size: number): string {
@@ -72,7 +76,7 @@ function checkEntries(db: SqliteDatabase, from: number, size: number): string {
     const [text = "", stored] = rows.get(seq) ?? [];
     const [body, leaf] = [parseBody(text), hashLeaf(text)];
     if (body?.seq !== seq || body.prev !== prev || !stored?.equals(leaf))
-      throw tampered(`entry ${seq} is not the one that was written`);
+      throw tampered(`entry ${seq} is not the entry that was written under this number`);
     prev = leaf.toString("hex");
   }
   return prev;
@@ -88,10 +92,12 @@ export function checkAgainstCheckpoint(
   checkpoint: Checkpoint,
 ): void {
   if (checkpoint.size > size)
-    throw rolledBack(`it has ${size} entries, but had ${checkpoint.size} when it was last open`);
+    throw rolledBack(
+      `the ledger has ${size} entries, but had ${checkpoint.size} when it was last open`,
+    );
   if (!rootAt(storedHashes(db), checkpoint.size).equals(checkpoint.root))
     throw rolledBack(
-      `its first ${checkpoint.size} entries differ from those when it was last open`,
+      `the first ${checkpoint.size} entries differ from those when the ledger was last open`,
     );
 }
 

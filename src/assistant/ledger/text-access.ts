@@ -27,11 +27,11 @@ export function openTextAccess(
   ledgerId: string,
 ): TextAccess {
   const pair = readTextKeyPair(db);
-  if (!pair) return { why: "their key pair is missing in the ledger", isLost: true };
-  if (!master) return { why: "their key was not read", isLost: false };
+  if (!pair) return { why: "the key pair of the texts is missing in the ledger", isLost: true };
+  if (!master) return { why: "the key of the texts was not read", isLost: false };
   if (master.state === "unavailable") return { why: master.why, isLost: false };
   if (master.state === "empty")
-    return { why: `their key is missing in its source, ${pair.source}`, isLost: true };
+    return { why: `the key of the texts is missing in its source, ${pair.source}`, isLost: true };
   try {
     const privateKey = openPrivateKey(pair, master.key, ledgerId);
     if (!belongsTo(pair, privateKey))
@@ -40,6 +40,9 @@ export function openTextAccess(
     return { opener: new TextOpener(privateKey, (id) => find.get(id)) };
   } catch (error) {
     if (!(error instanceof SealBrokenError)) throw error;
-    return { why: `the key in its source, ${pair.source}, is not theirs`, isLost: true };
+    return {
+      why: `the key in the source ${pair.source} is not the key of these texts`,
+      isLost: true,
+    };
   }
 }

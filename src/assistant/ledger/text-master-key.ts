@@ -21,8 +21,8 @@ export interface TextKeySourceOptions {
 }
 
 /**
- * Returns the places that can store the master key of a ledger's texts: the same as for the credentials of providers,
- * in the same order. The keyring's item and the file are the ledger's own.
+ * Returns the places that can store the master key of a ledger's texts: the same places as for the credentials of
+ * providers, in the same order. The ledger has its own item in the keyring, and its own file.
  */
 export function listTextKeySources(
   { dir, environment, sessionBus }: TextKeySourceOptions,
@@ -74,10 +74,10 @@ export async function createMasterKey(source: KeySource, signal: AbortSignal): P
 function unavailableMessage(source: string): string {
   switch (source) {
     case "systemd-credential":
-      return "their key is the systemd credential berth.vault-key, which only the assistant's service has";
+      return "the key of the texts is the systemd credential berth.vault-key, which only the assistant's service has";
     case "secret-service":
-      return "their key is in the keyring of the desktop, which is not available here";
+      return "the key of the texts is in the keyring of the desktop, which is not available here";
     default:
-      return `their key is in ${source}, which is not available here`;
+      return `the key of the texts is in ${source}, which is not available here`;
   }
 }

@@ -54,7 +54,7 @@ export class TextRetention implements AsyncDisposable {
       const { texts } = await ledger.eraseBefore(beforeMs, this.#ending.signal);
       if (texts > 0) logger.info({ texts }, "old texts of the ledger were erased");
     } catch (error) {
-      // The next start erases the others.
+      // The daemon is shutting down. The texts that are not erased yet are erased after the next start.
       if (this.#ending.signal.aborted) return;
       const reason = getErrorMessage(error);
       logger.warn({ reason }, "old texts of the ledger could not be erased; will retry in a day");

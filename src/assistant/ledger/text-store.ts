@@ -1,7 +1,7 @@
 import type { SqliteDatabase } from "../../base/sqlite.ts";
 import { type TextKeyPair, TextSealer } from "./text-cipher.ts";
 
-/** The limits of one commit of `encryptSome`, because appends wait for it. */
+/** The limits of one commit of `encryptSome`. Appends to the ledger wait for the commit, so it must be short. */
 const TEXTS_MAX = 512;
 const BYTES_MAX = 4 * 1024 * 1024;
 

@@ -41,7 +41,10 @@ export interface VerifyLedgerOptions {
   readonly savedCheckpoint: string | undefined;
   /** Checkpoints that the caller has kept elsewhere. */
   readonly trustedCheckpoints?: readonly string[];
-  /** Called in the snapshot that is verified. */
+  /**
+   * Opens the keys of the encrypted texts. It is called within the transaction that reads the verified state of the
+   * database.
+   */
   readonly openTexts: () => TextAccess;
 }
 

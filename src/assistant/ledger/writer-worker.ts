@@ -5,7 +5,7 @@ import { WriterRuntime } from "./writer-runtime.ts";
 
 /** The channel to the main thread. This file is the entry point of the writer's thread. */
 const port = parentPort;
-assert(port, "the ledger's writer runs in a thread of its own");
+assert(port, "writer-worker.ts must be started as a worker thread");
 const data: WriterData = workerData;
 const runtime = new WriterRuntime(data);
 

@@ -20,14 +20,14 @@ export function checkAskRequest(request: AskRequest): void {
   if (lane === "agent" && history.length > 0)
     throw invalidParameterError(
       "history_json",
-      "belongs to the chat lane: set lane to chat, or leave it out",
+      "belongs to the chat lane: set lane to chat, or leave this option out",
     );
-  // Without the search, the option would have no effect, and its caller would expect that the answer keeps to the
-  // scopes.
+  // Without the search, `scopes` would have no effect, although its caller expects that the answer uses only texts of
+  // these scopes.
   if (scopes !== undefined && !myStuff)
     throw invalidParameterError(
       "scopes",
-      "limits the search of my_stuff: set my_stuff, or leave it out",
+      "limits the search that my_stuff requests: set my_stuff too, or leave this option out",
     );
   if ((modelHint?.length ?? 0) > MODEL_LENGTH_MAX)
     throw invalidParameterError("model_hint", `may have at most ${MODEL_LENGTH_MAX} characters`);

@@ -26,7 +26,7 @@ export function parseAskRequest(prompt: string, options: BusValue | undefined): 
   if (lane === "agent" && given.history_json !== undefined)
     throw invalidParameterError(
       "history_json",
-      "belongs to the chat lane: set lane to chat, or leave it out",
+      "belongs to the chat lane: set lane to chat, or leave this option out",
     );
   return {
     prompt,

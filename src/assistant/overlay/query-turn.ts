@@ -83,7 +83,7 @@ export class QueryTurn {
       await this.#requestConsent(getDataClasses(provenance, false));
     const context = formatContext(found.hits);
     const results = hasTools === true ? await this.#useTools(context, provenance) : [];
-    // A denied call has no result of an app.
+    // A denied call never reached its app, so it has no result that a request could contain.
     const hasToolResults = results.some(({ call }) => call.status !== "denied");
     const classes = getDataClasses(provenance, hasToolResults);
     if (this.#route.kind === "remote") await this.#requestConsent(classes);
@@ -253,7 +253,7 @@ export class QueryTurn {
 
   /**
    * Returns the data classes that may not be sent yet. The user's permanent consent does not count for a sandboxed app
-   * without the network: otherwise the app could send anything to a provider with it.
+   * without the network: otherwise the app could use that consent to send anything to a provider.
    */
   #missing(classes: readonly DataClass[]): readonly DataClass[] {
     const missing = this.#isOnceOnly ? classes : this.#dependencies.remote.missing(classes);

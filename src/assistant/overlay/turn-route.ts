@@ -6,7 +6,7 @@ import {
   type RemoteModelName,
 } from "../inference/routing/port.ts";
 
-/** The models that can answer a turn. */
+/** The models that can answer a turn, local and remote ones, in the order in which they are tried. */
 export interface TurnRoute {
   /** The kind of the first candidate, which is tried first. */
   readonly kind: "local" | "remote";

@@ -38,7 +38,7 @@ async function readKey(fd: number, signal: AbortSignal): Promise<string> {
     throw invalidKeyError("the key has to be passed as a pipe, a socket or a file");
   }
   using limit = createTimeLimit(signal, READ_MS_MAX);
-  const stop = () => stream.destroy(new Error("it took too long"));
+  const stop = () => stream.destroy(new Error("reading the key took too long"));
   // The signal may have aborted while this process inspected the descriptor.
   if (limit.signal.aborted) stop();
   limit.signal.addEventListener("abort", stop, { once: true });

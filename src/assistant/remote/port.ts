@@ -131,7 +131,10 @@ export interface ProviderState {
   readonly builtin: boolean;
   readonly auth: "key" | "sign_in";
   readonly credential: CredentialState & {
-    /** The source that does not provide the key which encrypts the credential; null if the credential can be read. */
+    /**
+     * The source of the key that encrypts the credential, if that source does not provide the key now; null if the
+     * credential can be read.
+     */
     readonly locked_by: Protection["source"] | null;
   };
   readonly address_class: AddressClass;

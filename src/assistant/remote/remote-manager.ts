@@ -59,7 +59,10 @@ export interface RemoteManagerOptions {
 export class RemoteManager implements RemoteService, AsyncDisposable {
   readonly #options: RemoteManagerOptions;
   readonly #changes = new Mutex();
-  /** A queue of its own, so that a revocation does not wait while the address of a new provider is resolved. */
+  /**
+   * Changes of consent have their own queue, so that a revocation does not wait while the address of a new provider is
+   * resolved.
+   */
   readonly #consentChanges = new Mutex();
   readonly #keyReads = new KeyReads();
   readonly #closing = new AbortController();
@@ -222,7 +225,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     const ids = this.#options.providers.all().map((known) => known.id);
     throw new AssistantError(
       "not_found",
-      `there is no provider ${JSON.stringify(id.slice(0, 64))}; there are ${ids.join(", ")}`,
+      `there is no provider ${JSON.stringify(id.slice(0, 64))}; the providers are ${ids.join(", ")}`,
       { param: "id" },
     );
   }
@@ -247,7 +250,7 @@ function parseScope(scope: string): DataClass {
   if (known !== undefined) return known;
   throw new AssistantError(
     "invalid_request",
-    `there is no scope ${JSON.stringify(scope.slice(0, 64))}; there are ${dataClasses.join(", ")}`,
+    `there is no scope ${JSON.stringify(scope.slice(0, 64))}; the scopes are ${dataClasses.join(", ")}`,
     { param: "scope" },
   );
 }

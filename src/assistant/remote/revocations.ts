@@ -1,6 +1,6 @@
 import { AssistantError } from "../assistant-error.ts";
 
-/** The error of a request whose provider or credential was removed while it ran. */
+/** The error of a request whose provider or credential was removed while the request was in progress. */
 export class Revoked extends AssistantError {
   constructor(code: "unauthorized" | "model_not_found", why: string, id: string) {
     super(code, `${why}, so the request to ${id} was ended`);

@@ -7,7 +7,7 @@ export const loopbackOrigin = new RegExp(`^https?://${pattern}$`, "i");
 
 /**
  * True if a Host header names this machine. A page whose DNS name was pointed at this machine (DNS rebinding) sends
- * that name.
+ * that DNS name instead.
  */
 export function isLoopbackHost(host: string): boolean {
   return loopbackHost.test(host);

@@ -11,6 +11,6 @@ const EVENT_CHARACTERS_MAX = 4 * 2 ** 20;
 export function createEventDecoder(errors: ResponseErrors): ServerSentEventDecoder {
   return new ServerSentEventDecoder({
     charactersMax: EVENT_CHARACTERS_MAX,
-    tooLong: () => errors.malformedResponse("it has an event that is too long"),
+    tooLong: () => errors.malformedResponse("the stream has an event that is too long"),
   });
 }

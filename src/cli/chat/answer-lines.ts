@@ -4,7 +4,7 @@ import { displayWidth } from "../output/display-width.ts";
 /** The prompts of a chat: for a message, and for its further lines. */
 export const chatPrompts = { message: ">>> ", continuation: "... " } as const;
 
-/** The mark before a line of an answer that looks like a prompt. */
+/** The text that is printed before a line of an answer if the line looks like a prompt of Berth. */
 const MARK = "| ";
 const TAB_COLUMNS = 8;
 /** The characters that take more or fewer columns in some terminals, alone or with their neighbours. */
@@ -36,7 +36,7 @@ export class AnswerLines {
     this.#columns = columns;
   }
 
-  /** Returns the text to print for the next piece of the answer. */
+  /** Adds the next piece of the answer, and returns the text to print for it. */
   push(piece: string): string {
     let shown = "";
     for (const character of piece) shown += this.#add(character);
@@ -77,7 +77,7 @@ export class AnswerLines {
 /** Returns the greatest number of columns that a terminal may use for a character at this column. */
 function measureWidth(character: string, column: number): number {
   if (character === "\t") return TAB_COLUMNS - (column % TAB_COLUMNS);
-  // Both turn the character before them into an emoji, which many terminals show in two columns.
+  // These two characters turn the character before them into an emoji, which many terminals show in two columns.
   return character === "\uFE0F" || character === "\u20E3" ? 1 : displayWidth(character);
 }
 

@@ -22,7 +22,7 @@ function describeChatError(
     case "model_not_found":
       return [
         message,
-        "`berth models ls` lists those of this machine, and `berth models start NAME` starts one; `berth remote` lists providers",
+        "`berth models ls` lists the models of this machine, and `berth models start NAME` starts one; `berth remote` lists providers",
       ];
     case "context_length_exceeded":
       return [
@@ -47,7 +47,7 @@ function describeChatError(
     case "unauthorized":
       return [
         message,
-        "`berth remote key ID`, or `berth remote login ID`; `berth remote` lists them",
+        "set a key with `berth remote key ID`, or sign in with `berth remote login ID`; `berth remote` lists the providers",
       ];
     case "unreachable":
       return [message, "check the network and the provider's address, which `berth remote` shows"];

@@ -35,7 +35,7 @@ export function chooseModel(
 function noChatModelError({ id }: ServedModel): BerthError {
   return new BerthError(
     "invalid_request",
-    `the model "${id}" is no chat model: its file has no chat template`,
+    `the model "${id}" is not a chat model: its file has no chat template`,
     {
       hint: "`berth models ls` lists the other models; the field chatTemplate of a Model gives it a template",
     },

@@ -6,7 +6,7 @@ import { COLUMNS_STANDARD } from "../io.ts";
 import { AnswerLines } from "./answer-lines.ts";
 import type { ChatBackendEvent } from "./chat-backend.ts";
 
-/** An answer after it was printed; incomplete if `end` is undefined. */
+/** The record of a printed answer. The answer is incomplete if `end` is undefined. */
 export interface PrintedAnswer {
   readonly text: string;
   readonly thoughts: string;
@@ -78,7 +78,10 @@ export async function printAnswer(
 class AnswerWriter {
   readonly #cli: Cli;
   readonly #isSilent: boolean;
-  /** The lines of the answer; undefined if standard output is not a terminal, and so shows no prompts. */
+  /**
+   * Marks lines of the answer that look like a prompt. Undefined if standard output is not a terminal: then no prompt
+   * is shown that a line could imitate.
+   */
   readonly #lines: AnswerLines | undefined;
   readonly #thoughtLines: AnswerLines | undefined;
   /** The kind of the text that was printed last. */

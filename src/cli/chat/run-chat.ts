@@ -61,7 +61,7 @@ async function askInChat(
   signal.addEventListener("abort", giveUp, { once: true });
   try {
     await delay(prompt.holdMs, undefined, { signal }).catch(() => {});
-    // The user typed earlier input before the question was visible, so that input is no answer to it.
+    // Input that the user typed before the question was visible is not an answer to it.
     reader.discardTyped();
     for (;;) {
       if (signal.aborted) return "overtaken";

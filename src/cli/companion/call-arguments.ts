@@ -70,7 +70,7 @@ function parseJsonValue(word: string, value: string): unknown {
   } catch {
     throw new UsageError(
       `the text after := in "${word}" is not JSON`,
-      "a text is KEY=TEXT; numbers, true, null, lists and objects are KEY:=JSON",
+      "write a text as KEY=TEXT, and numbers, true, null, lists and objects as KEY:=JSON",
     );
   }
 }

@@ -33,7 +33,7 @@ export async function withCompanion(
 ): Promise<void> {
   if (cli.globals.url !== undefined)
     throw new UsageError(
-      "this command uses your own companion on the session bus, so --url has no meaning",
+      "this command uses your own companion on the session bus, so it cannot be combined with --url",
       "omit --url",
     );
   const interruption = new AbortController();

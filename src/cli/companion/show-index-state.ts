@@ -32,7 +32,7 @@ export async function printIndexState(cli: Cli, report: IndexReport): Promise<vo
 export function explainLexical(vectors: IndexReport["vectors"]): string {
   if (vectors === undefined) return "the companion has no embedding model";
   if (vectors.message !== undefined) return sanitizeLine(vectors.message);
-  return `${formatVectors(vectors)}, and half of the passages are needed`;
+  return `${formatVectors(vectors)}, but at least half of the passages need a vector`;
 }
 
 /** Formats the state of the vectors, such as "vectors 120 of 301 by minilm". */

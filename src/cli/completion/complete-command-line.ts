@@ -40,7 +40,7 @@ const stackCandidate: CompletionCandidate = {
   value: "stacks",
   description: "groups of apps",
 };
-/** The verbs that take `stacks NAME` besides a kind of resources. */
+/** The verbs that accept `stacks NAME` in addition to a kind and names of resources. */
 const stackVerbs: readonly string[] = ["get", "describe", "delete", "start", "stop", "restart"];
 
 /**

@@ -13,8 +13,8 @@ import { listFolder, packFolder } from "./pack-folder.ts";
 import { resolvePort } from "./resolve-port.ts";
 
 /**
- * Uploads a folder and follows its deploy. An argument that is no folder is taken as the name of an existing app, which
- * is deployed again.
+ * Uploads a folder and follows its deploy. An argument that is not a folder is read as the name of an existing app,
+ * which is deployed again.
  */
 export async function deployFolder(
   cli: Cli,

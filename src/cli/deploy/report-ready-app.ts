@@ -20,6 +20,6 @@ export async function reportReadyApp(
   const image = app.resolved_image;
   if (isRunning && image?.engine_only === true)
     cli.note(
-      `no registry has ${image.reference}: app/${app.name} runs the image of that name that only this engine has`,
+      `no registry has ${image.reference}: app/${app.name} runs the image of that name that is stored on this engine only`,
     );
 }

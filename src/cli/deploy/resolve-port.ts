@@ -34,7 +34,7 @@ export async function resolvePort(
   if (canPrompt(cli)) {
     const line = await askLine(
       cli,
-      `On which port does the app listen? ${chosen.path} has no EXPOSE line. Empty: on none, it is a worker. `,
+      `On which port does the app listen? ${chosen.path} has no EXPOSE line. Leave the answer empty for a worker, which listens on no port. `,
     );
     if (line === "") return null;
     const answer = Number(line);

@@ -49,8 +49,8 @@ export function createCompanionFindings({
     createFinding(
       "companion",
       "warn",
-      `the server could not start it: ${message ?? "its log says why"}`,
-      "the server works without it; --companion off disables it",
+      `the server could not start the companion: ${message ?? "its log says why"}`,
+      "the server works without the companion; --companion off disables it",
     ),
   ];
 }
@@ -66,14 +66,18 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
       createFinding(
         CHECK,
         "fail",
-        `the path of its control socket is longer than ${SOCKET_PATH_BYTES_MAX} bytes: ${socket}`,
-        "choose a shorter one with --assistant-data-dir",
+        `the path of the assistant's control socket is longer than ${SOCKET_PATH_BYTES_MAX} bytes: ${socket}`,
+        "choose a shorter data directory with --assistant-data-dir",
       ),
     ];
   try {
     await requestState(socket);
     return [
-      createFinding(CHECK, "ok", `one already runs on ${assistant.dataDir}; \`berth up\` uses it`),
+      createFinding(
+        CHECK,
+        "ok",
+        `an assistant already runs on ${assistant.dataDir}; \`berth up\` uses it`,
+      ),
     ];
   } catch (error) {
     const code = systemErrorCode(error);
@@ -82,7 +86,7 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
         createFinding(
           CHECK,
           "fail",
-          `this user may not open its control socket ${socket}`,
+          `this user may not open the control socket ${socket} of the assistant`,
           "run Berth as the user who runs the assistant, or choose another --assistant-data-dir",
         ),
       ];
@@ -91,8 +95,8 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
         createFinding(
           CHECK,
           "warn",
-          `a process listens on its control socket ${socket}, but does not answer: ${getErrorMessage(error)}`,
-          "read its log; if it hangs, kill it: `berth up` starts another",
+          `a process listens on the control socket ${socket} of the assistant, but does not answer: ${getErrorMessage(error)}`,
+          "read the log of that process; if it hangs, kill it: `berth up` starts another assistant",
         ),
       ];
   }
@@ -100,10 +104,15 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
 }
 
 async function checkPort(port: number): Promise<DoctorFinding> {
-  if (port === 0) return createFinding(CHECK, "ok", "`berth up` starts it, on a free port");
+  if (port === 0)
+    return createFinding(CHECK, "ok", "`berth up` starts the assistant on a free port");
   try {
     await tryToListen("127.0.0.1", port);
-    return createFinding(CHECK, "ok", `\`berth up\` starts it; 127.0.0.1:${port} is free`);
+    return createFinding(
+      CHECK,
+      "ok",
+      `\`berth up\` starts the assistant; 127.0.0.1:${port} is free`,
+    );
   } catch (error) {
     const holder = systemErrorCode(error) === "EADDRINUSE" ? findPortHolder(port) : undefined;
     return createFinding(

@@ -23,7 +23,7 @@ export async function checkCompanion(io: CliIo): Promise<DoctorFinding[]> {
       createFinding(
         CHECK,
         "fail",
-        `its installed unit runs ${missing}, which does not exist`,
+        `the installed unit of the companion runs ${missing}, which does not exist`,
         "berth assistant install",
       ),
     ];
@@ -46,7 +46,7 @@ export async function checkCompanion(io: CliIo): Promise<DoctorFinding[]> {
       createFinding(
         CHECK,
         "warn",
-        "it owns its names on the session bus, but does not answer",
+        "the companion owns its names on the session bus, but does not answer",
         "systemctl --user restart berth-companion.service, or stop it and read its log",
       ),
     ];
@@ -80,7 +80,7 @@ async function inspectCompanion(bus: SessionBus, isInstalled: boolean, signal: A
         : createFinding(
             CHECK,
             "ok",
-            "none runs; `berth assistant install` starts one at each login",
+            "no companion runs; `berth assistant install` starts one at each login",
           ),
     ];
   const status = await call(OVERLAY_NAME, "/dev/assistant/Overlay1", `${OVERLAY_NAME}.GetStatus`);
@@ -101,8 +101,8 @@ function createStatusFindings(status: BusValue | undefined): DoctorFinding[] {
       createFinding(
         CHECK,
         "fail",
-        "its ledger cannot be written, so it refuses all requests",
-        "free space on the disk of its data directory; it then continues by itself",
+        "the companion's ledger cannot be written, so the companion refuses all requests",
+        "free space on the disk of the companion's data directory; the companion then continues by itself",
       ),
     ];
   const ownVersion = readPackageVersion();
@@ -118,7 +118,12 @@ function createStatusFindings(status: BusValue | undefined): DoctorFinding[] {
   const index = String(statusValue("index_state"));
   if (index === "degraded")
     return [
-      createFinding(CHECK, "warn", "part of its search index is not up to date", "read its log"),
+      createFinding(
+        CHECK,
+        "warn",
+        "a part of the companion's search index is not up to date",
+        "read its log",
+      ),
     ];
   return [createFinding(CHECK, "ok", `up, on 127.0.0.1:${String(statusValue("http_port"))}`)];
 }

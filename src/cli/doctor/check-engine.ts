@@ -91,7 +91,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
       "fail",
       `this user may not use ${path}${group === undefined ? "" : `, which belongs to the group ${group}`}`,
       group === undefined
-        ? "run Berth as a user who may use it"
+        ? "run Berth as a user who may use the socket"
         : `sudo usermod -aG ${group} "$USER", then log out and in again`,
     );
   }
@@ -100,7 +100,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
       CHECK,
       "fail",
       `${path} exists, but no engine listens on it`,
-      "start it: sudo systemctl start docker",
+      "start the engine: sudo systemctl start docker",
     );
   if (code === "ENOTSOCK" || code === "EISDIR")
     return createFinding(
@@ -113,7 +113,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
     CHECK,
     "fail",
     `the engine at ${path} does not answer: ${getErrorMessage(error)}`,
-    "read its log: sudo journalctl -u docker -n 50",
+    "read the engine's log: sudo journalctl -u docker -n 50",
   );
 }
 
@@ -137,7 +137,7 @@ function requestEngine(host: string, path: string): Promise<Record<string, unkno
         try {
           const value: unknown = JSON.parse(text);
           if (typeof value !== "object" || value === null || incoming.statusCode !== 200)
-            throw new Error(`it answered with status ${incoming.statusCode ?? "unknown"}`);
+            throw new Error(`the engine answered with status ${incoming.statusCode ?? "unknown"}`);
           resolve(Object.fromEntries(Object.entries(value)));
         } catch (error) {
           reject(error instanceof SyntaxError ? new Error("its answer is not JSON") : error);

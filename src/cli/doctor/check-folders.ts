@@ -133,7 +133,7 @@ export function checkSpecs({ config }: DoctorContext): DoctorFinding[] {
       name,
       "fail",
       [`${summary}, with problems:`, ...shown].join("\n"),
-      `fix them, then run: berth validate -q -f ${specsDir}`,
+      `fix the files, then run: berth validate -q -f ${specsDir}`,
     ),
   ];
 }

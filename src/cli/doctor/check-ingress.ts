@@ -88,7 +88,7 @@ function createCaddyFinding({ config }: DoctorContext, program: string | undefin
     : createFinding(
         CHECK,
         "warn",
-        `caddy is not installed on this machine; it runs ${image} if that can be pulled`,
+        `caddy is not installed on this machine; Berth runs ${image} in its place if that image can be pulled`,
         "sudo apt-get install caddy; without caddy and its image, apps are published on loopback ports",
       );
 }
@@ -119,7 +119,7 @@ async function checkIngressPort(flag: string, port: number): Promise<DoctorFindi
           check,
           "warn",
           text,
-          "`docker ps` shows the container; Berth's own Caddy is no problem",
+          "`docker ps` shows the container; if it is Berth's own Caddy, nothing needs to change",
         )
       : createFinding(
           check,

@@ -73,7 +73,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
             "server",
             "fail",
             `${text}: ${otherWriter}`,
-            "stop one of them (one minute later, this one takes over), or run this one as an instance of its own: berth restore FILE --new-instance",
+            "stop one of the two servers (one minute later, this server takes over), or run this server as an instance of its own: berth restore FILE --new-instance",
           )
         : health.status === "ok"
           ? createFinding("server", "ok", text)
@@ -81,7 +81,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
               "server",
               "warn",
               `${text}: ${health.status}, the engine is ${health.runtime}`,
-              "fix the engine (see above); the server reconnects by itself",
+              "fix the engine (see its finding above); the server reconnects by itself",
             ),
       ...createExposureFinding(findValue),
       createIngressFinding(info.ingress, context),
@@ -95,7 +95,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
         "server",
         "fail",
         `process ${ready.pid} runs, but does not answer at ${ready.api}: ${getErrorMessage(error)}`,
-        `read its log; if it hangs: kill ${ready.pid}, then berth up`,
+        `read the log of the process; if the process hangs: kill ${ready.pid}, then berth up`,
       ),
     ];
   }

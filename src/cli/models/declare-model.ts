@@ -8,7 +8,7 @@ import type { ModelDetails } from "../../resources/wire/models.ts";
 import { UsageError } from "../cli-errors.ts";
 import { exportManifest } from "../output/export-manifest.ts";
 
-/** The fields of a model that flags can set, besides its source. */
+/** The fields of a Model that flags can set, in addition to its source. */
 export type ModelFields = Partial<
   Pick<
     ModelSpec,

@@ -62,7 +62,7 @@ export async function followModel(
   }
 }
 
-/** A longer delay makes setTimeout call back at once. */
+/** The longest delay of setTimeout. With a longer delay, setTimeout would call back at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 function startTimer(timeoutMs: number, end: () => void): NodeJS.Timeout | undefined {

@@ -47,7 +47,7 @@ export function listSpecProblems({ folder, files }: SpecsView): readonly string[
 export function describeOtherWriter({ other_writer }: SystemInfo["engine"]): string | null {
   if (other_writer === null) return null;
   const { host, data_dir, since } = other_writer;
-  return `another Berth with the same identity writes to the engine: on ${host}, data directory ${data_dir}, since ${since}; this one changes nothing there`;
+  return `another Berth with the same identity writes to the engine: on ${host}, data directory ${data_dir}, since ${since}; this server changes nothing on that engine`;
 }
 
 export function describeIngress({ mode, ready, message }: SystemInfo["ingress"]): ComponentState {

@@ -24,7 +24,7 @@ export function addAsk(program: Command, cli: Cli): void {
         .command("ask")
         .summary("ask your companion, which can use your data and the tools of apps")
         .description(
-          "Asks your companion one question. To answer, it may call tools of apps. Before a call that changes something, and before data leaves this machine, it shows what it would do and asks you, unless you have allowed it (`berth remote consent`). Without a terminal it assumes that you decline. The answer then does without that call. Standard input is part of the question. Exit codes: 0 answered, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 failed, 5 not allowed, 130 cancelled.",
+          "Asks your companion one question. To answer, it may call tools of apps. Before a call that changes something, and before data leaves this machine, it shows what it would do and asks you, unless you have allowed it (`berth remote consent`). Without a terminal it assumes that you decline, and answers without that call. Standard input is part of the question. Exit codes: 0 answered, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 failed, 5 not allowed, 130 cancelled.",
         )
         .argument("<question...>", "the question; - to read it from standard input only")
         .option("--my-stuff", "search the indexed documents: see `berth search --state`")
@@ -38,7 +38,10 @@ export function addAsk(program: Command, cli: Cli): void {
     ),
     [
       [example, "answer from the indexed documents"],
-      ["berth ask --scope notes What do I still need to buy", "answer from one scope of them"],
+      [
+        "berth ask --scope notes What do I still need to buy",
+        "answer from the documents of one scope",
+      ],
       ["berth ask put milk on my list", "call a tool, after you have confirmed it"],
       ['git diff | berth ask "Is this right?"', "ask about standard input"],
       [

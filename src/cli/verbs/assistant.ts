@@ -100,7 +100,7 @@ function addInstall(assistant: Command, cli: Cli): void {
       ["berth assistant install", "use the models of the system instance"],
       [
         "berth assistant install --engine llama --model ./some-model.gguf",
-        "use a model of its own",
+        "use a model of the companion itself",
       ],
     ],
   ).action(async ({ start }: { start: boolean }) => {

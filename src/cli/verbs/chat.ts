@@ -129,7 +129,7 @@ function assertNoHttpFlags(flags: ChatFlags): void {
     if (value !== undefined)
       throw new UsageError(
         `${name} cannot be combined with --user, or with a model of a provider`,
-        "port 7778 accepts all parameters of the convention: docs/remote.md",
+        "port 7778 accepts all parameters of the chat-completions API: docs/remote.md",
       );
 }
 
@@ -162,8 +162,8 @@ async function chooseOrStartModel(
     const started = await startStoppedModel(cli, name);
     if (started !== undefined) return backend.chooseModel(started);
     if (words.length === 0) throw error;
-    // The word may be a message, or its beginning without quotes. It is not sent to another model: it may as well be a
-    // model's name with a typing error.
+    // The word that is not the name of a model may be a message, or the beginning of a message without quotes. It may
+    // as well be the misspelt name of a model, so it is not sent to another model.
     const command = await suggestMessageCommand(backend, words);
     if (command === undefined) throw error;
     const hint = [`to send it as a message: ${command}`, error.hint ?? ""]

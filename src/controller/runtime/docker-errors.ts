@@ -128,14 +128,18 @@ const rules: readonly Rule[] = [
   [
     ADDRESS_REFUSED,
     (_, asked, cause) =>
-      new BerthError("engine_error", `cannot ${asked}: the engine refuses its address`, { cause }),
+      new BerthError(
+        "engine_error",
+        `cannot ${asked}: the engine refuses the container's address`,
+        { cause },
+      ),
   ],
   [
     PORT_TAKEN,
     (match, asked, cause) =>
       new BerthError(
         "port_taken",
-        `cannot ${asked}: ${match[1] ? `the port ${match[1]} is taken` : "a port that it publishes is taken"}`,
+        `cannot ${asked}: ${match[1] ? `the port ${match[1]} is taken` : "a port that the container publishes is taken"}`,
         { cause, hint: "stop the program that listens on the port, or publish another port" },
       ),
   ],
@@ -237,17 +241,20 @@ const pullRules: readonly Rule[] = [
 ];
 
 const unreachableReasons: Readonly<Record<string, readonly [string, string]>> = {
-  ENOENT: ["its socket does not exist", "start it: systemctl start docker"],
+  ENOENT: ["the socket of the engine does not exist", "start it: systemctl start docker"],
   ECONNREFUSED: ["the connection was refused", "start it: systemctl start docker"],
   EACCES: [
-    "this user may not use its socket",
+    "this user may not use the socket of the engine",
     "run as root, or join the group docker: usermod -aG docker USER",
   ],
-  EPERM: ["this user may not use its socket", "run as root, or join the group docker"],
-  ENOTFOUND: ["its host name is unknown", "check --docker-host"],
+  EPERM: [
+    "this user may not use the socket of the engine",
+    "run as root, or join the group docker",
+  ],
+  ENOTFOUND: ["the host name of the engine is unknown", "check --docker-host"],
   ECONNRESET: ["the connection was cut", "check if the engine is restarting"],
   EPIPE: ["the connection was cut", "check if the engine is restarting"],
-  ETIMEDOUT: ["it did not answer in time", "check --docker-host and the network"],
+  ETIMEDOUT: ["the engine did not answer in time", "check --docker-host and the network"],
 };
 
 function connectionError(error: unknown, action: EngineAction): BerthError {

@@ -54,7 +54,7 @@ function isConnectionCut(error: unknown): boolean {
   return code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE";
 }
 
-/** Longer lines are split, so that readers need little memory. */
+/** The maximum length of a line. Longer lines are split, so that readers need little memory. */
 const LINE_BYTES_MAX = 64 * 1024;
 /** The longest timestamp: `2026-11-20T19:46:34.123456789Z`, with space for an offset. */
 const TIME_BYTES_MAX = 40;

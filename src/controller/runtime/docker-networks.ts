@@ -214,7 +214,7 @@ export async function ensureVolume(
   const owner = found[INSTANCE] === labels[INSTANCE] ? found[APP] : undefined;
   if (owner === undefined) throw foreignResourceError("volume", name);
   throw new BerthError("name_clash", `the volume ${name} belongs to the app ${owner}`, {
-    hint: "choose another name for the volume in spec.volumes, or for the app: the names of both make the name of the volume",
+    hint: "choose another name for the volume in spec.volumes, or for the app: the engine's name of the volume consists of both",
   });
 }
 

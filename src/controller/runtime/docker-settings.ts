@@ -121,7 +121,7 @@ function toProcessSettings(config: unknown): ProcessSettings {
 const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   Privileged: isEmpty,
   CapAdd: isEmpty,
-  // The option no-new-privileges is one of the restrictions, which are compared with the spec.
+  // The option no-new-privileges is not a foreign setting: it is compared with the restrictions in the spec.
   SecurityOpt: (value) =>
     isEmpty(value) ||
     (Array.isArray(value) && value.every((option) => NO_NEW_PRIVILEGES.test(String(option)))),
@@ -153,7 +153,7 @@ const foreignSettings: Readonly<Record<string, (value: unknown) => boolean>> = {
   CpusetMems: isEmpty,
   BlkioWeight: isEmpty,
   MemoryReservation: isEmpty,
-  // -1 is no limit.
+  // The value -1 means that there is no limit.
   PidsLimit: (value) => isEmpty(value) || value === -1,
 };
 

@@ -15,7 +15,8 @@ import type { Labels } from "./port.ts";
 
 /**
  * The maximum number of subnets that the engine may refuse before the creation of a network fails. It refuses a subnet
- * that something uses which its own list and the routes do not show, such as a network that is just being created.
+ * that is in use although neither its list of networks nor the routes show that, such as the subnet of a network that
+ * is just being created.
  */
 const REFUSALS_MAX = 16;
 
@@ -25,7 +26,7 @@ const REFUSALS_MAX = 16;
  */
 export class StackNetworkSetup {
   readonly #connection: DockerConnection;
-  /** Excludes concurrent creations, which would choose the same subnet. */
+  /** Prevents two networks from being created at the same time, because both would get the same subnet. */
   readonly #mutex = new Mutex();
 
   constructor(connection: DockerConnection) {

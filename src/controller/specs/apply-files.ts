@@ -26,7 +26,7 @@ export interface ApplyFilesOptions {
   readonly events: SpecEvents;
   /** The resources that files declare, according to the store. */
   readonly declared: () => readonly DeclaredResource[];
-  /** The spec files of the previous scan. An entry in `loaded` replaces the one of the same file here. */
+  /** The spec files of the previous scan. If `loaded` also has an entry for a file, that entry applies. */
   readonly known: ReadonlyMap<string, FileView & { readonly hash: string }>;
   /** Returns true if a file that the scan has not found may still exist. */
   readonly isUnknown: (file: string) => boolean;

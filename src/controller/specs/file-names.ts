@@ -4,8 +4,8 @@ export function isSpecFileName(name: string): boolean {
 }
 
 /**
- * True for names that are ignored: dot files and folders, which belong to editors, version control and config map
- * mounts.
+ * True for the names of files and folders that Berth ignores: those that begin with a dot, which belong to editors,
+ * version control and config map mounts.
  */
 export function isHidden(name: string): boolean {
   return name.startsWith(".");

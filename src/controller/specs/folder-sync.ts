@@ -382,7 +382,7 @@ export class FolderSync implements Disposable {
     }
     const count =
       this.#held.length === 1 ? "one deletion waits" : `${this.#held.length} deletions wait`;
-    return `${count} for \`berth prune --confirm\`: ${first.reason}`;
+    return `${count} until \`berth prune --confirm\` is run: ${first.reason}`;
   }
 }
 

@@ -32,7 +32,7 @@ export interface WatcherEvents {
 export class FolderWatcher implements AsyncDisposable {
   readonly #folder: string;
   readonly #events: WatcherEvents;
-  /** The watched folders, as one text; undefined without a watch. */
+  /** The paths of the watched folders, joined to one text; undefined while no folder is watched. */
   #watched: string | undefined;
   #watcher: FSWatcher | undefined;
   #links: LinkWatcher[] = [];

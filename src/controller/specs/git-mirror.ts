@@ -179,7 +179,7 @@ async function walk(
   }
 }
 
-/** Reads a regular file; undefined if the path does not exist or is no file. Links are not followed. */
+/** Reads a regular file; undefined if the path does not exist or is not a file. Links are not followed. */
 async function readRegular(path: string): Promise<Buffer | undefined> {
   try {
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;

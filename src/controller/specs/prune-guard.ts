@@ -32,9 +32,10 @@ export function decidePrune(input: PruneInput): PruneDecision {
   const holdReason = (declared: DeclaredResource): string | undefined => {
     if (input.approved.has(formatDeclaredId(declared))) return undefined;
     const mention = findBrokenMention(input.files, declared);
-    if (mention !== undefined) return `${mention} is invalid and mentions it`;
+    if (mention !== undefined) return `${mention} is invalid and mentions the resource`;
     if (input.isEmpty) return "the folder is empty";
-    if (input.isUnmounted(declared.file)) return "another file system now hides its file";
+    if (input.isUnmounted(declared.file))
+      return "another file system now hides the file of the resource";
     if (!isMass) return undefined;
     return `${open.length} of ${input.declared.length} resources would be deleted at once`;
   };

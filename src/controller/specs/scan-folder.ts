@@ -160,7 +160,7 @@ class FolderWalk {
   /** Reads a linked folder completely or not at all. */
   async #enterLink(path: string, stats: BigIntStats): Promise<unknown> {
     if (this.#parents.has(identify(stats))) {
-      this.unknown.set(path, "a link to a folder that contains this one");
+      this.unknown.set(path, "a link to a folder that contains the link itself");
       return undefined;
     }
     const entriesBefore = this.#entries;
@@ -241,12 +241,12 @@ export function describeReadError(error: unknown): string {
   switch (code) {
     case "EACCES":
     case "EPERM":
-      return "Berth may not read it";
+      return "Berth may not read the file or folder";
     case "ELOOP":
-      return "its links lead in a circle";
+      return "the links on the path form a circle";
     case "ENOENT":
       return "a link without a target";
     default:
-      return `it cannot be read (${code ?? "unknown"})`;
+      return `reading failed (${code ?? "unknown"})`;
   }
 }

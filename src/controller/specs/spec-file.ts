@@ -98,8 +98,8 @@ export const MANAGER_PREFIX = "file:";
 const mentionsNothing = () => false;
 
 /**
- * Returns true if the text contains the name `word`. The only special character of names is the hyphen, which needs no
- * escaping in the pattern and counts as part of a word.
+ * Returns true if the text contains the name `word`. The only character of such a name that is neither a letter nor a
+ * digit is the hyphen, which needs no escaping in the pattern and counts as part of a word.
  */
 function hasWord(text: string, word: string): boolean {
   return new RegExp(`(?<![a-z0-9-])${word}(?![a-z0-9-])`).test(text);

@@ -190,7 +190,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     } catch (error) {
       if (stop.aborted) return;
       this.#failures += 1;
-      const overdue = `no end after ${ROUND_MS_MAX / 60_000} minutes`;
+      const overdue = `fetching the repository and updating its files took longer than ${ROUND_MS_MAX / 60_000} minutes`;
       this.#noteFailure(limit.signal.aborted ? overdue : describeFailure(error));
       if (!(error instanceof BerthError) && !isAbortError(error))
         this.#logger.error({ err: error }, "the repository of the specs could not be followed");
@@ -293,7 +293,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     const counts = `${written.length} files written, ${removed.length} removed`;
     const of = config.ref === undefined ? "" : ` of ${config.ref}`;
     const message = isSame
-      ? `changed by hand, and restored from the repository: ${formatShortList(this.#name, [...written, ...removed])}`
+      ? `files were changed by hand, and Berth restored them from the repository: ${formatShortList(this.#name, [...written, ...removed])}`
       : `commit ${commit.slice(0, 12)}${of} is in ${this.#name}/: ${counts}`;
     const reason = isSame ? "SpecsGitDrift" : "SpecsGitApplied";
     const type = isSame ? "Warning" : "Normal";

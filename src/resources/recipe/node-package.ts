@@ -35,7 +35,7 @@ export async function readNodePackage(reader: SourceReader): Promise<NodePackage
 }
 
 function parsePackageJson(text: string): ParsedFields {
-  let why = "it is not a JSON object";
+  let why = "the file is not a JSON object";
   try {
     const parsed: unknown = JSON.parse(text.replace(/^\u{feff}/u, ""));
     if (isParsedFields(parsed)) return parsed;

@@ -48,7 +48,7 @@ export async function findNodeStart(
   if (file !== undefined) return program([runner, file]);
   throw undecidedSourceError(
     "package.json has neither a start script nor an existing main file",
-    'add one, such as "scripts": { "start": "node server.js" }, or a Procfile with a web: line',
+    'add a start script, such as "scripts": { "start": "node server.js" }, or a Procfile with a web: line',
   );
 }
 

@@ -75,7 +75,7 @@ const itemFields = {
     description: "kind of the model; null until its file has been read",
   }),
   context_length: integerOrNull(
-    "context length in tokens as loaded, or as configured, or else that of the training",
+    "context length in tokens as loaded, or as configured, or else the context length of the training",
   ),
   max_context_length: integerOrNull("context length of the model's training, in tokens"),
   memory_bytes: integerOrNull("memory in bytes that the model uses, or would use"),

@@ -16,7 +16,7 @@ const itemFields = {
   message: Type.String({ description: "explanation of the status; names the app" }),
 };
 
-/** A stack as its apps are now. Nothing of it is stored. */
+/** The state of a stack, computed from its apps. It is not stored. */
 export const StackItem = Type.Object(itemFields, closed);
 export type StackItem = Static<typeof StackItem>;
 
@@ -43,7 +43,7 @@ export const StackPlan = Type.Object(
 );
 export type StackPlan = Static<typeof StackPlan>;
 
-/** The result of a verb on all apps of a stack. */
+/** The result of an action on all apps of a stack. */
 export const StackWriteView = Type.Object(
   {
     dry_run: Type.Boolean(),

@@ -147,7 +147,7 @@ export const ConfigEntry = Type.Object(
     key: Type.String(),
     value: Type.Unsafe<string | null>({
       ...NullableString,
-      description: 'as in a config file; a secret as "(secret)"',
+      description: 'value in the form of a config file; a secret value is shown as "(secret)"',
     }),
     source: OneOf(["flag", "environment", "file", "default"]),
     origin: Type.Unsafe<string | null>({

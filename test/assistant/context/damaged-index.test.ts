@@ -44,23 +44,26 @@ it.each([
   [["passage_words_data"]],
   [["setting"]],
   [["sqlite_master", "source", "document", "chunk", "passage", "passage_words_idx", "vector"]],
-])("the context service rebuilds an index that is damaged in %j", async (tables) => {
-  const [folder, dir] = [notes(), temporaryFolder("context")];
-  const sources = [{ name: "notes", path: folder }];
-  const first = await openContext({ dir, sources });
-  expect(await first.find("harbour", { limit: 50 })).toHaveLength(50);
-  await first.context[Symbol.asyncDispose]();
-  damage(dir, tables);
-  const second = await openContext({ dir, sources });
-  await vi.waitFor(
-    async () => {
-      // The search is the first access to the damaged pages.
-      expect(await second.find("harbour 271").catch(() => [])).toMatchObject([
-        { title: "Note 271" },
-      ]);
-      expect(second.context.indexState()).toMatchObject({ state: "ready", documents: 300 });
-    },
-    { timeout: 15_000, interval: 100 },
-  );
-  expect(await second.find("harbour", { limit: 50 })).toHaveLength(50);
-});
+])(
+  "the context service rebuilds an index in which these tables are damaged: %j",
+  async (tables) => {
+    const [folder, dir] = [notes(), temporaryFolder("context")];
+    const sources = [{ name: "notes", path: folder }];
+    const first = await openContext({ dir, sources });
+    expect(await first.find("harbour", { limit: 50 })).toHaveLength(50);
+    await first.context[Symbol.asyncDispose]();
+    damage(dir, tables);
+    const second = await openContext({ dir, sources });
+    await vi.waitFor(
+      async () => {
+        // The search is the first access to the damaged pages.
+        expect(await second.find("harbour 271").catch(() => [])).toMatchObject([
+          { title: "Note 271" },
+        ]);
+        expect(second.context.indexState()).toMatchObject({ state: "ready", documents: 300 });
+      },
+      { timeout: 15_000, interval: 100 },
+    );
+    expect(await second.find("harbour", { limit: 50 })).toHaveLength(50);
+  },
+);

@@ -266,7 +266,7 @@ describe("hybrid search", () => {
     });
   });
 
-  it("reports the vectors and their model, and why the model does not answer", async () => {
+  it("reports the vectors with their model, and the reason why the model does not answer", async () => {
     const folder = temporaryFolder("context");
     writeFiles(folder, { "a.md": "# Fleet\n\nOur ships are old.", "b.md": "# Lunch\n\nThe soup." });
     const embedder = new TopicEmbedder();

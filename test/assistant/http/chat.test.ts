@@ -373,11 +373,7 @@ test.each<[object, string | null, string]>([
     "tool_choice.function.name",
     "is not the name of one of the tools",
   ],
-  [
-    { chat_template_kwargs: { messages: [] } },
-    "chat_template_kwargs.messages",
-    "is set by the request",
-  ],
+  [{ chat_template_kwargs: { messages: [] } }, "chat_template_kwargs.messages", "is set by Berth"],
   [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send only one of them"],
 ])(
   "a chat request whose body contains %j is refused, and the error names the wrong parameter",

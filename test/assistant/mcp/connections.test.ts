@@ -46,7 +46,9 @@ it("the MCP adapter waits longer after each failure of an app before it tries ag
   for (let round = 0; round < 3; round += 1) expect(await fail()).toBe("transport_closed");
   const left = await getToolAppError(harness.call(APP, "echo"));
   expect(left.code).toBe("app_unavailable");
-  expect(left.message).toMatch(/failed 3 times in a row and is not called for 1 s; last: .+/);
+  expect(left.message).toMatch(
+    /failed 3 times in a row and is not called for 1 s; the last failure was: .+/,
+  );
   expect(app.connections).toBe(3);
   for (const restMs of [1_000, 2_000, 3_000, 3_000]) {
     await clock.advance(restMs - 1);

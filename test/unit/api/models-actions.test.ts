@@ -131,7 +131,7 @@ describe("the API request to download a model", () => {
     const response = await download("mine");
     expect([response.statusCode, response.headers["x-berth-changed"]]).toEqual([200, "false"]);
     expect(response.json()).toMatchObject({ name: "mine", status: "ready" });
-    expect((await download("mine", "?dry_run=true")).json().message).toContain("change nothing");
+    expect((await download("mine", "?dry_run=true")).json().message).toContain("unchanged");
     expect(namesThere()).toEqual([]);
   });
 
@@ -173,7 +173,9 @@ describe("the API request to download a model", () => {
     expect(fresh.changes).toContainEqual({ path: "/spec/source", after: "org/model" });
     expect(api.store.lastSequence).toBe(0);
     putModel(api.store, "small");
-    expect((await download("small", "?dry_run=true")).json().message).toContain("under way");
+    expect((await download("small", "?dry_run=true")).json().message).toContain(
+      "download is in progress",
+    );
     expect(api.control.woken).toEqual([]);
   });
 });
@@ -212,7 +214,7 @@ describe("the API request to start a model", () => {
     expect([running.statusCode, running.headers["x-berth-changed"]]).toEqual([200, "false"]);
     expect(modelOf("small").metadata.generation).toBe(1);
     expect((await start("small", "?dry_run=true")).json()).toMatchObject({
-      message: 'would change nothing of model "small"',
+      message: 'would leave model "small" unchanged',
       changes: [],
     });
     setModelStatus(api.store, "small", modelStatus);

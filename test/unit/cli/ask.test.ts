@@ -203,7 +203,7 @@ describe("berth ask", () => {
         "  Until:            2030-01-01 00:05:00 UTC (in 5m)",
         "The answer is no: there is no terminal for the question; `berth remote consent prompt files on` allows it permanently",
         "Sources: House?[2J (notes) file:///home/me/house.md",
-        "you did not allow it; the answer ends here",
+        "you did not give the permission; the answer ends here",
         "",
       ].join("\n"),
     );
@@ -251,7 +251,7 @@ describe("berth ask", () => {
 describe("berth ask at a terminal", () => {
   it.each([
     ["y", 0, "Hello there"],
-    ["", 5, "you did not allow it"],
+    ["", 5, "you did not give the permission"],
   ])("accepts %j as the answer to the consent question", async (line, code, shown) => {
     using person = terminal("ask", "-m", REMOTE_MODEL, "Well?");
     await person.waitForText("To:               cloud (https://cloud.example), model gpt:large");

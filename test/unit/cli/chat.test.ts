@@ -188,7 +188,7 @@ describe("errors of berth chat", () => {
     for (const words of [["tiny", "hello"], ["Well then"]]) {
       const base = await once(words);
       expect(base.code).toBe(1);
-      expect(base.errors).toContain('"tiny" is no chat model: its file has no chat template');
+      expect(base.errors).toContain('"tiny" is not a chat model: its file has no chat template');
       expect(base.errors).toContain("chatTemplate");
     }
     expect(world.service.requests).toEqual([]);

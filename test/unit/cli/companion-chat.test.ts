@@ -103,7 +103,7 @@ describe("chat with the companion", () => {
     person.type(`One${key.enter}`);
     await person.waitForText("Send it, this once? [y/N] ");
     person.type(key.enter);
-    await person.waitForText("(you did not allow it; the answer ends here)");
+    await person.waitForText("(you did not give the permission; the answer ends here)");
     await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
     await person.waitForText("Send it, this once? [y/N] ");
@@ -115,7 +115,7 @@ describe("chat with the companion", () => {
     person.type(`Two${key.enter}`);
     await person.waitForText("Send it, this once? [y/N] ");
     person.type(key.interrupt);
-    await person.waitForText("did not allow it");
+    await person.waitForText("did not give the permission");
     await person.waitForText(">>> ");
     person.type(key.end);
     expect(await person.ended).toBe(0);

@@ -661,7 +661,7 @@ describe("berth search", () => {
     vectors = state;
     const { errors } = await run(["search", "boiler", "--hybrid"]);
     expect(errors).toContain(
-      "searched by words only: vectors 120 of 301 by minilm, and half of the passages are needed",
+      "searched by words only: vectors 120 of 301 by minilm, but at least half of the passages need a vector",
     );
     vectors = { ...state, message: "the model minilm is late" };
     expect((await run(["search", "boiler", "--hybrid"])).errors).toContain(

@@ -208,7 +208,7 @@ it("berth doctor reports whether the assistant could start, already runs, or fin
   await new Promise<void>((resolve) => there.listen(join(run, "control.sock"), resolve));
   const running = await doctor("--assistant-port", `${address.port}`);
   expect(running.of("assistant")).toMatchObject({ state: "ok" });
-  expect(running.of("assistant").message).toContain("one already runs");
+  expect(running.of("assistant").message).toContain("an assistant already runs");
   status = 404;
   const odd = await doctor();
   expect(odd.of("assistant")).toMatchObject({ state: "warn" });
@@ -244,8 +244,8 @@ it.each([
 it.each([
   ["up", 3, []],
   ["starting", 1, []],
-  ["starting", 2, ["the server could not start it: port 7778 is taken"]],
-  ["waiting", 1, ["the server could not start it: port 7778 is taken"]],
+  ["starting", 2, ["the server could not start the companion: port 7778 is taken"]],
+  ["waiting", 1, ["the server could not start the companion: port 7778 is taken"]],
 ] as const)(
   "berth doctor reports the state %s of a running server's companion that was started %i times",
   (...given) => {

@@ -120,7 +120,9 @@ describe("providers in berth remote", () => {
     const message = "the keyring is closed\u001b[31m\nPROVIDER";
     remote.vault.protection = () => ({ source: "secret-service", state: "locked", message });
     const { output } = await run(["ls"]);
-    expect(output).toContain("Keys cannot be read or written now: the keyring is closed");
+    expect(output).toContain(
+      "The keys of providers cannot be read or written now: the keyring is closed",
+    );
     expect(output).toMatch(/^openrouter +\S+ +key; locked by the keyring +unknown/m);
     expect(output).not.toContain("\u001b");
     expect(output.split("\n").filter((line) => line.startsWith("PROVIDER"))).toHaveLength(1);

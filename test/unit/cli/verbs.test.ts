@@ -305,7 +305,7 @@ describe("berth apply, diff and validate", () => {
 
   it("say that no registry has the image of a new, a deployed or a restarted app", async () => {
     const note =
-      "no registry has bb:1: app/web runs the image of that name that only this engine has";
+      "no registry has bb:1: app/web runs the image of that name that is stored on this engine only";
     const created = run("create web --image bb:1 --port 80");
     await makeReadyWithLocalImage("web", 0);
     expect((await created).errors).toContain(note);

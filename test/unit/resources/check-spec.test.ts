@@ -28,17 +28,17 @@ describe("an App", () => {
     [
       "a one-shot with a port",
       { image: "a", oneShot: true, port: 80 },
-      "spec.port: not with oneShot: the container runs once to its end",
+      "spec.port: cannot be combined with oneShot: the container runs once to its end",
     ],
     [
       "a one-shot with restarts",
       { image: "a", oneShot: true, restart: { attempts: 3 } },
-      "spec.restart: not with oneShot: the container runs once to its end",
+      "spec.restart: cannot be combined with oneShot: the container runs once to its end",
     ],
     [
       "several replicas of a one-shot",
       { image: "a", oneShot: true, replicas: 2 },
-      "spec.replicas: not with oneShot: it runs once",
+      "spec.replicas: cannot be combined with oneShot: the container runs only once",
     ],
     [
       "a file without text",
@@ -186,7 +186,7 @@ describe("an App", () => {
     [
       "a wildcard for the app's own domain",
       { image: "a", port: 80, domain: "*.example.org" },
-      'spec.domain: "*.example.org" stands for many domains, and this field is the app\'s address: put it into ingress.domains',
+      'spec.domain: "*.example.org" stands for many domains, and this field is the app\'s address: put the pattern into ingress.domains',
     ],
     [
       "options of the ingress for an app without a domain",

@@ -293,7 +293,7 @@ export class Agent implements AgentService, AsyncDisposable {
       const record = () => this.#options.ledger.append(entry);
       if (digest !== found.tool.digest)
         return this.#definitions.approve(appId, found.tool, digest, record);
-      // The tool may be called already, so there is nothing to approve and nothing to record.
+      // If the tool may be called without an approval, there is nothing to approve and nothing to record.
       if (this.#tiers.check(found.app, found.tool) === undefined) return;
       await record();
       this.#tiers.approve(appId, found.tool);

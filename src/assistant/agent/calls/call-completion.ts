@@ -69,7 +69,8 @@ export class CallCompletionRecorder {
     if (late)
       this.#dependencies.tasks.run("record a late answer", async (signal) => {
         const answer = await raceWithAbort(late, signal);
-        // The result, which precedes the late answer in the ledger, is appended after one turn of the event loop.
+        // The ledger must contain the result before the late answer. The result is appended one turn of the event loop
+        // later, so this task waits for that turn.
         await setImmediate();
         if (answer) await this.#recordLate(call, dispatch, answer, isJournaled);
       });
@@ -191,7 +192,8 @@ export class CallCompletionRecorder {
     const { tasks, ledger, logger, outbox } = this.#dependencies;
     if (!isJournaled) {
       tasks.run("append the result of a call", async () => {
-        // The answer is sent first: it waits for the work of this turn of the event loop, but not for the entry.
+        // The caller gets its answer before the entry is written: the entry waits until the current turn of the event
+        // loop has ended, and the answer does not wait for the entry.
         await setImmediate();
         const receipts = await appendBatch(ledger, [entry], logger, {
           mayWait: true,
@@ -206,7 +208,7 @@ export class CallCompletionRecorder {
       return end;
     // The compensation could not be written to the disk, so Undo will not find it.
     const { undo: _, ...rest } = end.detail;
-    const message = `${call.tool.title}: done; it cannot be undone: the journal could not record it`;
+    const message = `${call.tool.title}: done; it cannot be undone, because the journal could not record it`;
     const irreversible = { ...end, detail: { ...rest, message, undoable: false } };
     const unsaved = this.#unsaved.get(call.callId);
     if (unsaved) this.#unsaved.set(call.callId, { ...unsaved, result: irreversible });

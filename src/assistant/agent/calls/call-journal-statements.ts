@@ -40,9 +40,12 @@ interface EndRow extends ResultRow {
 export interface CallJournalStatements {
   readonly nextId: Database.Statement<[], number>;
   readonly setNextId: Database.Statement<[number]>;
-  /** SQL parameters: id, state, app, tool, requester, arguments. */
+  /** Stores a call. SQL parameters: id, state, app, tool, requester, arguments. */
   readonly add: Database.Statement<[number, string, string, string, string | null, string]>;
-  /** SQL parameters: the new state, the id, the current state. A call in another state is not changed. */
+  /**
+   * Changes the state of a call. SQL parameters: the new state, the id, the current state. A call that is not in this
+   * current state is not changed.
+   */
   readonly move: Database.Statement<[string, number, string]>;
   readonly forget: Database.Statement<[number]>;
   readonly lastExecuted: Database.Statement<[], number | null>;
@@ -74,11 +77,17 @@ export interface CallJournalStatements {
   >;
   readonly undoable: Database.Statement<[number], UndoRow>;
   readonly undoStarted: Database.Statement<[number]>;
-  /** SQL parameters: the undo state before the attempt, the id. */
+  /**
+   * Restores the undo state of a call after an attempt that did not start. SQL parameters: the undo state before the
+   * attempt, the id of the call.
+   */
   readonly undoNotStarted: Database.Statement<[string, number]>;
   readonly undoEnded: Database.Statement<[string, number]>;
   readonly undoneLate: Database.Statement<[number]>;
-  /** SQL parameters: the id, the number of attempts. */
+  /**
+   * Records a late answer that reports that the undo of a call failed. SQL parameters: the id of the call, the number
+   * of attempts.
+   */
   readonly undoFailedLate: Database.Statement<[number, number]>;
   readonly runningUndos: Database.Statement<[], CallReferenceRow & { readonly attempts: number }>;
 
@@ -103,7 +112,7 @@ export interface CallJournalStatements {
   readonly setToolTier: Database.Statement<[ToolTier]>;
 }
 
-/** The tier of a tool that the user relies on. */
+/** The tier of a tool, as last recorded. The user relies on this tier: a lower one needs the user's approval. */
 export interface ToolTier {
   readonly appId: string;
   readonly tool: string;

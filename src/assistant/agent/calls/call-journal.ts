@@ -30,8 +30,8 @@ const RETAINED_UNDOS_MAX = 1_000;
 /** Old calls are deleted each time this number of calls has ended. */
 const PRUNE_EVERY = 100;
 /**
- * If the detail of a result is longer than this, the result is stored without the tool's output, which the requester
- * has already received.
+ * If the result of a call, as JSON text, has more characters than this, the result is stored without the tool's output,
+ * which the requester has already received.
  */
 const DETAIL_CHARS_MAX = 1024 * 1024;
 
@@ -208,14 +208,14 @@ export class CallJournal implements Disposable {
     });
   }
 
-  /** Marks a call as undone because its compensation answered late that it succeeded. */
+  /** Marks a call as undone after its compensation has reported success in a late answer. */
   recordUndoneLate(callId: number): void {
     this.#transact(() => this.#sql.undoneLate.run(callId));
   }
 
   /**
-   * Moves an undo from unknown to ready because its compensation answered late that it failed. Does nothing if there
-   * was another attempt since.
+   * Moves an undo from `unknown` to `ready` after its compensation has reported a failure in a late answer. Does
+   * nothing if there was another attempt since.
    */
   recordUndoFailedLate(callId: number, attempts: number): void {
     this.#transact(() => this.#sql.undoFailedLate.run(callId, attempts));

@@ -115,8 +115,8 @@ export class CallRequestHandler {
     try {
       journal.forget(callId);
     } catch (err) {
-      // If the call stays in the journal, the next daemon reports it as interrupted, although it was never sent to the
-      // app.
+      // If this deletion fails, the next daemon reports the call as interrupted, although the call was never sent to
+      // the app.
       logger.warn({ err, call: callId }, "the journal could not delete a call that did not run");
     }
   }

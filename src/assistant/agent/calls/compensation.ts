@@ -37,7 +37,7 @@ export function buildCompensation(
   const parsed: unknown = JSON.parse(argsText);
   return isObject(parsed)
     ? { tool: undo.tool, args: parsed, argsText }
-    : "its arguments are not a JSON object";
+    : "the arguments of the undo are not a JSON object";
 }
 
 function evaluateExpression(

@@ -46,7 +46,7 @@ export function parseArguments(json: string): ParsedArguments | string {
 }
 
 const problems = {
-  number: "is too large for all JSON parsers to read exactly; send it as a string",
+  number: "is so large that some JSON parsers round it; send it as a string",
   text: "has half of a surrogate pair, which many JSON parsers refuse; send whole characters",
   object: "has a key with half of a surrogate pair, which many JSON parsers refuse",
 };

@@ -324,8 +324,9 @@ export class PendingConfirmations {
   }
 
   /**
-   * Throws `busy` before the hold time has passed. The frontends wait too, but a frontend that does not, or a program
-   * that approves every call at once, must not take the time to read from the user.
+   * Throws `busy` before the hold time has passed. Frontends wait for that time too. This check is for a frontend that
+   * does not wait, and for a program that approves every call at once: both would leave the user no time to read the
+   * call.
    */
   #assertHeld({ plan, approvableBootMs }: ParkedCall): void {
     const remainingMs = approvableBootMs - this.#dependencies.bootClock.now();

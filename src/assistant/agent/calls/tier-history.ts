@@ -38,7 +38,10 @@ export class TierHistory implements Disposable {
       try {
         this.#recordDeclared();
       } catch (err) {
-        logger.warn({ err }, "the tiers of changed tools are recorded at the next call");
+        logger.warn(
+          { err },
+          "the tiers of changed tools could not be recorded now; the next call records them",
+        );
       }
     });
   }
@@ -59,7 +62,7 @@ export class TierHistory implements Disposable {
     );
   }
 
-  /** Accepts the tier of this declaration. */
+  /** Records the tier of this declaration after the user has approved the declaration. */
   approve(appId: string, { name, tier }: ToolDeclaration): void {
     this.#record([{ appId, tool: name, tier }]);
     // The manifest may have changed while the ledger recorded the approval. If it now declares a higher tier, that tier

@@ -1,8 +1,9 @@
 import { tokenize } from "../../../base/tokenize.ts";
 
 /**
- * Groups of words and phrases for which users and tools often choose each other's: everyday verbs and nouns of what
- * people ask an assistant for. Words of a trade, and of a single app, belong into the keywords of that app's manifest.
+ * Groups of words and phrases with a similar meaning, so that a request finds a tool although the user and the author
+ * of the tool chose different words of a group. The groups contain everyday verbs and nouns. Technical terms, and words
+ * that matter to one app only, belong in the keywords of that app's manifest.
  */
 export const conceptGroups = [
   // Verbs
@@ -100,7 +101,7 @@ export const conceptGroups = [
   "day, date, today, tomorrow, tonight, monday, tuesday, wednesday, thursday, friday, saturday, sunday, week, weekend, morning, afternoon, evening",
   "timer, alarm, countdown",
   "phone, telephone, ring, dial",
-  // Irregular forms, which have no common stem
+  // The forms of irregular words, which have no common stem.
   "write, wrote, written",
   "send, sent",
   "find, found",
@@ -128,7 +129,7 @@ export const conceptGroups = [
 
 /** Words that may be apart from their verb: `write something down`. */
 const particles = new Set(tokenize("down up off on out away back in to offline online"));
-/** The number of words that may be between the words of such a phrase. */
+/** The number of other words that may be between the words of a phrase such as `write down`. */
 const GAP_MAX = 3;
 
 interface Phrase {
@@ -136,12 +137,12 @@ interface Phrase {
   readonly concept: string;
 }
 
-/** The phrases of the groups, by their first word. A single word is a phrase, too. */
+/** The words and phrases of all groups, by their first word. */
 const phrases: ReadonlyMap<string, readonly Phrase[]> = indexPhrases();
 
 /**
- * Returns the concepts of a text as terms that no word equals. Two texts share a concept if they contain words or phrases
- * of one group.
+ * Returns one term for each group of which the text contains a word or phrase. These terms are unlike any word, so they
+ * match only each other. Two texts have such a term in common if they contain words or phrases of one group.
  */
 export function findConcepts(terms: readonly string[]): string[] {
   const found = new Set<string>();

@@ -6,12 +6,15 @@ const ANY_TYPO_LETTERS_MIN = 5;
 /** In a word of at least this length two typing errors are corrected. */
 const TWO_TYPOS_LETTERS_MIN = 9;
 const PART_LETTERS_MIN = 3;
-/** Longer words are neither divided nor corrected, because both take time that grows with the length. */
+/** The maximum length of a word that is divided or corrected. Both take time that grows with the length of the word. */
 const LETTERS_MAX = 40;
 
-/** The words that occur in the texts of tools, by which a word of a request is corrected or divided. */
+/**
+ * The words that occur in the texts of tools. A word of a request that is not among them is corrected to one of them,
+ * or divided into two of them.
+ */
 export class KnownWords {
-  /** The terms of `tokenize`, by the words in lower case. */
+  /** Maps each known word in lower case to the term that `tokenize` makes of it. */
   readonly #terms = new Map<string, string>();
   readonly #known = new Set<string>();
 
@@ -41,7 +44,8 @@ export class KnownWords {
   }
 
   /**
-   * Returns the terms of the known words that a misspelt word most likely stands for. They begin with the same letter.
+   * Returns the terms of the known words that the user most likely meant by a misspelt word. Only words that begin with
+   * the same letter as the misspelt word are considered.
    */
   correct(misspelt: string): readonly string[] {
     const word = misspelt.toLowerCase();

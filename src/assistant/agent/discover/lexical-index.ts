@@ -11,8 +11,8 @@ export const QUERY_CHARS_MAX = 1000;
 
 /**
  * The weight of a word in each field. Words in argument names weigh little, because many tools name their arguments
- * alike. These and the other weights were chosen by the queries and by two thirds of the wishes in
- * test/fixtures/discover. None of them changes the figures much.
+ * alike. These and the other weights were chosen so that the search finds the right tools for the queries and for two
+ * thirds of the wishes in test/fixtures/discover. Small changes of a weight hardly change the results.
  */
 const fieldWeights = {
   name: 2,
@@ -123,8 +123,8 @@ function analyzeText(text: string, field?: string): string[] {
 }
 
 /**
- * Returns pairs of neighbouring words, stop words among them, as terms that no word equals. They tell wishes apart that
- * consist of common words, such as `what am I doing`.
+ * Returns a term for each pair of neighbouring words, including stop words. No single word equals such a term. The
+ * pairs distinguish requests that consist only of common words, such as `what am I doing`.
  */
 function listWordPairs(text: string): string[] {
   const terms = ["^", ...tokenize(text)];

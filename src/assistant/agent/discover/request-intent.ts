@@ -1,8 +1,8 @@
 import type { Tier } from "../port.ts";
 
 /**
- * The intent of a request, as far as its form tells: to see something, or to do something. A statement such as "my eyes
- * hurt" is `unknown`.
+ * The intent of a request, derived from its grammatical form: `look` to see something, or `act` to do something. A
+ * statement such as "my eyes hurt" is `unknown`.
  */
 export type RequestIntent = "look" | "act" | "unknown";
 
@@ -13,15 +13,18 @@ export const tierFactors: Readonly<Record<RequestIntent, Readonly<Record<Tier, n
   unknown: { read: 1, write: 1, destructive: 0.9 },
 };
 
-/** Matches a beginning that does not tell what is requested. */
+/** Matches polite words at the beginning of a request. They do not reveal what the user wants. */
 const politeStart =
   /^(?:(?:please|pls|hey|hi|hello|ok|okay|so|and|then|now|just|kindly)\b[ ,]*|(?:can|could|would|will) you(?: please)?(?: mind)? |i(?: want| need|'d like| would like) (?:you )?to |do me a favou?r and |(?:help me|let's|let us) )+/;
 
-/** Matches what makes a request a request to see something, even after a polite start. */
+/** Matches the beginning of a request to see something. The beginning may follow a polite start. */
 const lookStart =
   /^(?:(?:show|showing|list|find|search|look|see|check|view|display|describe|count|compare|explain|know)\b|tell (?:me|us)\b|let (?:me|us) (?:see|know|look)\b|pull up\b|give (?:me|us) (?:a|an|the) (?:list|overview|summary)\b|any(?:thing|one|body)?\b|i (?:cannot|can't) find\b|i forgot\b|(?:what|which|who|whose|when|where|why|how)(?:'s|'re|s)?\b)/;
 
-/** Matches a question that is answered with yes or no. After a polite start it would be something else. */
+/**
+ * Matches the beginning of a question that is answered with yes or no. It is used only for requests without a polite
+ * start, because the same words after a polite start do not begin such a question.
+ */
 const questionStart =
   /^(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should)(?!n't| not)\b/;
 

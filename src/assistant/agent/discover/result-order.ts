@@ -32,7 +32,7 @@ export function keepDestructiveBehind(ranked: readonly RankedTool[]): readonly R
   return first ? [first, ...ranked.filter((other) => other !== first)] : ranked;
 }
 
-/** Lowers the scores of tools whose place is behind a tool with a lower score. */
+/** Lowers scores where necessary, so that no tool has a higher score than a tool before it. */
 function lowerScores(ranked: readonly RankedTool[]): readonly RankedTool[] {
   let least = Number.POSITIVE_INFINITY;
   return ranked.map((tool) => {

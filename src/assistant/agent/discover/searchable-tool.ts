@@ -22,8 +22,8 @@ export interface SearchableTool
 }
 
 /**
- * The characters of each text that are searched, which bounds the time for the index of tools, and the number of words
- * by which one tool can be found.
+ * The number of characters of each text that are searched. The limit bounds the time to build the index of tools, and
+ * the number of words with which one tool can match.
  */
 const SEARCHED_CHARS_MAX = 1000;
 /** Arguments nested deeper than this are not searchable. */

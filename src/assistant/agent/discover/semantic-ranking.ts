@@ -1,14 +1,15 @@
 import type { RankedItem } from "../../../base/rank-fusion.ts";
 
 /**
- * The weight of the semantic ranking relative to the lexical ranking, whose weight is 1: the largest one with which
- * all-MiniLM-L6-v2 makes no figure of the queries and wishes worse by which it was chosen. An embedder that only
- * compares letters costs 0.01 of nDCG@10.
+ * The weight of the semantic ranking relative to the lexical ranking, whose weight is 1: the largest weight at which
+ * the embedding model all-MiniLM-L6-v2 does not worsen the results for the queries and wishes by which the weight was
+ * chosen. An embedder that only compares letters costs 0.01 of nDCG@10.
  */
 const SEMANTIC_WEIGHT = 0.3;
 /**
  * A tool is returned if the cosine of its vector and the query's vector exceeds the mean cosine of all tools by this
- * number of standard deviations. A fixed cosine would not do, because the range of cosines differs between models.
+ * number of standard deviations. A fixed minimum of the cosine would not work, because the range of cosines differs
+ * between models.
  */
 const DEVIATIONS_MIN = 1.5;
 const OUTLIERS_MAX = 10;
@@ -35,9 +36,9 @@ export function rankByCosine(
 }
 
 /**
- * Adds the scores of both rankings, after it has divided each by the best score of its ranking. The distance between
- * the first tools of the lexical ranking counts, unlike in a fusion of ranks: a tool that shares most words with the
- * query stays first.
+ * Divides the scores of each ranking by the best score of that ranking, and adds the scores of both rankings. Unlike in
+ * a fusion of ranks, the difference between the scores of the first tools counts: a tool that shares most words with
+ * the query stays first.
  */
 export function fuseScores(
   lexical: readonly RankedItem[],

@@ -83,7 +83,7 @@ export async function readManifestFile(
     const isLink = (await lstat(path)).isSymbolicLink();
     // The type is checked before opening, because opening a device file can have side effects.
     const before = await stat(path, { bigint: true });
-    if (!before.isFile()) return rejectFile("it is not a regular file");
+    if (!before.isFile()) return rejectFile("the file is not a regular file");
     // With O_NONBLOCK, a pipe that has replaced the file since the check cannot block the scan.
     const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
@@ -100,7 +100,7 @@ export async function readManifestFile(
   } catch (error) {
     if (getErrorCode(error) !== "ENOENT") return rejectFile(describeSystemError(error));
     const isDangling = (await readFileStamp(path)) !== undefined;
-    return isDangling ? rejectFile("it is a broken link") : undefined;
+    return isDangling ? rejectFile("the file is a broken link") : undefined;
   }
 }
 
@@ -110,20 +110,20 @@ export function ownershipProblem(
   userId: number,
 ): string | undefined {
   if (stats.uid !== 0n && stats.uid !== BigInt(userId)) {
-    return "it belongs to another user; make it your own, or root's";
+    return "the file belongs to another user; make it your own, or root's";
   }
   if ((stats.mode & 0o002n) !== 0n)
-    return "every user may write it; remove that permission with chmod o-w";
+    return "every user may write the file; remove that permission with chmod o-w";
   return undefined;
 }
 
 function sizeProblem(stats: BigIntStats): string | undefined {
-  if (!stats.isFile()) return "it is not a regular file";
+  if (!stats.isFile()) return "the file is not a regular file";
   return stats.size > BigInt(MANIFEST_BYTES_MAX) ? "the file is larger than 1 MiB" : undefined;
 }
 
 function groupWarning(stats: BigIntStats): ManifestFault[] {
-  return (stats.mode & 0o020n) === 0n ? [] : [createWarning("its group may write it")];
+  return (stats.mode & 0o020n) === 0n ? [] : [createWarning("the group of the file may write it")];
 }
 
 async function linkWarning(path: string): Promise<ManifestFault[]> {
@@ -132,7 +132,7 @@ async function linkWarning(path: string): Promise<ManifestFault[]> {
     ? []
     : [
         createWarning(
-          "it is a link to a file outside the folder: a change there may go unnoticed for a minute",
+          "the file is a link to a file outside the folder: a change there may go unnoticed for a minute",
         ),
       ];
 }
@@ -173,10 +173,10 @@ function describeSystemError(error: unknown): string {
     case "EPERM":
       return "permission denied";
     case "ELOOP":
-      return "its links form a cycle";
+      return "the links to the file form a cycle";
     case "ENXIO":
-      return "it is not a regular file";
+      return "the file is not a regular file";
     default:
-      return `it cannot be read (${code ?? "unknown"})`;
+      return `the file cannot be read (${code ?? "unknown"})`;
   }
 }

@@ -11,8 +11,8 @@ export const TOOLS_MAX = 500;
 export const NAME_CHARS_MAX = 100;
 export const DESCRIPTION_CHARS_MAX = 8000;
 /**
- * The limits of the texts that only tool discovery reads. They leave room for honest words, and keep a manifest from
- * listing the whole language.
+ * The limits of the texts that only tool discovery reads. They allow enough words to describe a tool, and prevent a
+ * manifest from listing all words of a language, with which the tool would match every request.
  */
 export const searchTextLimits = {
   keywords: { itemsMax: 20, charsMax: 40 },

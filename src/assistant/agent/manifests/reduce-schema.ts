@@ -14,7 +14,8 @@ const annotations: ReadonlySet<string> = new Set([
   "deprecated",
   "readOnly",
   "writeOnly",
-  // Pydantic adds this keyword of OpenAPI to `oneOf`, which alone decides.
+  // Pydantic adds the keyword `discriminator` of OpenAPI next to `oneOf`. It does not affect which arguments are valid:
+  // `oneOf` alone decides that.
   "discriminator",
 ]);
 

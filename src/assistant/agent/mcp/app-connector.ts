@@ -89,7 +89,7 @@ export class AppConnector {
     const seconds = Math.ceil(remainingMs / 1000);
     throw new ToolAppError(
       "app_unavailable",
-      `${this.#options.appId} failed ${this.#failures} times in a row and is not called for ${seconds} s; last: ${this.#lastFailure}`,
+      `${this.#options.appId} failed ${this.#failures} times in a row and is not called for ${seconds} s; the last failure was: ${this.#lastFailure}`,
     );
   }
 
@@ -158,7 +158,12 @@ export class AppConnector {
       stopTimer();
       signal.removeEventListener("abort", follow);
       // Cancels the call to the bus or the watch of the socket folder, whichever is still pending.
-      bound.abort(new DOMException("the app is running or cannot be started", "AbortError"));
+      bound.abort(
+        new DOMException(
+          "the wait for the app has ended: the app is running, or cannot be started",
+          "AbortError",
+        ),
+      );
       activating.catch(() => {});
     }
   }

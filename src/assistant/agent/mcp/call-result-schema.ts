@@ -7,9 +7,9 @@ import {
 import { isObject } from "../../../base/json.ts";
 
 /**
- * Returns the schema of the result of `tools/call`, in the revisions of MCP that this era has. A request without a schema
- * makes the SDK validate `undefined` first, to find out if the era has the method, and the error message of that costs
- * more than the rest of the request.
+ * Returns the schema of the result of `tools/call` for the MCP revisions of an era, which is the SDK's name for a group
+ * of revisions. Without this schema, the SDK would first validate `undefined` for each request, to find out if the era
+ * has the method. The error message of that validation costs more time than the rest of the request.
  */
 export function createCallResultSchema(
   era: ProtocolEra | undefined,
@@ -27,19 +27,22 @@ export function createCallResultSchema(
   };
 }
 
-/** SDK's schema replaces missing content by an empty list, which only older revisions allow. */
+/** The SDK's schema replaces missing content by an empty list, which only older revisions allow. */
 function findProblem(value: unknown): string | undefined {
   return isObject(value) && value["content"] === undefined ? "there is no content" : undefined;
 }
 
-/** The members of the results of other requests, from which a result without content cannot be told apart. */
+/**
+ * Members of the results of other requests. A value without content that has one of these members is not the result of
+ * a tool.
+ */
 const foreignMembers = ["task", "inputRequests", "requestState"];
 
 function findLegacyProblem(value: unknown): string | undefined {
   if (!isObject(value)) return undefined;
   const { content, structuredContent } = value;
   if (content === undefined && foreignMembers.some((name) => name in value))
-    return "this is not the result of a tool";
+    return "the value is not the result of a tool call";
   return structuredContent === undefined || isObject(structuredContent)
     ? undefined
     : "structuredContent is not an object";

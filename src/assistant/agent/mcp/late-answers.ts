@@ -5,7 +5,7 @@ import type { McpLimits } from "./mcp-limits.ts";
 interface LateAnswersOptions {
   readonly clock: Clock;
   readonly limits: Pick<McpLimits, "lateAnswerMs" | "lateAnswersMax">;
-  /** Called each time when the wait for one answer has ended. */
+  /** Called each time the wait for an answer has ended. */
   readonly onEnded: () => void;
 }
 

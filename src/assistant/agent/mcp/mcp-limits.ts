@@ -21,7 +21,7 @@ export interface McpLimits {
    * app's tools.
    */
   readonly handshakeTimeoutMs: number;
-  /** Time from the start request until the socket accepts connections. */
+  /** Time limit for the start of an app, from the request until its socket accepts connections. */
   readonly activationTimeoutMs: number;
   /** A connection that is idle for this time is closed, and opened again on demand. */
   readonly idleTimeoutMs: number;

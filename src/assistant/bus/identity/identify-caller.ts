@@ -39,7 +39,8 @@ export async function identifyCaller(
     if (uid !== options.uid) {
       throw new BusReplyError("AccessDenied", "the companion serves only the user that it runs as");
     }
-    if (pid === undefined) throw unidentifiedError("the session bus does not know its process id");
+    if (pid === undefined)
+      throw unidentifiedError("the session bus does not know the process id of the caller");
     const before = await readProcessIdentity(files, pid, pidfd);
     const app = await identifyProcessApp(files, pid, label);
     const after = await readProcessIdentity(files, pid, pidfd);
@@ -120,7 +121,9 @@ export async function identifyProcessApp(
     return snap === undefined ? parseCgroupApp(cgroup) : { id: snap, kind: "snap" };
   } catch (error) {
     if (!(error instanceof HiddenFactError)) throw error;
-    throw unidentifiedError("the system does not show its control group or its security label");
+    throw unidentifiedError(
+      "the system shows neither the control group nor the security label of the process",
+    );
   }
 }
 
@@ -141,7 +144,7 @@ async function findFlatpak(
   // program that starts it.
   if (id !== undefined) return { id, kind: "flatpak" };
   throw unidentifiedError(
-    "it hides its root directory, as a process that is not dumpable does, so it may be a sandboxed app",
+    "the process hides its root directory, as a process that is not dumpable does, so it may be a sandboxed app",
   );
 }
 
@@ -149,7 +152,10 @@ function unidentifiedError(why: string): BusReplyError {
   return new BusReplyError("AccessDenied", `the calling process cannot be identified: ${why}`);
 }
 
-/** Returns the app that flatpak's file names: a sandbox without a name is still a sandbox. */
+/**
+ * Returns the app that the file `.flatpak-info` of a sandbox names. A file without a name also means that the process
+ * is in a sandbox.
+ */
 function parseFlatpakInfo(text: string): CallerApp {
   const id = getKey(text, "Application", "name") || UNNAMED_FLATPAK;
   const shared = getKey(text, "Context", "shared").split(";");

@@ -103,7 +103,7 @@ async function readTextIfPresent(path: string): Promise<string> {
     return await readFile(path, "utf8");
   } catch (error) {
     const code = getErrorCode(error);
-    // EINVAL is the kernel's answer for a label if no security module gives labels.
+    // The kernel answers EINVAL if no security module gives processes a label.
     if (code === "ENOENT" || code === "ESRCH" || code === "EINVAL") return "";
     if (code === "EACCES" || code === "EPERM") throw new HiddenFactError(`${path}: ${code}`);
     throw error;

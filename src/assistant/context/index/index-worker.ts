@@ -7,7 +7,7 @@ import { isDamaged, removeIndex } from "./store/open-index.ts";
 
 /** The channel to the main thread. This file is the entry point of the index's worker thread. */
 const port = parentPort;
-assert(port, "the index runs in a thread of its own");
+assert(port, "index-worker.ts must be started as a worker thread");
 const data: IndexWorkerData = workerData;
 // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
 const sendMessage = (message: IndexWorkerMessage) => port.postMessage(message);

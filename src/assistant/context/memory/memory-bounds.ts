@@ -62,7 +62,11 @@ export interface MemoryUsage {
 /** Throws `limits_exceeded` if a write would exceed a limit. A write that reduces the usage is always allowed. */
 export function checkUsage(app: string, before: MemoryUsage, after: MemoryUsage): void {
   if (after.keys > KEYS_MAX && after.keys > before.keys)
-    throw limitExceeded(app, `${KEYS_MAX} keys`, "overwrite one of its keys, or wipe its memory");
+    throw limitExceeded(
+      app,
+      `${KEYS_MAX} keys`,
+      "overwrite one of the app's keys, or wipe its memory",
+    );
   if (after.bytes > APP_BYTES_MAX && after.bytes > before.bytes)
     throw limitExceeded(app, `${APP_BYTES_MAX} bytes`, "store shorter values, or wipe its memory");
 }

@@ -157,7 +157,9 @@ export class InferenceObjects implements AsyncDisposable {
       properties: { State: () => session.state, Version: () => INTERFACE_VERSION },
     });
     this.#sessions.set(path, { session, owner, release });
-    const forget = bus.onDisconnect(owner, () => release("its owner has left the bus"));
+    const forget = bus.onDisconnect(owner, () =>
+      release("the connection that opened the session has left the bus"),
+    );
   }
 
   #methods(owned: OwnedSession, model: string | undefined): Readonly<Record<string, BusMethod>> {
@@ -237,7 +239,7 @@ export class InferenceObjects implements AsyncDisposable {
 function tooManySessionsError(what: string): AssistantError {
   return new AssistantError(
     "limits_exceeded",
-    `${what}, which is the limit; close one that is not needed`,
+    `${what}, which is the limit; close a session that is not needed`,
   );
 }
 

@@ -1,7 +1,10 @@
 import type { FastifyInstance } from "fastify";
 import { type Static, Type } from "typebox";
 
-/** More subnets than one server has stacks whose containers use models. */
+/**
+ * The maximum number of subnets from which containers may connect. It is higher than the number of stacks on any
+ * server.
+ */
 const SUBNETS_MAX = 2_000;
 
 const ListenersBody = Type.Object(

@@ -25,7 +25,7 @@ export interface ChatChunksOptions {
  * formatted only once.
  */
 export class ChatChunks implements ChunkFormat {
-  /** For each choice, the start of its chunks, up to the delta. */
+  /** For each choice, the text with which each of its chunks begins, up to the member `delta`. */
   readonly #heads: readonly string[];
   readonly #tail: string;
   readonly #preamble: string;

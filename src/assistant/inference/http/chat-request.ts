@@ -106,7 +106,10 @@ function parseTemplateVariables(given: {
   const variables = given.chat_template_kwargs ?? {};
   for (const name of Object.keys(variables)) {
     if (reservedVariables.has(name)) {
-      throw invalidParamError(`chat_template_kwargs.${name}`, "is set by the request itself");
+      throw invalidParamError(
+        `chat_template_kwargs.${name}`,
+        "is set by Berth from other parameters; leave it out",
+      );
     }
   }
   return {

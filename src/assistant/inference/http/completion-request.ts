@@ -57,7 +57,7 @@ export function parseCompletionRequest(body: unknown): CompletionRequest {
   const given = completionBody(raw, "");
   const n = given.n ?? 1;
   if (given.best_of !== undefined && given.best_of !== n) {
-    throw unsupportedParamError("best_of", "every choice is returned; use n");
+    throw unsupportedParamError("best_of", "Berth returns every choice; use n in its place");
   }
   const prompts = parsePrompts(given.prompt);
   if (prompts.length * n > CHOICES_MAX) {

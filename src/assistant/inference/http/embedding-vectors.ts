@@ -38,7 +38,10 @@ export async function formatEmbeddings(
 /** Throws AssistantError `invalid_request` if the model has fewer dimensions than requested. */
 export function checkDimensions(requested: number | undefined, length: number | undefined): void {
   if (requested === undefined || length === undefined || requested <= length) return;
-  throw invalidParamError("dimensions", `has to be at most ${length}, which is what the model has`);
+  throw invalidParamError(
+    "dimensions",
+    `has to be at most ${length}, the number of dimensions of the model`,
+  );
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { TokenLogprob } from "../runner.ts";
 
-/** The value that is sent for minus infinity, which JSON cannot represent. */
+/** The number that is sent for a logprob of minus infinity, which JSON cannot represent. */
 const LOGPROB_MIN = -9999;
 
 /** Formats logprobs for chat answers. */

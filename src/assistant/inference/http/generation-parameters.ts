@@ -139,7 +139,10 @@ function parseLogitBias(
 ): Readonly<Record<string, number>> {
   for (const token of Object.keys(biases)) {
     if (!/^\d{1,10}$/.test(token) || Number(token) > TOKEN_MAX) {
-      throw invalidParamError("logit_bias", "has to have token ids as keys: digits");
+      throw invalidParamError(
+        "logit_bias",
+        "has to have token ids as keys, each written in decimal digits",
+      );
     }
   }
   return biases;

@@ -5,9 +5,9 @@ import type { ListenerHost } from "./container-listeners.ts";
 
 /*
  * Checks which web pages may use the port, which requires no key. Browsers send the origin of a page in the Origin
- * header, except with requests whose response the page cannot read, such as those of images and links. With these they
- * send only how the page relates to the port, in Sec-Fetch-Site, which no page can change. Connections of a container
- * listener use its own host name, which no public DNS server knows.
+ * header, except with requests whose response the page cannot read, such as those of images and links. With such
+ * requests, browsers send only the header Sec-Fetch-Site, which states how the page relates to the port, and which no
+ * page can change. Connections of a container listener use its own host name, which no public DNS server knows.
  */
 
 /** The time in seconds for which a browser may cache the response to a preflight request. */

@@ -15,7 +15,7 @@ import { formatIgnoredHeader } from "./unknown-parameters.ts";
 export interface InferenceHttpLimits extends SseLimits {
   /** The largest size of a request body. */
   readonly bodyBytesMax: number;
-  /** The largest size of all bodies together that have not been answered yet. */
+  /** The largest total size of the bodies of all requests that have not been answered yet. */
   readonly allBodiesBytesMax: number;
   /** The slowest rate at which a body may arrive. */
   readonly bodyRate: BodyRate;

@@ -118,7 +118,11 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
       done();
     } catch (error) {
       done(
-        error instanceof Error ? error : new Error("the Host and Origin check threw a non-Error"),
+        error instanceof Error
+          ? error
+          : new Error(
+              "the check of the Host and Origin headers threw a value that is not an Error",
+            ),
       );
     }
   });
@@ -136,7 +140,11 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
       if (!request.is404) done();
       else if (!answersWithoutRoute(request, reply)) done(notFoundError(request.url, paths));
     } catch (error) {
-      done(error instanceof Error ? error : new Error("the check of the path threw a non-Error"));
+      done(
+        error instanceof Error
+          ? error
+          : new Error("the check of the path threw a value that is not an Error"),
+      );
     }
   });
 

@@ -8,8 +8,8 @@ import { AssistantError } from "../../assistant-error.ts";
  */
 const DEPTH_MAX = 256;
 /**
- * The largest number of members of a body itself: far more than it has parameters. A hundred thousand would take
- * hundreds of milliseconds, because parameters that are not known here may be for a provider and are copied.
+ * The largest number of members of a body at its top level, far more than the API has parameters. A hundred thousand
+ * members would take hundreds of milliseconds, because unknown parameters are copied: a provider may know them.
  */
 const MEMBERS_MAX = 1_024;
 /**

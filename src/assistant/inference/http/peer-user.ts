@@ -3,9 +3,13 @@ import type { Socket } from "node:net";
 import { parseTcpSockets, TCP_STATE } from "../../../base/tcp-sockets.ts";
 import { SharedRead } from "./shared-read.ts";
 
-/** The clients' sockets on loopback. A client with an IPv6 socket that connects to 127.0.0.1 is in the second file. */
+/**
+ * The kernel's tables of TCP sockets, which contain the clients' sockets on loopback. A client that connects to
+ * 127.0.0.1 with an IPv6 socket is in the second table.
+ */
 const tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(
-  // The tables may have thousands of rows, and a program can open thousands of connections, so connections share reads.
+  // A table may have thousands of rows, and a program can open thousands of connections. So connections that are looked
+  // up at the same time share one read of the table.
   (file) => new SharedRead(async () => indexRows(await readFile(file, "latin1").catch(() => ""))),
 );
 /**
@@ -14,13 +18,14 @@ const tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(
  */
 const ATTEMPTS = 3;
 
-/** The rows of a table by the local port, as the table has it. */
+/** The rows of one table of TCP sockets by their local port, which is hexadecimal as in the table. */
 type RowsByPort = ReadonlyMap<string, readonly string[]>;
 
 /**
  * Finds the user whose program is at the other end of a connection over loopback, by the program's own socket in the
- * kernel's table. Resolves to undefined if there is no such socket, for example because the program has closed it, or
- * if the table cannot be read. The user is the one who created the socket, not a process that got it later.
+ * kernel's tables of TCP sockets. Resolves to undefined if there is no such socket, for example because the program has
+ * closed it, or if the tables cannot be read. The user is the one who created the socket, not a process that got it
+ * later.
  */
 export async function findPeerUser(socket: Socket): Promise<number | undefined> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
@@ -44,7 +49,10 @@ function indexRows(table: string): RowsByPort {
   return rows;
 }
 
-/** Only the rows with the client's port are parsed. */
+/**
+ * Returns the user who created the socket at the other end of `socket`; undefined if no row describes that socket. Only
+ * the rows with the client's port are parsed.
+ */
 function findUser(rows: RowsByPort, socket: Socket): number | undefined {
   const { remoteAddress = "", remotePort = 0, localAddress = "", localPort } = socket;
   const port = remotePort.toString(16).toUpperCase().padStart(4, "0");
@@ -60,7 +68,10 @@ function findUser(rows: RowsByPort, socket: Socket): number | undefined {
   )?.uid;
 }
 
-/** Compares an address of the table with an IPv4 address, which the table of IPv6 sockets holds in mapped form. */
+/**
+ * Compares an address from a table with an IPv4 address. The table of IPv6 sockets contains IPv4 addresses in mapped
+ * form.
+ */
 function isAddress(found: string, address: string): boolean {
   if (found === address) return true;
   const hex = Buffer.from(address.split(".").map(Number)).toString("hex");

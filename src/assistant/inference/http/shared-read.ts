@@ -11,7 +11,7 @@ export class SharedRead<T> {
     this.#read = read;
   }
 
-  /** Resolves or rejects like the read. */
+  /** Resolves or rejects with the result of the shared read. */
   get(): Promise<T> {
     if (!this.#running) return this.#start();
     // The next read begins when the running one has ended, whatever its result.

@@ -28,8 +28,8 @@ export interface RefusedParameter {
   readonly neutral?: readonly unknown[];
 }
 
-const noEquivalentHint = "leave it out: there is no equivalent here";
-const samplerHint = "leave it out, and use temperature, top_p, top_k or min_p";
+const noEquivalentHint = "leave the parameter out: Berth has no equivalent";
+const samplerHint = "leave the parameter out, and use temperature, top_p, top_k or min_p";
 const schemaHint = "use response_format with type json_schema";
 const lengthHint = "use max_tokens";
 
@@ -68,7 +68,7 @@ export const refusedParameters: Readonly<Record<string, RefusedParameter>> = {
   max_output_tokens: { instead: lengthHint },
   max_new_tokens: { instead: lengthHint },
   num_ctx: { instead: "the context length is a setting of the model" },
-  options: { instead: "send its members next to model, at the top of the body" },
+  options: { instead: "send the members of options at the top level of the body, next to model" },
   truncate_prompt_tokens: { instead: "a prompt that is too long is refused, never cut" },
 };
 
@@ -85,16 +85,19 @@ export const refusedByRoute = {
     messages: { instead: "use POST /v1/chat/completions" },
     tools: { instead: "use POST /v1/chat/completions", neutral: [[]] },
     tool_choice: { instead: "use POST /v1/chat/completions", neutral: ["none", "auto"] },
-    suffix: { instead: "text can only be continued, not filled in", neutral: [""] },
+    suffix: {
+      instead: "the model can only continue a text, not fill a gap before a suffix",
+      neutral: [""],
+    },
   },
   embeddings: {
     truncate: {
       instead: "a text that is too long is refused, never cut",
       neutral: [false, "NONE"],
     },
-    input_type: { instead: "put the model's own prefix before each text" },
+    input_type: { instead: "put the prefix that the model expects before each text" },
     prompt: { instead: "use input" },
-    task: { instead: "put the model's own prefix before each text" },
+    task: { instead: "put the prefix that the model expects before each text" },
   },
 } as const satisfies Record<string, Readonly<Record<string, RefusedParameter>>>;
 

@@ -47,7 +47,7 @@ export class BatchPlan {
 
   /**
    * Returns the cost of a batch of this width. If the width was not measured, the cost is interpolated; beyond the
-   * widest measured width, it grows in proportion.
+   * widest measured width, the cost grows in proportion to the width.
    */
   #cost(width: number): number {
     const above = this.#costs.findIndex(([each]) => each >= width);

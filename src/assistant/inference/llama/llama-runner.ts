@@ -166,7 +166,9 @@ export class LlamaRunner implements Runner {
     return embedding;
   }
 
-  /** Reports a rejection of the process that nothing handled; see `LostRejections`. */
+  /**
+   * Reports that a promise of this process was rejected and that no code handled the rejection; see `LostRejections`.
+   */
   reportLostRejection(error: unknown): void {
     this.#lostRejections.report(error);
   }
@@ -215,15 +217,16 @@ export class LlamaRunner implements Runner {
   }
 
   /**
-   * Decodes a token of each stream. The first token of an answer is decoded alone, because with some types of weights a
-   * batch rounds differently: it then depends on the prompt alone.
+   * Decodes a token of each stream. The first token of an answer is decoded alone, so that it depends on the prompt
+   * alone: with some types of weights, a batch of several streams rounds differently.
    */
   async #decode(streams: readonly LlamaStream[]): Promise<Map<LlamaStream, StepOutcome>> {
     const isAlone = (stream: LlamaStream) => this.pieces.isExact || !stream.hasStepped;
     const alone = streams.filter(isAlone);
     const together = streams.filter((stream) => !isAlone(stream));
     const outcomes = new Map<LlamaStream, StepOutcome>();
-    // Streams submit their tokens in any order, so the two groups are decoded one after the other.
+    // The streams that are decoded alone and the streams that share batches are decoded one after the other. Otherwise
+    // their tokens would be mixed, because streams submit their tokens in any order.
     for (const [group, widths] of [
       [alone, alone.map(() => 1)],
       [together, this.#batchPlan.widths(together.length)],
@@ -277,7 +280,8 @@ async function openGenerationContext(
     contextSize: contextTokens + 1,
     batchSize: Math.max(BATCH_TOKENS, sequences),
     flashAttention: isDeterministic ? false : "auto",
-    // In a cache for the window alone, the cells of tokens depend on what the sequence held before.
+    // Without the full cache, a layer with a sliding window caches only the tokens of the window. The cells of the
+    // cache in which they are stored, and thereby the rounding, then depend on what the sequence held before.
     swaFullCache: isDeterministic,
     threads: threads.threadsMax,
     batching: lockstep.batching,

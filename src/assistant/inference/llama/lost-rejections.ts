@@ -1,6 +1,6 @@
 /**
- * How long a call may take after a rejection that nothing handled, in milliseconds. The rejection may have another
- * cause than the call, which then still settles.
+ * The time in milliseconds that a call may still take after some promise was rejected and no code handled the
+ * rejection. The rejection may have nothing to do with the call, and then the call settles within this time.
  */
 const GRACE_MS = 1_000;
 
@@ -19,7 +19,7 @@ export class LostRejections {
     });
   }
 
-  /** Reports a rejection of the process that nothing handled. */
+  /** Reports that a promise of this process was rejected and that no code handled the rejection. */
   report(error: unknown): void {
     const rejectCall = this.#rejectCall;
     setTimeout(() => rejectCall(error), GRACE_MS).unref();

@@ -87,7 +87,7 @@ function suggestSize(facts: ModelFacts, requested: SizeRequest, embeddingsAtOnce
         : `a context of ${contextTokens} tokens would fit`;
     }
   }
-  return "use a smaller quantization of it, use a smaller model, or allow more memory";
+  return "use a smaller quantization of the model, use a smaller model, or allow more memory";
 }
 
 function formatGigabytes(bytes: number): string {

@@ -10,7 +10,7 @@ const NARROW_TOKENS_MAX = 60;
 /** With repacked weights llama.cpp multiplies four rows at once, and the rest one by one (`ggml-cpu/repack.cpp`). */
 const GROUP_TOKENS = 4;
 
-/** Returns the pieces in which llama.cpp evaluates prompts. */
+/** Returns the rule by which prompts are divided into the pieces that llama.cpp evaluates. */
 export function createPieceRule(isExact: boolean): PieceRule {
   return {
     wideTokens: BATCH_TOKENS,

@@ -96,7 +96,10 @@ export class KnownModels {
     /** The models folder; undefined if there is none, as with the stub engine. */
     readonly folder: string | undefined;
     readonly aliases: ReadonlyMap<string, string>;
-    /** The default for models that were registered without a context; the same applies to the next two. */
+    /**
+     * The context size, the number of KV-cache sequences and the repeatability for models whose registration does not
+     * set them.
+     */
     readonly contextTokens?: number | undefined;
     readonly sequences?: number | undefined;
     readonly isDeterministic?: boolean | undefined;

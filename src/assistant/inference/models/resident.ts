@@ -5,7 +5,7 @@ import type { KnownModel } from "./known-models.ts";
 /** The right to use a resident model; the model is not unloaded before the lease is released. */
 export interface ModelLease {
   readonly model: LoadedModel;
-  /** Safe to call twice. */
+  /** Ends the lease. A second call has no effect. */
   release(): void;
 }
 
@@ -25,8 +25,8 @@ interface ResidentOptions {
 /** A model that is loading, in memory or unloading: loading -> resident -> unloading. */
 export class Resident {
   /**
-   * The latest registration of the model. Its file and settings equal those of the loaded model, because other ones
-   * cause a reload.
+   * The latest registration of the model. Its file and settings equal those of the loaded model, because another file
+   * or other settings cause a reload.
    */
   known: KnownModel;
   state: "loading" | "resident" | "unloading" = "loading";

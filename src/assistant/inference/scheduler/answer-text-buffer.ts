@@ -12,7 +12,7 @@ export interface EmittedText {
 /** Emits an answer's text up to the first stop text, and each token's logprob together with its text. */
 export class AnswerTextBuffer {
   readonly #stops: StopTexts;
-  /** Tokens whose text is held back, wholly or at its end. */
+  /** The tokens whose text, or the end of whose text, is held back. */
   #heldTokens: HeldToken[] = [];
   #receivedLength = 0;
   #emittedLength = 0;

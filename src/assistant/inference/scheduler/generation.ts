@@ -100,7 +100,7 @@ export class Generation {
     return this.#promptTokens;
   }
 
-  /** The number of generated tokens, also of those that are being generated again. */
+  /** The number of generated tokens, including those that are being generated again. */
   get completionTokens(): number {
     return Math.max(this.#tokens.length - this.#promptTokens, this.#repeated.length);
   }
@@ -153,7 +153,13 @@ export class Generation {
         this.#tokens.push(repeated);
         return false;
       }
-      this.events.fail(engineFailedError(new Error("the model did not repeat its answer")));
+      this.events.fail(
+        engineFailedError(
+          new Error(
+            "the model, which had to repeat its answer from the start, generated a different one",
+          ),
+        ),
+      );
       return true;
     }
     if (outcome.kind === "token") this.#tokens.push(outcome.token);

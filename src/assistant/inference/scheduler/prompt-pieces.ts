@@ -1,9 +1,12 @@
 import type { PieceRule } from "../runner.ts";
 
-/** Adjacent tokens of a KV-cache sequence that one runner call evaluated. */
+/**
+ * A piece: adjacent tokens of a KV-cache sequence that one runner call evaluated together. The engine rounds
+ * differently for wide and for narrow pieces; see `PieceRule`.
+ */
 export interface Piece {
   readonly start: number;
-  /** The index after the last token that was in a whole group; see `PieceRule.groupTokens`. */
+  /** The index after the last token that is in a full group; see `PieceRule.groupTokens`. */
   readonly groupsEnd: number;
   /** The index after the last token. */
   readonly end: number;
@@ -21,8 +24,8 @@ export function createPiece(
 }
 
 /**
- * Returns the piece without the tokens from index `end` on; undefined if the tokens that remain do not round like a
- * piece by themselves.
+ * Returns the piece without the tokens from index `end` on. Returns undefined if the tokens before `end` would be
+ * rounded differently if they were a piece of their own.
  */
 export function cutPiece(rule: PieceRule, piece: Piece, end: number): Piece | undefined {
   if (end >= piece.end) return piece;
@@ -33,8 +36,9 @@ export function cutPiece(rule: PieceRule, piece: Piece, end: number): Piece | un
 
 /**
  * Returns the end of the piece that begins at index `start`. `promptEnd` is the number of tokens of the prompt that are
- * prefilled, which is all but its last one. Tokens after them are those of an answer that lost its KV-cache sequence.
- * They were evaluated one by one, so they get narrow pieces, which round alike.
+ * prefilled, which is all but its last one. The tokens after them belong to an answer that lost its KV-cache sequence.
+ * These tokens were evaluated one by one before, so they are now evaluated in narrow pieces, which the engine rounds in
+ * the same way.
  */
 export function findPieceEnd(
   rule: PieceRule,
@@ -50,8 +54,8 @@ export function findPieceEnd(
 }
 
 /**
- * Returns how many of the `tokens` that must be evaluated narrowly are evaluated first, at most `most`. A single token
- * rounds differently, so none is left alone.
+ * Returns how many of `tokens` tokens the next narrow piece evaluates, at most `most`. It avoids that a single token is
+ * left for the last piece, because a single token is rounded differently.
  */
 export function countFirstTokens({ groupTokens }: PieceRule, tokens: number, most: number): number {
   if (tokens - most !== 1 || most <= groupTokens || groupTokens === 1)
@@ -59,7 +63,10 @@ export function countFirstTokens({ groupTokens }: PieceRule, tokens: number, mos
   return most - groupTokens;
 }
 
-/** Returns true if the first tokens of a piece with this many tokens would round alike as a piece by themselves. */
+/**
+ * Returns true if a piece with this number of tokens can be cut: its first tokens would be rounded in the same way if
+ * they were a piece of their own.
+ */
 export function isDivisible({ isExact, narrowTokensMax }: PieceRule, tokens: number): boolean {
   return !isExact && tokens <= narrowTokensMax;
 }
@@ -83,7 +90,7 @@ export function countKept(
     : countSameWidths(rule, held, common, promptEnd);
 }
 
-/** Counts the tokens up to the first piece that differs from the piece of an empty sequence. */
+/** Counts the tokens of the pieces that are the same as in an empty sequence, up to the first one that differs. */
 function countSamePieces(
   rule: PieceRule,
   held: readonly Piece[],
@@ -124,7 +131,8 @@ function countSameWidths(
       continue;
     }
     if (mustBeWide(start)) break;
-    // The tokens after the last whole group of a piece round alike only if they are the last ones of this prompt, too.
+    // The tokens after the last full group of a piece are rounded in the same way only if they are the last tokens of
+    // this prompt, too.
     const isLast = groupsEnd === promptGroupsEnd && end === promptEnd && end <= common;
     const isAlone = end - start === 1 && start % wideTokens !== 0 && groupTokens > 1;
     same = isLast && !isAlone ? end : Math.min(groupsEnd, commonPrompt, promptGroupsEnd);
@@ -138,8 +146,9 @@ function countSameWidths(
 }
 
 /**
- * Returns the end of the tokens that are kept because the prompt repeats an answer, whatever their widths are: the rest
- * of the block after the answer cannot be wide either. 0 if the prompt repeats no answer.
+ * Returns the end of the tokens that are kept because the prompt repeats an answer: the answer, and the rest of the
+ * block of `wideTokens` tokens in which the answer ends, because that block cannot be a wide piece anyway. Returns 0 if
+ * the prompt repeats no answer.
  */
 function findAnswerEnd({ wideTokens }: PieceRule, held: readonly Piece[], common: number): number {
   const answer = held.findLast(({ start, isGenerated }) => isGenerated && start < common);

@@ -103,9 +103,10 @@ export class SequenceSlot<Owner = unknown> {
 }
 
 /**
- * Chooses the free KV-cache sequence of which the generation keeps most, if that is at least half of the prompt, or if
- * the sequence holds nothing else. Less than that (the start of a system prompt) saves less than another conversation
- * would lose; then the least recently used sequence is chosen. Undefined if none is free.
+ * Chooses a free KV-cache sequence for a generation: the one whose tokens are useful for most of the prompt. Its tokens
+ * must be useful for at least half of the prompt, or must all be useful. Otherwise, reusing a few tokens, such as the
+ * start of a system prompt, would save less than another conversation would lose, and the least recently used sequence
+ * is chosen. Undefined if no sequence is free.
  */
 export function chooseSlot<Owner>(
   slots: readonly SequenceSlot<Owner>[],

@@ -13,7 +13,7 @@ export const BACKGROUND_EVERY = 32;
 /**
  * The number of prompt tokens that a background job may prefill in every n-th runner call while interactive work waits.
  * Eight tokens take no longer than a decoding step with eight streams, so interactive answers are hardly delayed. A
- * piece that may not be divided waits as many times longer as it has more tokens.
+ * piece that may not be divided can have more tokens; the time that it waits grows in proportion.
  */
 const AGED_PREFILL_TOKENS = 8;
 
@@ -133,7 +133,10 @@ export class StepPolicy {
 class AgeCounter {
   #leftOutCount = 0;
 
-  /** Returns true if work that takes `units` units of time is due. */
+  /**
+   * Returns true if it is the turn of background work. Work that takes `units` times as long as usual has its turn
+   * after `units` times as many calls.
+   */
   isDue(units = 1): boolean {
     return this.#leftOutCount >= BACKGROUND_EVERY * units - 1;
   }

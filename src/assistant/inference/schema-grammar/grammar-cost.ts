@@ -21,7 +21,9 @@ export function checkCost(rules: ReadonlyMap<string, Expression>, root: Expressi
   let elements = countElements(root);
   for (const expression of rules.values()) elements += countElements(expression);
   if (elements > schemaLimits.elements) {
-    throw tooCostlySchema("has too large repetitions: lower the bounds of items and lengths");
+    throw tooCostlySchema(
+      "has repetitions that are too large: lower the bounds of items and lengths",
+    );
   }
   let walks = 0;
   const walksByRule = new Map<string, number>();

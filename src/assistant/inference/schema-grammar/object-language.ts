@@ -18,8 +18,8 @@ const STATES_MAX = 6_000;
 interface Member {
   readonly required: boolean;
   /**
-   * Matches the member's name without its opening quote, and its value. One common quote precedes the choice of the
-   * next member.
+   * Matches the member's name without its opening quote, and the member's value. The opening quote is written once,
+   * before the choice of the next member.
    */
   readonly expression: Expression;
 }

@@ -91,8 +91,8 @@ function inlineAliases(
 /** Finds the rules from which a finite text can be derived, by computing a least fixed point. */
 function findProductiveRules(rules: ReadonlyMap<string, Expression>): ReadonlySet<string> {
   const productive = new Set<string>();
-  // `rules` lists a rule before the rules that it refers to. In reverse order, fewer rounds of the outer loop are
-  // needed.
+  // `rules` lists a rule before the rules that it refers to. If the rules are visited in reverse order, the outer loop
+  // needs fewer rounds.
   const open = new Map([...rules].toReversed());
   for (let grown = true; grown; ) {
     grown = false;

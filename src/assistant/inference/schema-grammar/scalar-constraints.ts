@@ -21,7 +21,7 @@ export interface StringConstraints {
   readonly excluded: readonly string[];
 }
 
-/** A pattern or the name of a format, with its keyword and pointer for a refusal's message. */
+/** A pattern or the name of a format, with the keyword and the JSON Pointer that an error message about it contains. */
 export interface StringPattern {
   readonly source: string;
   /** The keyword that contains the pattern or format: `pattern`, `format`, `patternProperties`, `propertyNames`. */
@@ -38,7 +38,7 @@ export interface NumberConstraints {
   readonly exclusiveMinimum?: number | undefined;
   readonly exclusiveMaximum?: number | undefined;
   readonly multipleOf?: number | undefined;
-  /** The JSON Pointer of the schema, for a refusal's message. */
+  /** The JSON Pointer of the schema, for the message of a refusal. */
   readonly pointer: string;
 }
 

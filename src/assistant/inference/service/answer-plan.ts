@@ -115,7 +115,7 @@ export class AnswerPlanner {
     try {
       document = JSON.parse(text);
     } catch {
-      return "it is not JSON";
+      return "the answer is not JSON";
     }
     return (await this.#schemas.validate(schema, document))[0];
   }

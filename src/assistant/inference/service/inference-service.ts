@@ -97,13 +97,13 @@ export class LocalInferenceService implements InferenceService {
     if (facts.kind === "embedding")
       throw new AssistantError(
         "model_unsuitable",
-        `model ${known.id} embeds texts and does not generate; use it with /v1/embeddings`,
+        `model ${known.id} only creates embeddings and cannot generate text; use it with /v1/embeddings`,
         { param: "model" },
       );
     if (facts.kind === "completion" && isChat)
       throw new AssistantError(
         "model_unsuitable",
-        `model ${known.id} is no chat model: its file has no chat template; use /v1/completions, another model, or give it a template (--chat-template, chatTemplate)`,
+        `model ${known.id} is not a chat model: its file has no chat template; use /v1/completions, another model, or give it a template (--chat-template, chatTemplate)`,
         { param: "model" },
       );
     return { known, facts };

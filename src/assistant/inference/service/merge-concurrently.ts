@@ -20,7 +20,10 @@ async function* mergeSources<T>(
   abortRemaining: () => void,
 ): AsyncGenerator<T, void, void> {
   const open = new Set<AsyncIterator<T>>();
-  /** Pending pulls. An iterator whose item the caller is processing has none. */
+  /**
+   * The pending pulls, at most one for each iterator. While the caller processes an item, its iterator has no pending
+   * pull.
+   */
   const pulls = new Map<AsyncIterator<T>, Promise<Pulled<T>>>();
   const pull = (source: AsyncIterator<T>) => {
     const pulled = source.next().then((result) => ({ source, result }));

@@ -8,14 +8,17 @@ import { AssistantError } from "../../assistant-error.ts";
 export function parseUpstreamAddress(text: string): URL {
   const url = URL.parse(text) ?? undefined;
   if (url?.protocol !== "http:" || !isLoopback(url.hostname))
-    throw invalidAddressError(text, "it must be on this machine, such as http://127.0.0.1:7777");
+    throw invalidAddressError(
+      text,
+      "the address must be on this machine, such as http://127.0.0.1:7777",
+    );
   if (url.username !== "" || url.password !== "")
     throw invalidAddressError(
       "with a user",
       "the system instance has no password: remove the user and @",
     );
   if (!/^\/(v1\/?)?$/.test(url.pathname) || url.search !== "" || url.hash !== "")
-    throw invalidAddressError(text, "it must be a host and a port, without a path");
+    throw invalidAddressError(text, "the address must be a host and a port, without a path");
   return new URL(url.origin);
 }
 

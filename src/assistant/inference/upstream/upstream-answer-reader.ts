@@ -47,14 +47,14 @@ export class UpstreamAnswerReader {
   read(data: string): AnswerEvent[] {
     if (this.#isDone) return [];
     if (data === "[DONE]") return this.#done();
-    const chunk = parseJson(data, "it has an event that is not JSON", upstreamErrors);
+    const chunk = parseJson(data, "the stream has an event that is not JSON", upstreamErrors);
     const error = getMember(chunk, "error");
     if (error !== undefined) throw parseErrorEnvelope(error);
     this.#model ||= getStringMember(chunk, "model") ?? "";
     const started = getMember(chunk, "svc_started");
     if (started !== undefined) return [this.#started(started)];
     const choices = getArrayMember(chunk, "choices");
-    if (!choices) throw malformedResponseError("it has a chunk without choices");
+    if (!choices) throw malformedResponseError("the stream has a chunk without choices");
     const events = choices.flatMap((choice) => this.#choice(choice));
     const usage = getMember(chunk, "usage");
     return usage === undefined || usage === null ? events : [...events, ...this.#usage(usage)];
@@ -74,12 +74,12 @@ export class UpstreamAnswerReader {
     const choice = getCountMember(value, "index");
     const reader = choice === undefined ? undefined : this.#choices[choice];
     if (choice === undefined || !reader || this.#ended.has(choice))
-      throw malformedResponseError("it has a choice that was not requested");
+      throw malformedResponseError("the stream has a choice that was not requested");
     const events = [...reader.read(value)];
     const reason = getMember(value, "finish_reason");
     if (reason === null || reason === undefined) return events;
     if (reason !== "stop" && reason !== "length" && reason !== "tool_calls")
-      throw malformedResponseError("it has an unknown finish_reason");
+      throw malformedResponseError("the stream has an unknown finish_reason");
     this.#ended.add(choice);
     events.push(...reader.end());
     const counts = getMember(value, "svc_tokens");
@@ -107,7 +107,7 @@ export class UpstreamAnswerReader {
 
   #done(): AnswerEvent[] {
     if (this.#ended.size < this.#choices.length)
-      throw malformedResponseError("it ended before all choices were complete");
+      throw malformedResponseError("the stream ended before all choices were complete");
     this.#isDone = true;
     return this.#pendingEnds.splice(0);
   }

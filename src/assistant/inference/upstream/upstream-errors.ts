@@ -9,7 +9,7 @@ import {
 /** Messages with more characters than this are cut off. */
 const MESSAGE_CHARACTERS_MAX = 2_000;
 
-/** Returns the error of an answer whose status is not 200. `retryAfter` is the header's value. */
+/** Returns the error of an answer whose status is not 200. `retryAfter` is the value of its Retry-After header. */
 export function parseErrorResponse(
   status: number,
   body: unknown,
@@ -18,7 +18,7 @@ export function parseErrorResponse(
   const error = getMember(body, "error");
   const seconds = retryAfter === undefined ? Number.NaN : Number(retryAfter);
   return error === undefined
-    ? malformedResponseError(`it has the status ${status}`)
+    ? malformedResponseError(`the answer has the status ${status}`)
     : parseErrorEnvelope(
         error,
         Number.isInteger(seconds) && seconds >= 0 ? seconds : undefined,
@@ -26,7 +26,10 @@ export function parseErrorResponse(
       );
 }
 
-/** Returns the error of an envelope, which is either an answer's body or the last event of a stream. */
+/**
+ * Returns the error that an object of the form `{"error": {...}}` describes. Such an object is the body of a failed
+ * answer, or the last event of a stream.
+ */
 export function parseErrorEnvelope(
   envelope: unknown,
   retryAfterSeconds?: number,
@@ -37,7 +40,7 @@ export function parseErrorEnvelope(
   const param = getStringMember(envelope, "param");
   return new AssistantError(
     known,
-    oneLine(getStringMember(envelope, "message") ?? "it gave no reason"),
+    oneLine(getStringMember(envelope, "message") ?? "the system instance gave no reason"),
     {
       param: param === undefined ? undefined : toServiceParam(param),
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),

@@ -62,7 +62,7 @@ export class UpstreamHttpClient implements Disposable {
    */
   async getJson(call: UpstreamCall, signal: AbortSignal): Promise<unknown> {
     const value = tryParseJson(await readText(await this.open(call, signal)));
-    if (value === undefined) throw malformedResponseError("it is not JSON");
+    if (value === undefined) throw malformedResponseError("the answer is not JSON");
     return value;
   }
 
@@ -210,7 +210,7 @@ async function readText(answer: OpenResponse): Promise<string> {
   let bytes = 0;
   for await (const chunk of answer.body()) {
     bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) throw malformedResponseError("it is too long");
+    if (bytes > ANSWER_BYTES_MAX) throw malformedResponseError("the answer is too long");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");
@@ -227,6 +227,6 @@ function toAssistantError(error: unknown, url: URL): AssistantError {
   if (isConnectionLost(error)) return connectionLostError(error);
   // Codes that begin with HPE_ are errors of the HTTP parser; all others are connection errors.
   return getErrorCode(error)?.startsWith("HPE_") === true
-    ? malformedResponseError("it is not HTTP", error)
+    ? malformedResponseError("the answer is not HTTP", error)
     : unreachableUpstreamError(url, error);
 }

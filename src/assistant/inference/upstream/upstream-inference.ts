@@ -97,7 +97,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     let isAccepted = false;
     for await (const chunk of answer.body()) {
       // The content type is checked only when the body is being read, so that throwing the error also closes the body.
-      if (isStream !== true) throw malformedResponseError("it is not a stream");
+      if (isStream !== true) throw malformedResponseError("the answer is not a stream");
       for (const { data } of decoder.push(chunk)) {
         const events = reader.read(data);
         if (!isAccepted) yield { type: "accepted", model: reader.model, ledgerSeq };
@@ -165,7 +165,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     try {
       const report = await this.#fetchJson("/health", HEALTH_SILENT_MS_MAX);
       const engine = getStringMember(report, "engine");
-      if (engine === undefined) throw malformedResponseError("it does not name the engine");
+      if (engine === undefined) throw malformedResponseError("the answer does not name the engine");
       this.#engine = engine;
       const upstream = getStringMember(report, "status") === "ok" ? "ok" : "degraded";
       const failedModels = (getArrayMember(report, "failed_models") ?? []).map((failed) => ({
@@ -201,7 +201,7 @@ interface UpstreamEmbeddings {
  */
 function parseUpstreamEmbeddings(body: unknown, request: EmbedRequest): UpstreamEmbeddings {
   const model = getStringMember(body, "model");
-  if (model === undefined) throw malformedResponseError("it does not name the model");
+  if (model === undefined) throw malformedResponseError("the answer does not name the model");
   const all = parseEmbeddings(body, request.texts.length, upstreamErrors);
   return { model, vectors: all.map(({ vector }) => vector), tokens: getTokenCounts(body, all) };
 }
@@ -217,17 +217,18 @@ function getTokenCounts(body: unknown, all: readonly WireEmbedding[]): number[] 
 const kinds = ["chat", "completion", "embedding"] as const;
 const states = ["resident", "loading", "idle", "failed"] as const;
 
-/** Reads the answer of GET /v1/models. Throws AssistantError `engine_failed` if it is no list of models. */
+/** Reads the answer of GET /v1/models. Throws AssistantError `engine_failed` if it is not a list of models. */
 function parseUpstreamModels(body: unknown): ModelInfo[] {
   const list = parseModelList(body);
-  if (!list) throw malformedResponseError("it has no list of models");
+  if (!list) throw malformedResponseError("the answer contains no list of models");
   return list.map((item) => parseUpstreamModel(item));
 }
 
 function parseUpstreamModel(item: unknown): ModelInfo {
   const { id, aliases, createdSeconds, contextTokens, embeddingLength, ...rest } =
     parseWireModel(item);
-  if (id === undefined || id === "") throw malformedResponseError("it has a model without an id");
+  if (id === undefined || id === "")
+    throw malformedResponseError("the list contains a model without an id");
   return {
     id,
     aliases,

@@ -13,7 +13,7 @@ const ALGORITHM = "dh-ietf1024-sha256-aes128-cbc-pkcs7";
 const SERVICE = "/org/freedesktop/secrets";
 const IV_BYTES = 16;
 
-/** The Secret Service's answer violates its specification. */
+/** Thrown if an answer of the Secret Service violates the specification of the Secret Service API. */
 export class SecretProtocolError extends Error {}
 
 /**

@@ -120,7 +120,7 @@ export class ToolCallRunner {
   ): Promise<CallResult> {
     for (let asks = 1; ; asks += 1) {
       const approver = await this.#ask(callId, watch, turn, signal);
-      // If the call has already ended, withdraw only returns its result.
+      // If the call has already ended, `withdraw` has no effect and only returns the result of the call.
       const ending = approver
         ? this.#agent.confirm(callId, true, approver)
         : this.#agent.withdraw(callId, turn.caller);

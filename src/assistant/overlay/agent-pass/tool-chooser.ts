@@ -91,7 +91,10 @@ export class ToolChooser {
       }
     } catch (error) {
       if (!(error instanceof AssistantError) || error.code !== "invalid_output") throw error;
-      return { kind: "unreadable", why: "the answer was none of the objects that were asked for" };
+      return {
+        kind: "unreadable",
+        why: "the answer is not one of the JSON objects that the model was asked for",
+      };
     }
     // After an abort the event stream ends without an error, so the signal must be checked.
     signal.throwIfAborted();

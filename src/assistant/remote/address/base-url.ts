@@ -29,26 +29,26 @@ const LABEL_CHARACTERS_MAX = 63;
 export function parseBaseUrl(text: string): BaseUrl {
   const given = text.trim();
   if (given === "")
-    throw invalidBaseUrlError("it is empty; write one such as https://example.com/v1");
+    throw invalidBaseUrlError("the URL is empty; write one such as https://example.com/v1");
   if (given.length > CHARACTERS_MAX)
-    throw invalidBaseUrlError(`it is longer than ${CHARACTERS_MAX} characters`);
+    throw invalidBaseUrlError(`the URL is longer than ${CHARACTERS_MAX} characters`);
   // The URL parser drops or replaces white space, backslashes and invisible characters, so the parsed URL would differ
   // from the one that the user sees.
   if (/[\s\\\p{Cc}\p{Cf}]/u.test(given))
-    throw invalidBaseUrlError("it has a space, a backslash or an invisible character");
+    throw invalidBaseUrlError("the URL has a space, a backslash or an invisible character");
   const authority = /^https?:\/\/(?<authority>[^/?#]+)/i.exec(given)?.groups?.["authority"];
   if (authority === undefined)
-    throw invalidBaseUrlError("it has to begin with https:// or http:// and a host");
+    throw invalidBaseUrlError("the URL has to begin with https:// or http:// and a host");
   if (authority.includes("@"))
     throw invalidBaseUrlError(
-      "it has a user or a password (before @); leave them out, and set the key with SetKey",
+      "the URL has a user or a password (before @); leave them out, and set the key with SetKey",
     );
   if (given.includes("?") || given.includes("#"))
     throw invalidBaseUrlError(
-      "it has a query (?) or a fragment (#); leave them out, and set a key with SetKey",
+      "the URL has a query (?) or a fragment (#); leave them out, and set a key with SetKey",
     );
   const url = URL.parse(given) ?? undefined;
-  if (!url) throw invalidBaseUrlError("its host or its port is invalid");
+  if (!url) throw invalidBaseUrlError("the host or the port of the URL is invalid");
   return normalizeUrl(url);
 }
 
@@ -56,11 +56,11 @@ function normalizeUrl(url: URL): BaseUrl {
   const host = getHost(url);
   const isIpLiteral = isIP(host) !== 0;
   if (!isIpLiteral) assertHostName(host);
-  if (url.port === "0") throw invalidBaseUrlError("its port cannot be 0");
+  if (url.port === "0") throw invalidBaseUrlError("the port of the URL cannot be 0");
   const path = url.pathname.replace(/\/+$/, "");
   if (/\/(chat\/completions|completions|embeddings|models)$/.test(path))
     throw invalidBaseUrlError(
-      `it includes the path of a route: leave out ${/\/(chat\/)?[^/]+$/.exec(path)?.[0]}`,
+      `the URL includes the path of a route: leave out ${/\/(chat\/)?[^/]+$/.exec(path)?.[0]}`,
     );
   const isEncrypted = url.protocol === "https:";
   const written = host.includes(":") ? `[${host}]` : host;
@@ -90,7 +90,7 @@ function assertHostName(host: string): void {
     host.length <= HOST_CHARACTERS_MAX &&
     host.split(".").every((label) => label !== "" && label.length <= LABEL_CHARACTERS_MAX) &&
     /^[a-z0-9._-]+$/.test(host);
-  if (!isName) throw invalidBaseUrlError("its host is not a valid host name");
+  if (!isName) throw invalidBaseUrlError("the host of the URL is not a valid host name");
 }
 
 function defaultPort(isEncrypted: boolean): number {

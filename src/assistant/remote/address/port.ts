@@ -4,8 +4,8 @@ import type { AddressClass } from "../port.ts";
 export interface AddressRules {
   /**
    * Parses, resolves and classifies the address that a user entered for a provider. Throws AssistantError
-   * `invalid_request` (`param`: `base_url`) for text that is no address, `forbidden` for an address that no provider
-   * may have (link-local, metadata, Berth's own ports), `unreachable` if its name does not resolve.
+   * `invalid_request` (`param`: `base_url`) for text that is not an address, `forbidden` for an address that no
+   * provider may have (link-local, metadata, Berth's own ports), `unreachable` if its name does not resolve.
    */
   check(baseUrl: string, signal: AbortSignal): Promise<CheckedAddress>;
 }

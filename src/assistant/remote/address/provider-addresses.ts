@@ -10,7 +10,7 @@ import { invalidBaseUrlError, parseBaseUrl } from "./base-url.ts";
 import { classifyIp, unmapIpv4 } from "./ip-class.ts";
 import type { AddressRules, CheckedAddress } from "./port.ts";
 
-/** The destination of a connection. */
+/** The host and the port of a connection. */
 export interface HostAndPort {
   /** The host: a name, or an IP address without brackets. */
   readonly host: string;
@@ -106,7 +106,7 @@ export class ProviderAddresses implements AddressRules {
       const at = ip === target.host ? ip : `${target.host} (${ip})`;
       if (verdict.kind === "refused") return { because: `${at} is ${verdict.because}` };
       if (this.#isOwn(ip, verdict.kind, target.port))
-        return { because: `${at} port ${target.port} is Berth itself` };
+        return { because: `${at} port ${target.port} is a port of Berth itself` };
       if (first && first.kind !== verdict.kind) {
         const both = `${classDescriptions[first.kind]} (${first.ip}) and ${classDescriptions[verdict.kind]} (${ip})`;
         return { because: `${target.host} is both ${both}` };

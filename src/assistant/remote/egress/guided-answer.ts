@@ -93,10 +93,10 @@ function findProblem(text: string, guide: Guide): string | undefined {
   try {
     document = JSON.parse(text);
   } catch {
-    return "it is not JSON";
+    return "the answer is not JSON";
   }
   return guide.kind === "json_object" && !isObject(document)
-    ? "it is not a JSON object"
+    ? "the answer is not a JSON object"
     : undefined;
 }
 

@@ -185,5 +185,7 @@ function listTimeoutError({ id }: Provider): AssistantError {
 }
 
 function noListError(provider: Provider): Error {
-  return createProviderErrors(provider, undefined).malformedResponse("it has no list of models");
+  return createProviderErrors(provider, undefined).malformedResponse(
+    "the answer contains no list of models",
+  );
 }

@@ -52,19 +52,19 @@ export class ProviderAnswerReader {
     if (this.#isDone || data === "") return [];
     if (data.trim() === "[DONE]") {
       if (!this.#hasSaidAnything)
-        throw this.#errors.malformedResponse("it ended without an answer");
+        throw this.#errors.malformedResponse("the stream ended without an answer");
       return this.#done();
     }
-    return this.#chunk(parseJson(data, "it has an event that is not JSON", this.#errors));
+    return this.#chunk(parseJson(data, "the stream has an event that is not JSON", this.#errors));
   }
 
   /** Reads a whole answer from one JSON document, which some providers send instead of a stream. */
   document(text: string): AnswerEvent[] {
-    const document = parseJson(text, "it is not JSON", this.#errors);
+    const document = parseJson(text, "the answer is not JSON", this.#errors);
     // Some providers send an error as a list with one item, so the first item of a list is read.
     const events = this.#chunk(Array.isArray(document) ? document[0] : document);
     if (!this.#hasSaidAnything)
-      throw this.#errors.malformedResponse("it is a document without choices");
+      throw this.#errors.malformedResponse("the answer is a document without choices");
     return [...events, ...this.#done()];
   }
 

@@ -14,7 +14,7 @@ export function parseProviderEmbeddings(
   { texts }: EmbedRequest,
   errors: ProviderErrors,
 ): Pick<EmbedAnswer, "vectors" | "tokens"> {
-  const body = parseJson(text, "it is not JSON", errors);
+  const body = parseJson(text, "the answer is not JSON", errors);
   const error = getMember(body, "error");
   if (error !== undefined && error !== null) throw errors.fromEnvelope(error);
   const found = parseEmbeddings(body, texts.length, errors);
@@ -27,7 +27,7 @@ export function parseProviderEmbeddings(
 
 function normalizeVector(vector: Float32Array, errors: ProviderErrors): Float32Array {
   const length = Math.sqrt(vector.reduce((sum, number) => sum + number * number, 0));
-  if (length === 0) throw errors.malformedResponse("it has an embedding of length 0");
+  if (length === 0) throw errors.malformedResponse("the answer contains an embedding of length 0");
   return vector.map((number) => number / length);
 }
 

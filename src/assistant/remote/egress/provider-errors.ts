@@ -54,6 +54,7 @@ function parseErrorCode(envelope: unknown): AssistantErrorCode {
 
 function describeEnvelope(envelope: unknown, bearer: string | undefined): string {
   return (
-    sanitizeProviderMessage(JSON.stringify({ error: envelope }), bearer) ?? "it gave no reason"
+    sanitizeProviderMessage(JSON.stringify({ error: envelope }), bearer) ??
+    "the provider gave no reason"
   );
 }

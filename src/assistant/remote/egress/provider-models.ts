@@ -28,9 +28,9 @@ export function parseProviderModels(
   errors: ProviderErrors,
   bearer: string | undefined,
 ): ListedModel[] {
-  const body = parseJson(text, "it is not JSON", errors);
+  const body = parseJson(text, "the answer is not JSON", errors);
   const list = parseModelList(body);
-  if (!list) throw errors.malformedResponse("it has no list of models");
+  if (!list) throw errors.malformedResponse("the answer contains no list of models");
   const found = list.slice(0, MODELS_MAX).map((item) => parseListedModel(item));
   const known = found.filter((model) => model !== undefined);
   const safe = known.filter(({ id }) => bearer === undefined || !id.includes(bearer));

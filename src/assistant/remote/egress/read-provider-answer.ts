@@ -35,13 +35,14 @@ export async function* readProviderAnswer(
   const { first, body, abandon } = await peekBody(answer.body());
   if (first === "{" || first === "[") {
     const text = await readWholeText(body, DOCUMENT_BYTES_MAX);
-    if (text === undefined) throw errors.malformedResponse("it is a document of more than 4 MiB");
+    if (text === undefined)
+      throw errors.malformedResponse("the answer is a document of more than 4 MiB");
     yield* reader.document(text);
     return;
   }
   if (first === "<") {
     await abandon();
-    throw errors.malformedResponse("it is a web page");
+    throw errors.malformedResponse("the answer is a web page");
   }
   const decoder = createEventDecoder(errors);
   let deadlineMs: number | undefined;

@@ -46,7 +46,7 @@ export function noResponseError(
   bytes: number,
 ): AssistantError {
   return bytes === 0
-    ? unreachableError(named, "it ended the connection without an answer")
+    ? unreachableError(named, "the provider ended the connection without an answer")
     : badResponseError(named, describeParserError(error));
 }
 
@@ -76,31 +76,32 @@ function isUnparsable(error: unknown): boolean {
 
 function describeParserError(error: unknown): string {
   return error instanceof errors.HeadersOverflowError
-    ? "the headers of its answer are too long"
-    : "its answer is not HTTP";
+    ? "the headers of the answer are too long"
+    : "the answer is not HTTP";
 }
 
-const notTrusted = "its certificate is not signed by an authority that this machine trusts";
-const noRoute = "there is no route to its address";
+const notTrusted =
+  "the provider's certificate is not signed by an authority that this machine trusts";
+const noRoute = "there is no route to the provider's address";
 
 const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: "the connection was refused",
-  ECONNRESET: "it closed the connection at once",
-  EPIPE: "it closed the connection at once",
-  ETIMEDOUT: "it does not answer",
+  ECONNRESET: "the provider closed the connection at once",
+  EPIPE: "the provider closed the connection at once",
+  ETIMEDOUT: "the provider does not answer",
   EHOSTUNREACH: noRoute,
   ENETUNREACH: noRoute,
   EADDRNOTAVAIL: noRoute,
   EMFILE: "this program has too many files open",
-  CERT_HAS_EXPIRED: "its certificate has expired",
-  CERT_NOT_YET_VALID: "its certificate is not valid yet; check this machine's clock",
-  CERT_REVOKED: "its certificate was revoked",
+  CERT_HAS_EXPIRED: "the provider's certificate has expired",
+  CERT_NOT_YET_VALID: "the provider's certificate is not valid yet; check this machine's clock",
+  CERT_REVOKED: "the provider's certificate was revoked",
   DEPTH_ZERO_SELF_SIGNED_CERT: notTrusted,
   SELF_SIGNED_CERT_IN_CHAIN: notTrusted,
   UNABLE_TO_GET_ISSUER_CERT: notTrusted,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: notTrusted,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: notTrusted,
-  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another host name",
+  ERR_TLS_CERT_ALTNAME_INVALID: "the provider's certificate is for another host name",
 };
 
 function describeErrorCode(code: string): string {

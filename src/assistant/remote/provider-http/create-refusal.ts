@@ -60,7 +60,7 @@ const meanings: Readonly<Record<number, Meaning>> = {
   401: { code: "unauthorized", means: keyRejected },
   // The code is not `unauthorized`, because a missing payment concerns the account: another key would not help.
   402: { code: "rate_limited", means: "requires payment before it answers" },
-  403: { code: "unauthorized", means: "does not allow this with the key that was sent" },
+  403: { code: "unauthorized", means: "does not allow this request with the key that was sent" },
   404: { code: "model_not_found", means: "has no such model, or nothing at its base_url" },
   408: { code: "timeout", means: "reports a timeout" },
   429: { code: "rate_limited", means: "accepts no more requests for now" },

@@ -5,7 +5,7 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { ProviderAddresses } from "../address/provider-addresses.ts";
 import type { AddressClass } from "../port.ts";
 
-/** The destination of a connection. */
+/** The destination of a connection: the host, the port, the expected class of its address, and whether TLS is used. */
 export interface DialTarget {
   readonly isEncrypted: boolean;
   /** The host: a name, or an IP address without brackets. */
@@ -101,7 +101,7 @@ function connectSocket(
       reject(
         signal.aborted
           ? signal.reason
-          : new AssistantError("unreachable", "it closed the connection"),
+          : new AssistantError("unreachable", "the provider closed the connection"),
       );
     };
     socket.once(isEncrypted ? "secureConnect" : "connect", () => {
@@ -124,5 +124,8 @@ function createLookup(checked: readonly string[]): LookupFunction {
 }
 
 function dialTimeoutError(): AssistantError {
-  return new AssistantError("unreachable", `it does not answer within ${CONNECT_MS_MAX / 1000} s`);
+  return new AssistantError(
+    "unreachable",
+    `the provider does not answer within ${CONNECT_MS_MAX / 1000} s`,
+  );
 }

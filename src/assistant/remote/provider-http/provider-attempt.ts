@@ -60,7 +60,7 @@ export class ProviderAttempt {
     this.#exchange = new ProviderExchange({
       clock,
       bytesMax: limits.bytesMax,
-      tooLong: () => badResponseError(named, `its answer has more than ${limits.bytesMax} bytes`),
+      tooLong: () => badResponseError(named, `the answer has more than ${limits.bytesMax} bytes`),
       failureOf: (error, hasHead) => {
         if (hasHead) return cutOffError(named, error);
         if (!connection.isConnected) return connectError(named, error);

@@ -55,7 +55,7 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
     const { attempt, head } = await this.#sendWithRetry(call, signal);
     if (head.status >= 200 && head.status < 300) return this.#toAnswer(call, attempt, head);
     const { "retry-after": retryAfter, location } = head.headers;
-    if (isCompressed(head)) attempt.end(new Error("it cannot be read"));
+    if (isCompressed(head)) attempt.end(new Error("the answer cannot be read"));
     throw createRefusal(
       {
         providerId: call.provider.id,
@@ -176,7 +176,10 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
   #toAnswer(call: ProviderCall, attempt: ProviderAttempt, head: ResponseHead): ProviderAnswer {
     if (isCompressed(head)) {
       const named = { providerId: call.provider.id, origin: "" };
-      const error = badResponseError(named, "its answer is compressed, which was not requested");
+      const error = badResponseError(
+        named,
+        "the answer is compressed, which Berth did not request",
+      );
       attempt.end(error);
       throw error;
     }

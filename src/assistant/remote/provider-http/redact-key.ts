@@ -6,7 +6,7 @@ const PART_CHARACTERS = 8;
 const MARK = "[key]";
 /**
  * The smallest number of the key's first and last characters that are removed from both sides of a filler, as in
- * `sk-a****wxyz`. Fewer occur in descriptions of keys (`sk-...`).
+ * `sk-a****wxyz`. Fewer characters of a key occur in descriptions of keys (`sk-...`).
  */
 const SHOWN_CHARACTERS = 4;
 /** The largest number of characters that are compared next to a filler. Longer parts are removed anyway. */
@@ -66,8 +66,8 @@ function listEncodings(key: string): readonly string[] {
     encodeURIComponent(key),
     JSON.stringify(key).slice(1, -1),
     ...(["base64", "base64url"] as const).flatMap((encoding) =>
-      // Other text before the key, such as "Bearer ", shifts its bits. The characters at both ends also depend on the
-      // text next to the key.
+      // In Base64, text before the key, such as "Bearer ", shifts the bits of the key, so the key has three forms. The
+      // first characters of a shifted form depend on the text before the key, so they are left out.
       [0, 1, 2].map((shift) =>
         Buffer.concat([Buffer.alloc(shift), bytes])
           .toString(encoding)

@@ -7,7 +7,7 @@ export interface CallbackPage {
 }
 
 const CLOSE = "You can close this window.";
-const TRY_AGAIN = "Nothing was kept. You can close this window and sign in again.";
+const TRY_AGAIN = "Nothing was stored. You can close this window and sign in again.";
 
 /** The page that the browser shows for each result of a sign-in. */
 export const endPages: Readonly<Record<LoginDetail, CallbackPage>> = {
@@ -30,7 +30,7 @@ export const endPages: Readonly<Record<LoginDetail, CallbackPage>> = {
   exchange_failed: {
     status: 502,
     title: "Signing in failed",
-    text: `The provider did not complete it. ${TRY_AGAIN}`,
+    text: `The provider did not complete the sign-in. ${TRY_AGAIN}`,
   },
   timeout: { status: 410, title: "This sign-in took too long", text: TRY_AGAIN },
   superseded: {
@@ -42,7 +42,7 @@ export const endPages: Readonly<Record<LoginDetail, CallbackPage>> = {
   storage_failed: {
     status: 500,
     title: "Signing in failed",
-    text: `The session could not be kept on this machine. ${TRY_AGAIN}`,
+    text: `The session could not be stored on this machine. ${TRY_AGAIN}`,
   },
 };
 
@@ -55,7 +55,7 @@ export const usedCallbackPage: CallbackPage = {
 export const wrongHostPage: CallbackPage = {
   status: 400,
   title: "This request was refused",
-  text: `It was sent to another host name than that of this sign-in. ${TRY_AGAIN}`,
+  text: `The request was sent to another host name than that of this sign-in. ${TRY_AGAIN}`,
 };
 
 export const notFoundPage: CallbackPage = {

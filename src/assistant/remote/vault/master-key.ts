@@ -176,16 +176,16 @@ const waitingMessages: Readonly<Record<Protection["source"], string>> = {
 
 /** The messages for a source of the master key that is no longer available or no longer contains the key. */
 const missingMessages: Readonly<Record<Protection["source"], string>> = {
-  "systemd-credential": `the systemd credential berth.vault-key that the credentials are encrypted with is missing; start the assistant with it again, ${orStartOver}`,
+  "systemd-credential": `the systemd credential berth.vault-key, with which the providers' credentials are encrypted, is missing; start the assistant with it again, ${orStartOver}`,
   "secret-service": `the keyring with the key of the credentials is not available, or no longer has the key; log in to the desktop, or start the keyring, ${orStartOver}`,
-  file: `the file vault-key that the credentials are encrypted with is missing in the assistant's data directory; restore it from a backup, ${orStartOver}`,
+  file: `the file vault-key, with which the providers' credentials are encrypted, is missing in the assistant's data directory; restore it from a backup, ${orStartOver}`,
 };
 
 /**
  * The messages for a source of the master key that contains another key than the one which encrypted the credentials.
  */
 const wrongMessages: Readonly<Record<Protection["source"], string>> = {
-  "systemd-credential": `the systemd credential berth.vault-key is not the one that the credentials are encrypted with; restore that one, ${orStartOver}`,
-  "secret-service": `the keyring's key is not the one that the credentials are encrypted with; restore the keyring from a backup, ${orStartOver}`,
-  file: `the file vault-key is not the one that the credentials are encrypted with; restore that one from a backup, ${orStartOver}`,
+  "systemd-credential": `the systemd credential berth.vault-key is not the key with which the providers' credentials are encrypted; restore the original systemd credential, ${orStartOver}`,
+  "secret-service": `the key in the keyring is not the key with which the providers' credentials are encrypted; restore the keyring from a backup, ${orStartOver}`,
+  file: `the file vault-key is not the key with which the providers' credentials are encrypted; restore the original file from a backup, ${orStartOver}`,
 };

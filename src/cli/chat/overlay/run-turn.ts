@@ -72,7 +72,7 @@ function toEndEvent(status: FinishedStatus, document: unknown): ChatBackendEvent
 }
 
 function describeDenial(code: string, message: string): string {
-  if (code === "declined") return "you did not allow it; the answer ends here";
+  if (code === "declined") return "you did not give the permission; the answer ends here";
   if (code === "expired") return "the question was not answered in time; the answer ends here";
   return sanitizeLine(message === "" ? `it was not allowed (${code})` : message);
 }

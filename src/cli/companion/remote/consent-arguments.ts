@@ -29,7 +29,7 @@ export function parseConsentChanges(words: readonly string[]): readonly ConsentC
         throw new UsageError(`"${word}" must follow a scope`, `write it as ${example}`);
       for (const { scope: each, isAllowed } of createChanges(named, word === "on")) {
         if ((changes.get(each) ?? isAllowed) !== isAllowed)
-          throw new UsageError(`"${each}" is to be both on and off`);
+          throw new UsageError(`the arguments set "${each}" both on and off`);
         changes.set(each, isAllowed);
       }
       named = [];

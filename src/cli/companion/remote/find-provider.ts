@@ -18,6 +18,6 @@ export async function findProvider(
   const ids = providers.map((provider) => provider.id);
   throw new NotFoundError(
     `there is no provider "${id}"${formatSuggestion(id, ids)}`,
-    "`berth remote` lists them; `berth remote add ID ADDRESS` adds one",
+    "`berth remote` lists the providers; `berth remote add ID ADDRESS` adds one",
   );
 }

@@ -28,7 +28,7 @@ export function showRemote(report: RemoteReport, style: ViewOptions): string {
   if (protection.isLocked)
     parts.push(
       style.colours.red(
-        `Keys cannot be read or written now: ${sanitizeLine(protection.message ?? "their encryption key is locked")}`,
+        `The keys of providers cannot be read or written now: ${sanitizeLine(protection.message ?? "their encryption key is locked")}`,
       ),
     );
   return parts.map((part) => part.trimEnd()).join("\n\n");

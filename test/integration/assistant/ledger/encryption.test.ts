@@ -94,11 +94,13 @@ describe("an encrypted text of the ledger", () => {
     };
     expect(verify(undefined)).toMatchObject({
       status: "key",
-      reason: expect.stringMatching(/^2 sealed texts cannot be decrypted: their key is missing/),
+      reason: expect.stringMatching(
+        /^2 sealed texts cannot be decrypted: the key of the texts is missing/,
+      ),
     });
     expect(verify(Buffer.alloc(32, 1))).toMatchObject({
       status: "key",
-      reason: expect.stringContaining("is not theirs"),
+      reason: expect.stringContaining("is not the key of these texts"),
     });
     editDatabase(dir, (db) => db.exec("DELETE FROM entry WHERE seq = 1"));
     expect(verify(undefined)).toMatchObject({ status: "tampered", firstBad: 1 });
@@ -144,7 +146,7 @@ describe("a change of an encrypted text", () => {
     editDatabase(dir, (db) => db.exec("DELETE FROM text_key_pair"));
     expect(verifyLedgerAt(dir)).toMatchObject({
       status: "key",
-      reason: expect.stringContaining("their key pair is missing"),
+      reason: expect.stringContaining("the key pair of the texts is missing"),
     });
   });
 

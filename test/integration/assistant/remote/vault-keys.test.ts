@@ -92,7 +92,7 @@ describe("a vault key in a file", () => {
     const bytes = readFileSync(keyFile);
     writeFileSync(keyFile, Buffer.alloc(32, "other"));
     await harness.start();
-    await expectLocked(harness, "file", "is not the one");
+    await expectLocked(harness, "file", "is not the key with which");
     writeFileSync(keyFile, bytes);
     expect(await harness.vault.get(openrouter)).toEqual(key);
   });
@@ -162,7 +162,7 @@ describe("a vault key in a file", () => {
     expect(readFileSync(one.keyFile)).not.toEqual(readFileSync(other.keyFile));
     copyFileSync(one.keyFile, other.keyFile);
     await other.harness.start();
-    await expectLocked(other.harness, "file", "is not the one");
+    await expectLocked(other.harness, "file", "is not the key with which");
   });
 });
 
@@ -203,7 +203,7 @@ describe("a systemd credential with the key of a vault", () => {
     await harness.start({ environment: {} });
     await expectLocked(harness, "systemd-credential", "is missing");
     await harness.start({ environment: credentialsOf("another") });
-    await expectLocked(harness, "systemd-credential", "is not the one");
+    await expectLocked(harness, "systemd-credential", "is not the key with which");
     await harness.start();
     expect(await harness.vault.get(openrouter)).toEqual(key);
   });

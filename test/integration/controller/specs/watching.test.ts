@@ -141,7 +141,7 @@ describe("a watched specs folder", () => {
     await until(() => expect(harness.resourceNames).toContain("App/new"));
     expect((await countWatches()) - before).toBeLessThan(10);
     expect(harness.specs.report().message).toBe(
-      "the folder disk is not read: a link to a folder that contains this one",
+      "the folder disk is not read: a link to a folder that contains the link itself",
     );
   });
 

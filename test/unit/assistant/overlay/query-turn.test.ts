@@ -275,7 +275,7 @@ describe("invalid requests to the overlay", () => {
     [{ prompt: "" }, "invalid_request: prompt is empty"],
     [{ prompt: " \n" }, "invalid_request: prompt is empty"],
     [{ prompt: `${long}x` }, "payload_too_large: prompt has 1048577 bytes"],
-    [{ scopes: ["work"] }, "invalid_request: scopes limits the search of my_stuff"],
+    [{ scopes: ["work"] }, "invalid_request: scopes limits the search that my_stuff requests"],
     [{ modelHint: "remote:cloud" }, "invalid_request: model_hint begins with remote:"],
     [{ modelHint: "remote::gpt" }, "invalid_request: model_hint begins with remote:"],
     [{ modelHint: "m".repeat(257) }, "invalid_request: model_hint may have"],

@@ -138,7 +138,7 @@ describe("decidePrune", () => {
     ]);
     const { held, second } = secondDecision({ declared: [app("a"), app("b")], files });
     expect(held).toEqual(["App/a a.yaml"]);
-    expect(second.held[0]?.reason).toBe("moved.yaml is invalid and mentions it");
+    expect(second.held[0]?.reason).toBe("moved.yaml is invalid and mentions the resource");
   });
 
   it("waits for approval of all deletions while the folder is empty", () => {
@@ -154,7 +154,7 @@ describe("decidePrune", () => {
       isUnmounted: (file) => file === "a.yaml",
     });
     expect(second.prune).toEqual([]);
-    expect(second.held[0]?.reason).toBe("another file system now hides its file");
+    expect(second.held[0]?.reason).toBe("another file system now hides the file of the resource");
   });
 
   it.each([

@@ -252,7 +252,7 @@ describe("many deletions of spec files at once", () => {
     expect(harness.resourceNames).toHaveLength(5);
     expect(harness.pending).toEqual(["App/a0 a0.yaml", "App/a1 a1.yaml", "App/a2 a2.yaml"]);
     expect(harness.specs.report().message).toBe(
-      "3 deletions wait for `berth prune --confirm`: 3 of 5 resources would be deleted at once",
+      "3 deletions wait until `berth prune --confirm` is run: 3 of 5 resources would be deleted at once",
     );
     expect(harness.eventsOf("PruneHeld")).toEqual([
       "PruneHeld : not deleted: App a0, App a1, App a2, because 3 of 5 resources would be deleted at once; to delete them run: berth prune --confirm",
@@ -395,7 +395,9 @@ describe("a specs folder without readable files", () => {
       await symlink(join(harness.root, "below"), join(harness.folder, "team"));
       await harness.scanTwice();
       expect(harness.resourceNames).toHaveLength(2);
-      expect(harness.specs.report().message).toContain("another file system now hides its file");
+      expect(harness.specs.report().message).toContain(
+        "another file system now hides the file of the resource",
+      );
       harness.specs.confirmPrune();
       await harness.scan();
       expect(harness.resourceNames).toEqual(["App/b"]);

@@ -122,7 +122,7 @@ describe("scanFolder", () => {
     await symlink("loop", join(folder, "loop"));
     const scan = await present();
     expect(scan.files.get("gone.yaml")?.problem).toBe("a link without a target");
-    expect([...scan.unknown]).toEqual([["loop", "its links lead in a circle"]]);
+    expect([...scan.unknown]).toEqual([["loop", "the links on the path form a circle"]]);
   });
 
   it("follows no link to a folder that contains the specs folder, and no link to a folder with very many files", async () => {
@@ -140,8 +140,8 @@ describe("scanFolder", () => {
     expect([...scan.files.keys()]).toEqual(["a.yaml"]);
     expect([...scan.folders.keys()]).toEqual([""]);
     expect(Object.fromEntries(scan.unknown)).toEqual({
-      disk: "a link to a folder that contains this one",
-      parent: "a link to a folder that contains this one",
+      disk: "a link to a folder that contains the link itself",
+      parent: "a link to a folder that contains the link itself",
       large: "a link to a folder with more than 10000 files and folders",
     });
   });
@@ -165,7 +165,7 @@ describe("scanFolder", () => {
     await symlink("circle", join(root, "circle"));
     expect(await scanFolder(join(root, "circle"), signal)).toEqual({
       state: "unreadable",
-      message: "its links lead in a circle",
+      message: "the links on the path form a circle",
     });
   });
 

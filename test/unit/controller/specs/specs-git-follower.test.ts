@@ -124,7 +124,7 @@ it("the specs follower restores files that were changed by hand, and reports the
     "shop/notes.txt",
   ]);
   expect(harness.events("SpecsGitDrift")).toEqual([
-    "changed by hand, and restored from the repository: shop/a.yaml, shop/b.yaml, shop/sub/c.yaml",
+    "files were changed by hand, and Berth restored them from the repository: shop/a.yaml, shop/b.yaml, shop/sub/c.yaml",
   ]);
   await harness.restart();
   await harness.write("shop/a.yaml", appText("a", "mine:2"));

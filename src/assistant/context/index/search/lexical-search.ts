@@ -9,8 +9,8 @@ export interface LexicalSearchOptions {
   readonly titleWeight: number;
   readonly operator: " OR " | " AND ";
   /**
-   * Words that occur in more than this share of the passages are ignored: they are slow to look up and discriminate
-   * little.
+   * Words that occur in more than this share of the passages are ignored: they are slow to look up, and hardly help to
+   * tell relevant passages from others.
    */
   readonly commonShare: number;
 }

@@ -47,8 +47,8 @@ function parseRule(folder: string, line: string): IgnoreRule | undefined {
   const isForFolders = written.endsWith("/");
   if (isForFolders) written = written.slice(0, -1);
   const isHere = written.includes("/");
-  // Git also accepts `!` to negate a set of characters. It is replaced by `^`, the only form in Docker's patterns,
-  // which do the matching.
+  // Git also accepts `!` to negate a set of characters. It is replaced by `^`, because the library that matches the
+  // patterns follows Docker, which knows only `^`.
   const pattern = written.replace(/^\//, "").replaceAll("[!", "[^");
   if (pattern === "") return undefined;
   const above = folder === "" ? "" : `${escapePattern(folder)}/`;

@@ -134,7 +134,8 @@ async function readList(cursor: FileCursor, key: string): Promise<MetadataValue>
   const type = cursor.uint32();
   const length = cursor.uint64();
   if (type === TEXT_TYPE) {
-    if (length * 8 > cursor.remaining) throw new GgufError(`${key} is longer than the file`);
+    if (length * 8 > cursor.remaining)
+      throw new GgufError(`the value of ${key} is longer than the file`);
     for (let index = 0; index < length; index++) {
       const filled = cursor.ensureAvailable(8);
       if (filled) await filled;
@@ -145,7 +146,7 @@ async function readList(cursor: FileCursor, key: string): Promise<MetadataValue>
   const scalar = scalarTypes[type];
   if (!scalar) throw new GgufError(`${key} is a list of the unknown type ${type}`);
   if (length * scalar.bytes > cursor.remaining)
-    throw new GgufError(`${key} is longer than the file`);
+    throw new GgufError(`the value of ${key} is longer than the file`);
   if (length > LIST_VALUES_MAX) {
     cursor.skip(length * scalar.bytes);
     return { listLength: length };

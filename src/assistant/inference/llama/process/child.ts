@@ -128,7 +128,10 @@ async function openLocalModel(
       return (user + system) / 1000;
     },
     onChange: ({ threads: remaining, stepMs }) =>
-      log("warn", `a step took ${Math.round(stepMs)} ms; using ${remaining} threads for a while`),
+      log(
+        "warn",
+        `a decoding step took ${Math.round(stepMs)} ms; the model computes with ${remaining} threads for a while`,
+      ),
   });
   const onlyEmbeds = facts.kind === "embedding";
   const opened = await LlamaRunner.open({

@@ -133,7 +133,7 @@ export class EngineProcess implements AsyncDisposable {
       if (now - pingedAt > 2 * PING_EVERY_MS) this.#lastMessageAt = now;
       pingedAt = now;
       if (now - this.#lastMessageAt > SILENCE_MAX_MS) {
-        this.kill(`it did not answer for ${SILENCE_MAX_MS / 1000} s`);
+        this.kill(`no answer for ${SILENCE_MAX_MS / 1000} s`);
         return;
       }
       this.send({ type: "ping" });

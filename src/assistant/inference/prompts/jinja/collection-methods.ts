@@ -12,8 +12,8 @@ type ListMethod = (list: List, args: Arguments) => Value;
 type DictionaryMethod = (dictionary: Dictionary, args: Arguments) => Value;
 
 /**
- * The methods of Python's lists. Those that change the list are refused by the sandbox of other programs, but some
- * templates need them; they change only what one rendering uses.
+ * The methods of Python's lists. Methods that change the list are included, although the sandbox of other programs
+ * refuses them, because some templates need them. They change only values of the current rendering.
  */
 export const listMethods: ReadonlyMap<string, ListMethod> = new Map<string, ListMethod>([
   ["count", (list, args) => list.filter((item) => equals(item, args.positional[0])).length],
@@ -68,7 +68,8 @@ function insert(list: List, { positional: [index, value] }: Arguments): void {
 function pop(list: List, index: number): Value {
   assertChangeable(list);
   const at = index < 0 ? index + list.length : index;
-  if (at < 0 || at >= list.length) throw new RangeError("pop() is beyond the end of the list");
+  if (at < 0 || at >= list.length)
+    throw new RangeError("the index of pop() is beyond the end of the list");
   return list.splice(at, 1)[0];
 }
 
@@ -80,7 +81,7 @@ function remove(dictionary: Dictionary, args: Arguments): Value {
   const [key, fallback] = args.positional;
   if (!dictionary.has(key)) {
     if (args.positional.length > 1) return fallback;
-    throw new RangeError("pop() does not find the key");
+    throw new RangeError("the dictionary has no key that equals the argument of pop()");
   }
   const value = dictionary.get(key);
   dictionary.delete(key);

@@ -68,7 +68,8 @@ export function formatPercent(template: string, values: Value): string {
       });
     },
   );
-  // Python counts only the values of a tuple, and a single text or number.
+  // Like Python, this check refuses superfluous values only if the values are a tuple, a single text or a single
+  // number. Superfluous items of a list or dictionary are ignored.
   const isCounted = values instanceof Tuple || !(Array.isArray(values) || values instanceof Map);
   if (next < list.length && isCounted) throw new TypeError("the format has too many values");
   return text;

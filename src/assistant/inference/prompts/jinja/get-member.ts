@@ -74,7 +74,7 @@ function assertDefined(object: Value, key: Value): void {
 function toIndex(value: Value): number | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === "number" || typeof value === "boolean") return Number(value);
-  throw new TypeError(`${nameType(value)} is not an index of a slice`);
+  throw new TypeError(`${nameType(value)} cannot be an index of a slice`);
 }
 
 function listSliceIndices(

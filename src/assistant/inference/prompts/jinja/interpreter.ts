@@ -30,7 +30,9 @@ import {
   withoutSafety,
 } from "./values.ts";
 
-/** The text of a block. Text that was written before a loop is interrupted remains. */
+/**
+ * The rendered text of a block. If `break` or `continue` interrupts a loop, the text that was written before is kept.
+ */
 interface Output {
   text: string;
 }

@@ -110,7 +110,9 @@ function repeat(value: string | Value[], factor: Value): Value {
     throw unsupported("*", value, factor);
   const times = Number(factor);
   if (value.length * times > REPEATED_MAX)
-    throw new RangeError(`"*" makes more than ${REPEATED_MAX} characters or items`);
+    throw new RangeError(
+      `the result of "*" would have more than ${REPEATED_MAX} characters or items`,
+    );
   const count = Math.max(0, times);
   if (typeof value === "string") return value.repeat(count);
   const items = Array.from({ length: count }, () => value).flat();

@@ -71,7 +71,7 @@ function escapeCodePoint(character: string): string {
 
 export interface JsonOptions {
   readonly ensuresAscii: boolean;
-  /** The indentation of one level; undefined writes one line. */
+  /** The indentation of one level. If it is undefined, the JSON text is written in one line. */
   readonly indent: string | undefined;
   readonly itemSeparator: string;
   readonly keySeparator: string;

@@ -93,7 +93,7 @@ function getPath(value: Value, attribute: Value): Value {
 function sort(values: readonly Value[], order: Order, isReversed = false): List {
   const compareKeys = (one: Value, other: Value): number =>
     compare(getKey(one, order), getKey(other, order));
-  // A reversed order keeps equal values in their first order too.
+  // Equal values keep the order that they had before, even if the order is reversed.
   return values.toSorted((one, other) =>
     isReversed ? compareKeys(other, one) : compareKeys(one, other),
   );

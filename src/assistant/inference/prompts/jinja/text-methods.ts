@@ -68,14 +68,14 @@ export function strip(text: string, chars: Value, end: "both" | "start" | "end" 
   return characters.slice(from, to).join("");
 }
 
-/** Splits a text at its line breaks; a break at the end begins no line. */
+/** Splits a text at its line breaks. A line break at the end of the text does not begin another line. */
 export function splitLines(text: string): string[] {
   const lines = text.split(lineBreak);
   if (lines.at(-1) === "") lines.pop();
   return lines;
 }
 
-/** Replaces the first `count` occurrences; all of them without a count. */
+/** Replaces the first `count` occurrences of a text, or all occurrences if there is no count. */
 export function replace(text: string, args: Arguments): string {
   const old = toText(args.get(0, "old"));
   const parts = old === "" ? ["", ...Array.from(text), ""] : text.split(old);

@@ -61,7 +61,10 @@ function isIterable(value: Value): boolean {
   );
 }
 
-/** Returns true if the value has this text, and the text has letters with an upper and a lower case. */
+/**
+ * Returns true if the value equals `text`, which is the value in upper or lower case, and contains a letter that has
+ * both cases.
+ */
 function isOneCase(text: string, value: Value): boolean {
   return toText(value) === text && text.toLowerCase() !== text.toUpperCase();
 }

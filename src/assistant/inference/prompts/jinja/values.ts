@@ -50,7 +50,10 @@ export class Tuple extends Array<Value> {
   }
 }
 
-/** The result of a filter that Jinja evaluates lazily: a list that is always true, and has no items to select by index. */
+/**
+ * The result of a filter that Jinja evaluates lazily. It is a list that counts as true even if it is empty, and whose
+ * items cannot be selected by index.
+ */
 export class LazyList extends Array<Value> {
   static override get [Symbol.species]() {
     return Array;
@@ -123,7 +126,7 @@ export function withoutSafety(value: Value): Exclude<Value, SafeText> {
   return value instanceof SafeText ? value.text : value;
 }
 
-/** Returns the number of a number or boolean; undefined for other values. */
+/** Returns the numeric value of a number or boolean; undefined for other values. */
 export function toNumber(value: Value): number | undefined {
   if (value instanceof Float) return value.value;
   return typeof value === "number" || typeof value === "boolean" ? Number(value) : undefined;

@@ -11,10 +11,10 @@ export interface CallProgress {
 }
 
 /**
- * Scans one streamed object `{"name": ..., "arguments": {...}}` in any spelling that JSON allows;
- * `parameters` is a synonym for `arguments`. The arguments' text is returned unchanged.
+ * Scans one streamed object `{"name": ..., "arguments": {...}}` in any spelling that JSON allows; `parameters` is a
+ * synonym for `arguments`. The arguments' text is returned unchanged.
  *
- * States: open -> key -> colon -> value -> key -> ... -> done; or failed, if the text is no such object.
+ * States: open -> key -> colon -> value -> key -> ... -> done; or failed, if the text is not such an object.
  */
 export class JsonCallScanner {
   #state: "open" | "key" | "colon" | "value" | "done" | "failed" = "open";

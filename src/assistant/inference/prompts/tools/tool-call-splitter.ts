@@ -28,11 +28,10 @@ export interface ToolCallSplitterOptions {
 }
 
 /**
- * Separates the tool calls of a streamed answer from its text. Text that looks like a call but is none is
- * emitted as text.
+ * Separates the tool calls of a streamed answer from its text. Text that looks like a call at first but turns out not
+ * to be one is emitted as text.
  *
- * States: text -> call (after a marker) -> between -> call -> ...; text again if anything else follows a
- * call.
+ * States: text -> call (after a marker) -> between -> call -> ...; text again if anything else follows a call.
  */
 export class ToolCallSplitter {
   readonly #options: ToolCallSplitterOptions;
@@ -85,7 +84,8 @@ export class ToolCallSplitter {
     const { format, names } = this.#options;
     if (format.marker !== undefined)
       return isOpen || findPartialMarkerLength(text, format.marker) > 0;
-    // In a format without a marker, another JSON object is an answer.
+    // In a format without a marker, only JSON that begins with the name of a tool can be a call. Any other JSON object
+    // is the answer itself.
     const beginnings = [PYTHON_TAG, ...[...names].map((name) => `{"name":${JSON.stringify(name)}`)];
     const squeezed = text.replaceAll(/\s/g, "");
     return (

@@ -8,7 +8,7 @@ import { compileJsonCharacter } from "./json-character.ts";
 import { refuseOnError } from "./refuse-on-error.ts";
 import { TextLanguage } from "./text-language.ts";
 
-/** Longer strings are not generated, because they fit into no model's context. */
+/** The maximum length of generated strings. Longer strings would not fit into the context of any model. */
 const LENGTH_MAX = 1_000_000;
 
 /**

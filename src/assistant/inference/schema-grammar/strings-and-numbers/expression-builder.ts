@@ -15,8 +15,8 @@ export interface InternedExpression {
  */
 const REPEAT_MAX = 1_000;
 /**
- * The maximum weight, about its length, of an item that is repeated in place. A heavier item is moved to a rule of its
- * own.
+ * The maximum weight of an item that is repeated in place. The weight is approximately the length of the item's text. A
+ * heavier item is moved to a rule of its own.
  */
 const CLASS_WEIGHT_MAX = 40;
 

@@ -37,7 +37,7 @@ const date =
 
 /**
  * A fraction of a second, up to milliseconds. A small model often continues a number until the grammar ends it, so the
- * bound is what people write and not what a clock provides.
+ * number of digits is limited to what people write, although clocks provide more.
  */
 const fraction = "(?:\\.\\d{1,3})?";
 const hour = "(?:[01]\\d|2[0-3])";

@@ -15,7 +15,7 @@ import type { UnitRange } from "./digit-automata.ts";
  * but never beyond a `minimum` or `maximum`, because the conversion to a double is monotonic.
  */
 const EXACT_DIGITS = 15;
-/** Every integer with this many digits fits into 64 bits. */
+/** The number of digits up to which every integer fits into 64 bits. */
 const INTEGER_DIGITS = 18;
 /** Bounds larger than this, such as the largest double, have no effect on generated numbers, even with exponents. */
 const IGNORED_BOUND_MIN = 1e120;

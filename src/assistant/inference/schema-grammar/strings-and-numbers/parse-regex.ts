@@ -132,7 +132,8 @@ function convertElement(element: AST.Element, unicode: boolean): RegexNode {
 
 function getValue({ raw, value }: AST.Character): number {
   if (/^\\(?:[1-9]|0\d)/.test(raw)) throw numberedEscape();
-  // The pattern also matches a lone `\` and `\c` without a letter, whose backslash the parser reads as a character.
+  // This pattern also matches a lone `\`, and `\c` without a letter: the parser returns the backslash of both as a
+  // character.
   if (/^\\(?:c[^A-Za-z])?$/.test(raw)) {
     throw new UnsupportedConstructError("has \\c without a letter");
   }

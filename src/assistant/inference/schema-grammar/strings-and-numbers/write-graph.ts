@@ -6,8 +6,8 @@ import { FINAL_NODE, type StateGraph } from "./state-graph.ts";
 /** The maximum depth of nested brackets in a rule. */
 const DEPTH_MAX = 8;
 /**
- * The maximum weight, about its length, of an expression that is copied to each use instead of becoming a rule. Only an
- * expression at the end of the matched text is copied.
+ * The maximum weight of an expression that is copied to each use instead of becoming a rule. The weight is
+ * approximately the length of the expression's text. Only an expression at the end of the matched text is copied.
  */
 const COPY_WEIGHT_MAX = 8;
 

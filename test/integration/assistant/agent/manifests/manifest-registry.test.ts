@@ -257,12 +257,12 @@ describe("manifest files with problems", () => {
     chmodAfterWrite(join(own, "org.example.Large.json"), " ".repeat(2 ** 20 + 1));
     try {
       expect(listStatuses(await startRegistry())).toEqual([
-        ["org.example.Dangling", "rejected", "it is a broken link"],
-        ["org.example.Folder", "rejected", "it is not a regular file"],
+        ["org.example.Dangling", "rejected", "the file is a broken link"],
+        ["org.example.Folder", "rejected", "the file is not a regular file"],
         ["org.example.Large", "rejected", "the file is larger than 1 MiB"],
-        ["org.example.Loop", "rejected", "its links form a cycle"],
-        ["org.example.Pipe", "rejected", "it is not a regular file"],
-        ["org.example.Socket", "rejected", "it is not a regular file"],
+        ["org.example.Loop", "rejected", "the links to the file form a cycle"],
+        ["org.example.Pipe", "rejected", "the file is not a regular file"],
+        ["org.example.Socket", "rejected", "the file is not a regular file"],
       ]);
     } finally {
       server.close();
@@ -277,9 +277,9 @@ describe("manifest files with problems", () => {
       [
         "org.example.Any",
         "rejected",
-        "every user may write it; remove that permission with chmod o-w",
+        "every user may write the file; remove that permission with chmod o-w",
       ],
-      ["org.example.Group", "taken", "its group may write it"],
+      ["org.example.Group", "taken", "the group of the file may write it"],
       ["org.example.Link", "taken", expect.stringContaining("link to a file outside the folder")],
     ]);
   });

@@ -306,7 +306,9 @@ describe("a model without a chat template", () => {
     await using harness = await createServiceHarness(base);
     await expect(collect(harness.service.generate(chat, never))).rejects.toMatchObject({
       code: "model_unsuitable",
-      message: expect.stringContaining("model m is no chat model: its file has no chat template"),
+      message: expect.stringContaining(
+        "model m is not a chat model: its file has no chat template",
+      ),
     });
     expect(harness.ledger.entries).toEqual([]);
   });
