@@ -57,13 +57,13 @@ function readVariables(conversion: ServiceConversion, environment: ComposeNode):
   if (environment.kind === "scalar") {
     conversion.addLoss(
       environment,
-      "is omitted: a mapping or a list of NAME=value was expected here",
+      "this value is omitted: a mapping or a list of NAME=value was expected here",
     );
     return;
   }
   for (const item of environment.kind === "list" ? environment.items : []) {
     if (item.kind !== "scalar")
-      conversion.addLoss(item, "is omitted: NAME=value was expected here");
+      conversion.addLoss(item, "this value is omitted: NAME=value was expected here");
     else conversion.markHandled(item);
   }
   for (const { key, value } of listEntries(asMapping(environment))) {
@@ -77,7 +77,7 @@ function readVariables(conversion: ServiceConversion, environment: ComposeNode):
     else {
       conversion.addLoss(
         value,
-        `${key} has its value from the environment of Compose, where it is not set`,
+        `${key} takes its value from the environment of Compose, in which it is not set`,
         "set it with --env-file, or add it to env",
       );
     }
@@ -88,7 +88,7 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
   const path = item.kind === "map" ? getValue(item, "path") : item;
   const written = conversion.readText(path);
   if (path?.kind !== "scalar" || written === undefined) {
-    conversion.addLoss(item, "is omitted: it names no file");
+    conversion.addLoss(item, "this value is omitted: it does not name a file");
     return;
   }
   const isRequired = getValue(item, "required");

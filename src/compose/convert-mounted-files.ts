@@ -27,7 +27,7 @@ function convertMountedFile(
   const name = conversion.readText(item.kind === "map" ? getValue(item, "source") : item);
   const given = conversion.readText(getValue(item, "target"));
   if (name === undefined) {
-    conversion.addLoss(item, "is omitted: it names no source");
+    conversion.addLoss(item, "this value is omitted: it does not name its source");
     return;
   }
   const folder = section === "secrets" ? "/run/secrets" : "";
@@ -53,12 +53,17 @@ function convertMountedFile(
     return;
   }
   if (!declared || isNull(declared)) {
-    conversion.addLoss(item, `there is no ${section.slice(0, -1)} "${name}" in the file`);
+    conversion.addLoss(item, `there is no ${section.slice(0, -1)} "${name}" in the Compose file`);
     return;
   }
   const mode = convertMode(conversion, getValue(item, "mode"));
   const place = { path: target, ...(mode !== undefined && { mode }) };
-  reportOptions(conversion, item, ["source", "target", "mode"], "Berth owns the files of apps");
+  reportOptions(
+    conversion,
+    item,
+    ["source", "target", "mode"],
+    "Berth itself owns the files that it creates for apps",
+  );
   const content = readContent(conversion, declared);
   if (section === "secrets") {
     const secret = getSecretName(conversion.app);
@@ -102,7 +107,7 @@ function convertMode(
   if (node === undefined || text === undefined) return undefined;
   const [, digits] = /^0?o?([0-7]{3})$/.exec(text) ?? [];
   if (digits !== undefined) return `0${digits}`;
-  conversion.addLoss(node, `${text} is omitted: it is no octal mode, such as 0440`);
+  conversion.addLoss(node, `${text} is omitted: it is not an octal mode such as 0440`);
   return undefined;
 }
 

@@ -1,9 +1,9 @@
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Fields that an App without an end has, and a one-shot has not. */
+/** Fields that only an App with running containers can have, not a one-shot. */
 const fieldsOfServices = ["port", "domain", "ingress", "ports", "healthCheck"] as const;
 
-/** Converts a service for whose end other services wait, such as a migration, to a one-shot. */
+/** Converts a service to a one-shot if other services wait for its end, as for the end of a migration. */
 export function convertOneShot(conversion: ServiceConversion): void {
   const { spec } = conversion;
   spec.oneShot = true;
@@ -18,6 +18,6 @@ export function convertOneShot(conversion: ServiceConversion): void {
   conversion.publicPlaces.length = 0;
   conversion.addServiceFinding(
     "lost",
-    `omitted, because an app that runs once has none: ${omitted.join(", ")}`,
+    `an app that runs once cannot have these fields, which are omitted: ${omitted.join(", ")}`,
   );
 }

@@ -165,14 +165,14 @@ function reportUnhandled(conversion: ServiceConversion, findings: FindingList): 
       if (entry.key.startsWith("x-")) {
         conversion.addNote(
           entry,
-          "is omitted: it is an extension field, which Compose ignores, too",
+          "this key is omitted: it is an extension field, which Compose ignores, too",
         );
       } else if (isWhole) {
         conversion.addLoss(
           entry,
           `"${entry.key}" has no equivalent in an App${suggestServiceKey(entry.key)}`,
         );
-      } else conversion.addLoss(node, "has no equivalent in an App");
+      } else conversion.addLoss(node, "this value has no equivalent in an App");
     }
   }
 }

@@ -82,7 +82,10 @@ function convertTraefikLabel(
     return convertTraefikRule(scope, { key, value }, hints, text);
   if (section === "routers" && ignoredRouterOptions.test(option)) return;
   if (section === "routers" && option === "middlewares") {
-    scope.addNote(value, `the findings about the middlewares ${text} are at their declarations`);
+    scope.addNote(
+      value,
+      `other findings, at the declarations of the middlewares ${text}, report what is converted`,
+    );
     return;
   }
   if (section === "services" && option === "loadbalancer.server.port") {

@@ -30,7 +30,7 @@ export function convertVolumes(
     if (isNull(item)) continue;
     const mount = readMount(conversion, item);
     if (mount) convertMount(conversion, item, mount, getVolumeUsers);
-    else conversion.addLoss(item, "is omitted: it is not a volume");
+    else conversion.addLoss(item, "this value is omitted: it is not a volume");
   }
 }
 

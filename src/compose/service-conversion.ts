@@ -157,7 +157,7 @@ export class ServiceConversion {
   readText(node: ComposeNode | undefined): string | undefined {
     if (!node || isNull(node)) return undefined;
     if (node.kind !== "scalar") {
-      this.addLoss(node, "is omitted: a single value was expected here");
+      this.addLoss(node, "this value is omitted: a single value was expected here");
       return undefined;
     }
     this.markHandled(node);
@@ -175,7 +175,8 @@ export class ServiceConversion {
   readTexts(node: ComposeNode | undefined): Scalar[] {
     const found: Scalar[] = [];
     for (const item of listItems(node)) {
-      if (item.kind !== "scalar") this.addLoss(item, "is omitted: text was expected here");
+      if (item.kind !== "scalar")
+        this.addLoss(item, "this value is omitted: text was expected here");
       else if (item.value !== null) found.push(item);
     }
     return found;

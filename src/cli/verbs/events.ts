@@ -47,7 +47,8 @@ export function addEvents(program: Command, cli: Cli): void {
     const client = await cli.connect();
     const wanted = (event: EventView) => flags.warnings !== true || event.type === "Warning";
     const abort = new AbortController();
-    // The stream is opened before the list is read, so that no event is missed between the two.
+    // The stream of new events is opened before the list of earlier events is read, so that no event is missed between
+    // the two.
     const stream =
       flags.watch === true ? client.events.watch({ ...filter, signal: abort.signal }) : undefined;
     const next = stream?.next();

@@ -58,7 +58,10 @@ export function addGet(program: Command, cli: Cli): void {
     [
       ["berth get apps", "list every app, its status and URL"],
       ["berth get app hello -o yaml", "print the whole resource"],
-      ["berth get app hello -o yaml --export", "print its manifest, to save in a file"],
+      [
+        "berth get app hello -o yaml --export",
+        "print the manifest of the app hello, to save it in a file",
+      ],
       ["berth get apps -l team=web -o wide", "list apps with a label, with more columns"],
       ["berth get apps --stack blog", "list the apps of the stack blog"],
       ["berth get apps -w", "follow the changes of apps"],
@@ -121,7 +124,7 @@ function parseFilter({ selector = [], stack }: GetOptions): Selector {
 async function getStacks(cli: Cli, names: readonly string[], options: GetOptions): Promise<void> {
   if (options.watch === true || options.export === true || parseFilter(options).length > 0)
     throw new UsageError(
-      "stacks are listed without --watch, --export, --selector and --stack",
+      "`berth get stacks` cannot be used with --watch, --export, --selector or --stack",
       "berth get apps -w",
     );
   const client = await cli.connect();

@@ -51,7 +51,10 @@ export function addStart(models: Command, cli: Cli): void {
         "file with a chat template, or its text, in place of the one in the model's file",
       )
       .option("--deterministic", "give the same request the same answer, at the cost of speed")
-      .option("--no-deterministic", "do not; the opposite of --deterministic")
+      .option(
+        "--no-deterministic",
+        "allow small differences between answers to the same request (not --deterministic)",
+      )
       .option("--wait", "wait until the model serves requests, or has failed (the default)")
       .option("--no-wait", "return at once")
       .addOption(durationOption("--timeout <duration>", "maximum time to wait; default: no limit"))
@@ -62,7 +65,7 @@ export function addStart(models: Command, cli: Cli): void {
     [
       ["berth models start small", "load the model small"],
       ["berth models start Qwen/Qwen2.5-0.5B-Instruct-GGUF", "download a model, and load it"],
-      ["berth models start small --context 16384", "load it with a longer context"],
+      ["berth models start small --context 16384", "load the model with a longer context"],
     ],
   ).action(async (word: string, flags: StartFlags) => {
     const client = await cli.connect();
@@ -146,7 +149,7 @@ export function addStop(models: Command, cli: Cli): void {
         "Unloads a model; without a name, every running model. Requests in progress have ten seconds to end. The files stay on disk.",
       )
       .argument("[model]", "name or id of a model")
-      .option("--force", "stop it even if a spec file declares that it runs")
+      .option("--force", "stop the model even if a spec file declares that it runs")
       .option("--dry-run", "print what would happen, and change nothing")
       .addOption(outputOption()),
     [

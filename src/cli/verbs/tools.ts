@@ -94,5 +94,5 @@ function formatNoTools(appId: string | undefined, query: string | undefined): st
   if (query !== undefined) return "no tool found; `berth tools` lists all tools";
   return appId === undefined
     ? "no app declares tools"
-    : `no app ${appId} declares tools; \`berth tools\` lists those that do`;
+    : `no app ${appId} declares tools; \`berth tools\` lists the apps that declare tools`;
 }

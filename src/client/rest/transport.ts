@@ -120,7 +120,7 @@ function serverUnreachable(origin: string, cause: unknown): BerthError {
   const reason = cause instanceof Error ? describeCause(cause) : "no answer";
   return new BerthError("server_unreachable", `no Berth server answers at ${origin}: ${reason}`, {
     hint: isUntrusted(cause)
-      ? "if it is a certificate of the server's own authority, trust its root: NODE_EXTRA_CA_CERTS=root.crt berth ..."
+      ? "if the server has created its own certificate authority, trust the root certificate of this authority: NODE_EXTRA_CA_CERTS=root.crt berth ..."
       : "start one with `berth up`, or name another with --url or BERTH_URL",
     cause,
   });

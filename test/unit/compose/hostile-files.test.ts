@@ -85,7 +85,7 @@ test("variables that multiply are refused before they use much memory", () => {
   expect(problems[0]?.message).toContain("longer than 1 MiB after its variables are expanded");
   const many = `services:\n  a: { image: "a:1", command: ["${"$X".repeat(300)}"] }\n`;
   expect(failuresOf(many, { ".env": `X=${"x".repeat(100_000)}` })).toEqual([
-    "2 services.a.command[0]: it is longer than 1 MiB after its variables are expanded",
+    "2 services.a.command[0]: this value is longer than 1 MiB after its variables are expanded",
   ]);
   const values = Array.from({ length: 30 }, () => '"$X"').join(", ");
   const total = `services:\n  a: { image: "a:1", command: [${values}] }\n`;
@@ -176,14 +176,14 @@ test("a service with very many ports is read up to a limit", () => {
   for (const key of ["ports", "expose"]) {
     const text = `services: { a: { image: "a:1", ${key}: [${ports.join(", ")}] } }`;
     expect(findingsOf("lost", { "compose.yaml": text }).join("\n")).toContain(
-      "is omitted: it is after the first 1000 ports",
+      "this port is omitted: it is after the first 1000 ports",
     );
   }
   expect(
     findingsOf("lost", {
       "compose.yaml": 'services: { a: { image: "a:1", ports: ["1-65535:1-65535"] } }',
     }),
-  ).toEqual(["1 services.a.ports[0]: is omitted: it has more than 100 ports"]);
+  ).toEqual(["1 services.a.ports[0]: this port is omitted: it has more than 100 ports"]);
 });
 
 /** Imports `/project/compose.yaml` from files with absolute paths, some of which are links. */
