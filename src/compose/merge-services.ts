@@ -74,7 +74,7 @@ function mergeValues(base: ComposeNode, over: ComposeNode, place: ServicePath): 
   return over;
 }
 
-/** Joins both lists. An item of the later list replaces the item of the earlier list that has the same identity. */
+/** Joins two lists. An item of the later list replaces the item of the earlier list that has the same identity. */
 function joinLists(base: List, over: List, identityOf: (item: ComposeNode) => string): List {
   const items = new Map<string, ComposeNode>();
   for (const item of [...base.items, ...over.items]) items.set(identityOf(item), item);

@@ -164,7 +164,7 @@ export class ServiceConversion {
     return node.text;
   }
 
-  /** Returns true for the values that mean true in YAML 1.1. */
+  /** Returns true if the scalar is one of the words for true in YAML 1.1, such as `yes` or `on`. */
   isTrue(node: ComposeNode | undefined): boolean {
     return /^(true|yes|y|on|1)$/i.test(this.readText(node) ?? "");
   }

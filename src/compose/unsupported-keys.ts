@@ -19,7 +19,7 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   ],
   group_add: ["a process has the groups that its image declares", "user: UID:GID sets one group"],
   pid: ["an App sees only its own processes"],
-  ipc: ["an App shares no memory with other apps"],
+  ipc: ["an App cannot share memory with other apps"],
   uts: ["an App has a host name of its own"],
   userns_mode: ["an App has the user namespace of the engine"],
   cgroup: ["an App has a cgroup of its own"],
@@ -47,9 +47,12 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   oom_kill_disable: ["an app above its memory limit is killed"],
   oom_score_adj: ["an app above its memory limit is killed"],
   pids_limit: ["the number of processes is not limited"],
-  volumes_from: ["volumes belong to one app", "mount folders of the machine (hostPath) in both"],
+  volumes_from: [
+    "volumes belong to one app",
+    "mount the same folder of the machine (hostPath) in both apps",
+  ],
   external_links: [
-    "containers that Berth does not run are not on its network",
+    "containers that Berth does not run are not on the network of the apps",
     "publish a port of these containers",
   ],
   post_start: ["an App has no hooks: only its command runs in the container"],
@@ -71,8 +74,8 @@ const harmlessKeys: Readonly<Record<string, Explanation>> = {
   logging: ["Berth keeps the last 30 MB of each container's log: `berth logs`"],
   mem_reservation: ["Berth runs apps on one machine, and does not reserve resources for them"],
   annotations: ["containers have only the labels of Berth"],
-  attach: ["it is only for the terminal of Compose"],
-  develop: ["it is only for `compose watch`"],
+  attach: ["this key only affects the output of Compose in the terminal"],
+  develop: ["this key only affects `compose watch`"],
 };
 
 /** Reports every key without an equivalent in an App. */

@@ -2,7 +2,7 @@ import type { Environment } from "../base/process-environment.ts";
 import { createFlagName, type Default, type Setting } from "./setting.ts";
 import type { ValueType } from "./setting-values.ts";
 
-/** Facts about the process that defaults depend on. Paths are absolute. */
+/** Values of the process from which the defaults of settings are computed. Paths are absolute. */
 export interface ConfigContext {
   readonly dataDir: string;
   readonly environment: Environment;
@@ -39,10 +39,7 @@ export type ServerSetting<
   D extends ServerDefault = ServerDefault,
 > = Setting<D> & ServerSettingRow<Key, Value, D>;
 
-/**
- * Completes a row of the table of server settings: derives the names of the flag and of the environment variable from
- * the key.
- */
+/** Adds the names of the flag and of the environment variable, which are derived from the key, to a server setting. */
 export function setting<const Key extends string, Value, D extends ServerDefault>(
   row: ServerSettingRow<Key, Value, D>,
 ): ServerSetting<Key, Value, D> {

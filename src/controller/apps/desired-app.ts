@@ -81,7 +81,7 @@ export interface DesiredApp {
 export interface StackNetwork {
   readonly network: string;
   readonly labels: Labels;
-  /** The names of the App in this network. */
+  /** The names by which other Apps reach the App in this network. */
   readonly aliases: readonly string[];
   /** The IPv4 range, such as 10.213.0.0/16, from which the network gets a subnet. */
   readonly pool: string;

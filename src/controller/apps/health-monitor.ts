@@ -257,7 +257,7 @@ export class HealthMonitor {
 
 /**
  * Counts successive HTTP probes without an answer. Returns true if the probe was not answered and the count shows that
- * the port does not use HTTP, so that the silence is no failure.
+ * the port does not use HTTP, so that the missing answer does not count as a failure.
  */
 function toleratesSilence(target: MonitoredContainer, { isSilent = false }: ProbeResult): boolean {
   target.silentProbes = isSilent ? target.silentProbes + 1 : 0;

@@ -48,7 +48,7 @@ export function requeueAfter(input: {
       ? null
       : reconcileState.progressDeadlineAtMs(memory, desired, input.isProven);
   // Only a progress deadline in the future counts. A past deadline has no effect during the observation window, and
-  // counting it would queue the App after every run.
+  // would queue the App again after every run.
   if (deadline !== null && deadline >= nowMs) waits.push(deadline + 1);
   if (input.isObtaining) waits.push(nowMs + PROGRESS_REQUEUE_MS);
   return waits.length === 0 ? null : Math.max(1, Math.min(...waits) - nowMs);

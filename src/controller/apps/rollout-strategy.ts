@@ -52,7 +52,8 @@ export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy
   return {
     type: "rolling",
     reason: "Rolling",
-    message: "a new version takes over when all its replicas are healthy, without failed requests",
+    message:
+      "a new version gets the requests when all its replicas are healthy, and no request fails",
   };
 }
 

@@ -113,7 +113,7 @@ test.each([["1.2.3s"], ["99999999999999999999999h"], ["."], ["9e9s"]])(
 
 test.each(["!!js/function", "!!python/object", "!!binary"])("the YAML tag %s is refused", (tag) => {
   expect(failuresOf(`services: { a: { image: ${tag} "x" } }`)[0]).toContain(
-    "is not one of Compose",
+    "is not a tag of Compose",
   );
 });
 

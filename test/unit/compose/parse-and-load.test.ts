@@ -187,7 +187,7 @@ describe("invalid Compose files", () => {
     ["services: {}", /the project declares no service/],
     ["services:\n  a: { image: x, image: y }", /^compose.yaml:2 the key "image" is duplicated/],
     ["services:\n  a: *nowhere", /^compose.yaml:2 there is no anchor &nowhere/],
-    ["services:\n  a: !secret x", /^compose.yaml:2 the tag !secret is not one of Compose/],
+    ["services:\n  a: !secret x", /^compose.yaml:2 the tag !secret is not a tag of Compose/],
     ["services:\n  a: text", /^compose.yaml:2 must be a mapping/],
     [
       "services:\n  a: { ports: ['80'] }",
