@@ -145,8 +145,8 @@ export class MachineGit implements AsyncDisposable {
     } catch (error) {
       if (error instanceof GitExitError) {
         if (isMissingRef(error.stderr)) return false;
-        // This error means that an earlier fetch has already fetched the whole history, so another fetch cannot find
-        // the commit.
+        // git reports this error if an earlier fetch has already fetched the whole history, so another fetch cannot
+        // find the commit.
         if (depth === undefined && /unshallow on a complete repository/.test(error.stderr))
           return false;
       }
