@@ -332,7 +332,11 @@ export class ModelRun {
     } else if (step === "verify")
       this.#recordEvent("Normal", "Verified", `${what}: the digests match`);
     else if (step === "load")
-      this.#recordEvent("Normal", "Started", `in memory; clients call it "${this.#desired.name}"`);
+      this.#recordEvent(
+        "Normal",
+        "Started",
+        `the model is in memory; clients request it as "${this.#desired.name}"`,
+      );
     else if (step === "unload") this.#recordEvent("Normal", "Stopped", "out of memory");
   }
 
@@ -362,7 +366,7 @@ export class ModelRun {
     const model = assistant.reachable ? assistant.model : undefined;
     if (!this.#resource.status?.loaded || !model?.recovering || model.state === "resident") return;
     const why = model.error?.message ?? "its engine exited";
-    this.#recordEvent("Warning", "Crashed", `${why}; the assistant loads it again`);
+    this.#recordEvent("Warning", "Crashed", `${why}; the assistant loads the model again`);
   }
 
   #writeStatus(

@@ -131,7 +131,7 @@ export class NoticeScanner {
     for (const notice of notices) {
       emit({ ...notice, kind: "App", name, time, url });
       const { message } = notice;
-      // The notice is also recorded as an event, so that the user sees it there.
+      // The notice is also recorded as an event, so that the user sees it in the list of events.
       if (notice.events[0] === "unhealthy")
         events.record({ kind: "App", name, type: "Warning", reason: "HealthLost", message });
       if (notice.events[0] === "recovered")

@@ -291,7 +291,7 @@ class BuildKitSteps {
     if (!output) {
       const lines = new LineAssembler((text) => {
         running.tail.add(text);
-        // Concurrent stages need a prefix for each line.
+        // If stages are built concurrently, each line gets a prefix that names its stage.
         const prefix = this.#running.size > 1 ? running.prefix : "";
         this.#onOutput({ type: "log", text: `${prefix}${text}` });
       });

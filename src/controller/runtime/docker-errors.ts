@@ -128,14 +128,18 @@ const rules: readonly Rule[] = [
   [
     ADDRESS_REFUSED,
     (_, asked, cause) =>
-      new BerthError("engine_error", `cannot ${asked}: the engine refuses its address`, { cause }),
+      new BerthError(
+        "engine_error",
+        `cannot ${asked}: the engine refuses the address of the container`,
+        { cause },
+      ),
   ],
   [
     PORT_TAKEN,
     (match, asked, cause) =>
       new BerthError(
         "port_taken",
-        `cannot ${asked}: ${match[1] ? `the port ${match[1]} is taken` : "a port that it publishes is taken"}`,
+        `cannot ${asked}: ${match[1] ? `the port ${match[1]} is taken` : "a port that the container publishes is taken"}`,
         { cause, hint: "stop the program that listens on the port, or publish another port" },
       ),
   ],
@@ -150,7 +154,7 @@ const rules: readonly Rule[] = [
   [
     /invalid reference format|repository name must be lowercase/i,
     (_, asked, cause) =>
-      new BerthError("image_not_found", `cannot ${asked}: it is not an image reference`, {
+      new BerthError("image_not_found", `cannot ${asked}: the name is not an image reference`, {
         cause,
         hint: "write the image as name:tag or registry.example.org/name:tag, in lower case",
       }),

@@ -32,7 +32,7 @@ export interface AssistantControl {
 }
 
 export interface LoadModelRequest {
-  /** The name that clients use. */
+  /** The main name under which clients request the model. */
   readonly id: string;
   /** Further names by which clients may request the model, such as the repository id. */
   readonly aliases: readonly string[];

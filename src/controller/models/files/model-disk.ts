@@ -45,8 +45,8 @@ export interface ModelDiskOptions {
   readonly freeBytes?: () => Promise<number>;
   readonly limits?: RetryLimits;
   /**
-   * Checks a downloaded file. By default a file has to be a GGUF file. Only tests replace this function, because
-   * their files are no models.
+   * Checks a downloaded file. By default a file has to be a GGUF file. Only tests replace this function, because their
+   * files are not models.
    */
   readonly assertUsable?: (path: string, name: string) => Promise<void>;
 }

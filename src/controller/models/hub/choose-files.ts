@@ -104,7 +104,7 @@ function findByQuantization(
         hint:
           there.length > 0
             ? `the repository has ${formatList(there, "")}`
-            : `its file names contain no quantization: set file to one of ${formatList(models.map(describeGroup), "")}`,
+            : `the file names of the repository contain no quantization: set file to one of ${formatList(models.map(describeGroup), "")}`,
       },
     );
   }
@@ -189,7 +189,7 @@ function ambiguousChoiceError(problem: string, fit: readonly ModelGroup[]): Inva
   return new InvalidSpecError(
     message,
     [{ path: "/spec/file", message }],
-    "name one of them, with its folder, in spec.file",
+    "set spec.file to one of these files, with its folder",
   );
 }
 
