@@ -332,12 +332,8 @@ export class ModelRun {
     } else if (step === "verify")
       this.#recordEvent("Normal", "Verified", `${what}: the digests match`);
     else if (step === "load")
-      this.#recordEvent(
-        "Normal",
-        "Started",
-        `the model is in memory; clients request it as "${this.#desired.name}"`,
-      );
-    else if (step === "unload") this.#recordEvent("Normal", "Stopped", "out of memory");
+      this.#recordEvent("Normal", "Started", `the model is loaded as "${this.#desired.name}"`);
+    else if (step === "unload") this.#recordEvent("Normal", "Stopped", "the model is unloaded");
   }
 
   #recordFailure(step: JobStep, error: Error): void {

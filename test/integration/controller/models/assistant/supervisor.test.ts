@@ -344,7 +344,9 @@ describe("an assistant that belongs to a user or to another Berth", () => {
     const pid = await daemon(byPerson());
     const supervisor = supervise();
     await state(supervisor, "waiting");
-    expect(supervisor.report().message).toMatch(/^something listens at its control socket/);
+    expect(supervisor.report().message).toMatch(
+      /^a program listens at the assistant's control socket/,
+    );
     expect(isThere(pid)).toBe(true);
   });
 });
