@@ -51,7 +51,7 @@ function addDependency(conversion: ServiceConversion, node: ComposeNode, service
       `"${service}" is not part of this import, so the app does not wait for it`,
       conversion.project.services.entries.has(service)
         ? "include its profile with --profile"
-        : "check the spelling of its name",
+        : "check the spelling of the service's name",
     );
     return;
   }

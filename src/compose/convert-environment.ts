@@ -78,7 +78,7 @@ function readVariables(conversion: ServiceConversion, environment: ComposeNode):
       conversion.addLoss(
         value,
         `${key} takes its value from the environment of Compose, in which it is not set`,
-        "set it with --env-file, or add it to env",
+        "set the variable with --env-file, or add it to env",
       );
     }
   }
@@ -104,7 +104,7 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
       conversion.addLoss(
         path,
         message,
-        "import again on a machine that has the file, or add them to env",
+        "import again on a machine that has the file, or add the variables to env",
       );
     return;
   }

@@ -43,7 +43,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
   ] as const) {
     const value = getValue(node, key);
     const duration = value && convertDuration(conversion, value);
-    // Zero means the default, so the field is left out.
+    // In Compose, zero means the default, so the field is left out.
     if (duration !== undefined && isLongerThan(duration, 0)) health[field] = duration;
   }
   if (command) {

@@ -47,7 +47,7 @@ function convertMountedFile(
       item,
       `${target} is the file ${hostPath} of the machine that runs Berth`,
       section === "secrets"
-        ? "to store it encrypted, use `berth secrets set` and a variable that refers to the Secret"
+        ? "to store the value encrypted, use `berth secrets set` and a variable that refers to the Secret"
         : undefined,
     );
     return;
@@ -81,7 +81,7 @@ function convertMountedFile(
     conversion.addLoss(
       item,
       `${target} is missing: its content is not in the Compose file`,
-      `add it to the app: files: [{ path: ${target}, content: TEXT }]`,
+      `add the file to the app: files: [{ path: ${target}, content: TEXT }]`,
     );
   }
 }

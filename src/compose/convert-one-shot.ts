@@ -1,6 +1,6 @@
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Fields that only an App with running containers can have, not a one-shot. */
+/** Fields that an App can have only if its containers run until they are stopped. A one-shot cannot have them. */
 const fieldsOfServices = ["port", "domain", "ingress", "ports", "healthCheck"] as const;
 
 /** Converts a service to a one-shot if other services wait for its end, as for the end of a migration. */
@@ -10,7 +10,7 @@ export function convertOneShot(conversion: ServiceConversion): void {
   conversion.addServiceFinding(
     "note",
     "other services wait for this one to exit, so it runs once (oneShot)",
-    "its work has to be repeatable: an interrupted run is repeated",
+    "the work of this app has to be repeatable: an interrupted run is repeated",
   );
   const omitted = fieldsOfServices.filter((field) => spec[field] !== undefined);
   for (const field of [...fieldsOfServices, "restart", "replicas"] as const) delete spec[field];

@@ -117,7 +117,7 @@ function shouldPublish(conversion: ServiceConversion, item: PublishedMapping): b
     conversion.addLoss(
       node,
       `port ${container} has no fixed port on the machine, and is not published`,
-      "other apps can reach it; to publish it, add it to ports with a host port",
+      "other apps can reach this port; to publish it, add it to ports with a host port",
     );
     return false;
   }

@@ -145,14 +145,18 @@ function orderFields({ spec }: ServiceConversion): Manifest<"App">["spec"] {
 function reportUnsetVariables(conversion: ServiceConversion, scalar: Scalar): void {
   const { failure, unsetVariables: unset } = scalar;
   if (failure !== undefined) {
-    conversion.addFailure(scalar, failure, "set it in the project's .env, or with --env-file");
+    conversion.addFailure(
+      scalar,
+      failure,
+      "set the variable in the project's .env, or with --env-file",
+    );
   }
   for (const name of unset ?? []) {
     conversion.addUnhandledFinding(
       "lost",
       scalar,
       `the variable ${name} is not set, and is replaced by nothing`,
-      "set it in the project's .env, or with --env-file, and import again",
+      "set the variable in the project's .env, or with --env-file, and import again",
     );
   }
 }

@@ -57,9 +57,13 @@ function reportForeignMiddlewares(scope: ServiceConversion, labels: readonly Ent
       .map((name) => name.trim())
       .filter((name) => name !== "" && !declared.has(name.replace(/@docker$/, "")));
     if (foreign.length === 0) continue;
-    const message = `${foreign.join(", ")}: no label of this service declares this middleware, and it is omitted`;
+    const message = `${foreign.join(", ")}: no label of this service declares this middleware, so the middleware is omitted`;
     if (foreign.some((name) => /auth|allow|white|ip|secure/i.test(name))) {
-      scope.addUnsafe(value, message, "if it limits access, set ingress.basicAuth");
+      scope.addUnsafe(
+        value,
+        message,
+        "if the middleware limits access to the app, set ingress.basicAuth",
+      );
     } else scope.addLoss(value, message);
   }
 }

@@ -22,7 +22,7 @@ export interface AssistantConfig {
   /** The name of the program that started the daemon; undefined if the user started it. */
   readonly startedBy: string | undefined;
   readonly dataDir: string;
-  /** The port on 127.0.0.1. With 0 the system chooses a free port. */
+  /** The port of the daemon on 127.0.0.1. With 0 the system chooses a free port. */
   readonly port: number;
   /**
    * Values of the Origin header of web pages that may use the port, in addition to the pages that are always allowed.

@@ -149,7 +149,7 @@ export interface AppLogLine {
 export type AppLogEntry = AppLogLine | { readonly skipped: number; readonly container: string };
 
 export interface SpecFileReport {
-  /** The path below the watched folder. */
+  /** The path of the file below the watched folder. */
   readonly file: string;
   readonly state: "applied" | "invalid" | "conflict";
   /** sha256 of the file's text. */

@@ -62,7 +62,7 @@ export function addEvents(program: Command, cli: Cli): void {
         else if (change.type === "event" && change.event !== undefined && wanted(change.event))
           await cli.print(formatLiveEvent(cli, change.event, flags.output));
       }
-      cli.note("the server has ended the stream");
+      cli.note("the server has ended the stream of events");
     } finally {
       abort.abort();
       await next?.catch(() => {});

@@ -114,7 +114,9 @@ export function addGet(program: Command, cli: Cli): void {
   });
 }
 
-/** Returns the selector of --selector and --stack. The stack of a resource is one of its labels. */
+/**
+ * Returns the label selector that results from --selector and --stack. The stack of a resource is one of its labels.
+ */
 function parseFilter({ selector = [], stack }: GetOptions): Selector {
   const own =
     stack === undefined ? [] : [{ key: STACK_LABEL, operator: "=", value: stack } as const];
@@ -148,7 +150,7 @@ function mergeGroups(references: readonly ResourceGroup[]): ResourceGroup[] {
   return [...byKind].map(([kind, names]) => ({ kind, names: [...new Set(names)] }));
 }
 
-/** Fetches the documents of -o json and -o yaml: resources, and for templates the entries of the catalog. */
+/** Fetches the documents that -o json and -o yaml print: resources, and for templates the entries of the catalog. */
 async function fetchDocuments(
   client: Client,
   group: ResourceGroup,

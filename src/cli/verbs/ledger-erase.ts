@@ -75,7 +75,10 @@ async function confirmErasure(
   if (!(await confirm(cli, question))) throw declinedError("nothing was erased");
 }
 
-/** Erases the texts, through the companion if it runs. Resolves to undefined if the user has interrupted this. */
+/**
+ * Erases the sealed texts of entries that are older than `before`, through the companion if it runs. Resolves to
+ * undefined if the user has interrupted this.
+ */
 async function erase(
   cli: Cli,
   dir: string,
@@ -91,7 +94,7 @@ async function erase(
       "wrong_state",
       `the assistant that writes this ledger is running (${dir})`,
       {
-        hint: "stop it, then run this command again",
+        hint: "stop the assistant, then run this command again",
       },
     );
   const { withCompanion } = await import("../companion/connect-companion.ts");

@@ -94,7 +94,7 @@ async function readValueFromInput(cli: Cli): Promise<string> {
   } catch {
     throw new UsageError(
       "standard input is not UTF-8 text",
-      "encode it first, for example with base64",
+      "encode the value first, for example with base64",
     );
   }
 }

@@ -37,7 +37,7 @@ export function addStart(models: Command, cli: Cli): void {
       .alias("run")
       .summary("load a model into memory, so that it serves requests")
       .description(
-        "Loads a model into memory, where it stays until `berth models stop`, even after a restart of the server. Downloads it first if it is not on disk. If memory is short, it replaces models that were started before. Ctrl-C stops the progress display, nothing else.",
+        "Loads a model into memory, where it stays until `berth models stop`, even after a restart of the server. Downloads it first if it is not on disk. If memory is short, models that were started earlier are unloaded for it. Ctrl-C stops the progress display, nothing else.",
       )
       .argument("<model>", "name or id of a model")
       .option(

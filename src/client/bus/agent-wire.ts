@@ -28,7 +28,7 @@ export interface ToolRow {
 
 /** The result of a call, or its state while it waits for a confirmation. */
 export interface CallDetail {
-  /** `ok`, `confirm`, or an error code. */
+  /** The status of the call: `ok`, `confirm`, or an error code. */
   readonly code: string;
   readonly message: string;
   readonly appId: string;

@@ -15,7 +15,7 @@ import type { ObservedContainer } from "../runtime/port.ts";
 
 /** A file as it is written on this machine. Its content may be secret and is never logged. */
 export interface AppFileSpec {
-  /** The path in the containers. */
+  /** The path of the file in the containers. */
   readonly path: string;
   readonly hostPath: string;
   readonly content: string;

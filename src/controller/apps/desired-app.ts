@@ -46,7 +46,7 @@ export interface DesiredApp {
   readonly imageId: string | null;
   /** The digest of the image in its registry; null if no registry is known to have it. */
   readonly digest: string | null;
-  /** registry: the image is pulled. source: the image is built. */
+  /** The origin of the image: `registry` if it is pulled, `source` if it is built from source. */
   readonly origin: "registry" | "source";
   readonly strategy: Strategy;
   readonly exposure: Exposure;

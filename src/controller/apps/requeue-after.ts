@@ -6,7 +6,7 @@ import * as reconcileState from "./reconcile-state.ts";
 import { windowRequeueAtMs } from "./rollout-window.ts";
 
 const UNFINISHED_REQUEUE_MS = 250;
-/** The delay while the engine is removing or restarting a container. */
+/** The delay until the next reconcile while the engine is removing or restarting a container. */
 const ENGINE_BUSY_REQUEUE_MS = 500;
 /** The interval at which the status shows the progress of a pull or a build. */
 const PROGRESS_REQUEUE_MS = 1_000;

@@ -28,7 +28,7 @@ export function parseEntryType(mode: string): TreeEntry["type"] {
     case 0o160000:
       return "submodule";
     default:
-      throw invalidTree(`an entry has the mode ${JSON.stringify(mode)}`);
+      throw invalidTree(`an entry of the commit has the unknown mode ${JSON.stringify(mode)}`);
   }
 }
 

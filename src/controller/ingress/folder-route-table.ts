@@ -174,7 +174,7 @@ export class FolderRouteTable implements AppRouteTable, AsyncDisposable {
     return this.#mutex.runExclusive(HOSTS_LOCK, () =>
       withDiskErrors(async () => {
         const folder = join(this.folder, "hosts");
-        // The direct routes are changed first, because they have precedence over every other route of the host.
+        // The direct routes of a host are changed first, because Caddy prefers them to every other route of the host.
         for (const app of this.#markers.setHosts(hosts)) await this.#synchronize(app);
         for (const app of new Set(hosts.values()))
           await mkdir(this.#appFolder(app), { recursive: true, mode: 0o700 });

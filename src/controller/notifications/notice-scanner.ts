@@ -53,7 +53,7 @@ export class NoticeScanner {
     this.#onNotice = parts.onNotice;
     this.#cursor = Number(parts.store.settings.get(CURSOR) ?? parts.store.lastSequence);
     this.#savedCursor = this.#cursor;
-    // Every app is checked once, because a notice may have become due while Berth was not running.
+    // Every app is checked once at the start, because a notice may have become due while Berth was not running.
     for (const app of parts.store.list("App")) this.#rechecks.set(app.metadata.name, 0);
   }
 

@@ -75,7 +75,7 @@ export class BuildReader {
     else this.#handlePull(message);
   }
 
-  /** Emits the last line if it has no newline. */
+  /** Emits the last line of the output if the output does not end with a newline. */
   flush(): void {
     this.#classic.flush();
     this.#buildKit.flush();

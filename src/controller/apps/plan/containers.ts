@@ -7,7 +7,7 @@ import { getReplicaIndex, getSpecHash, isHealthy, isUp } from "./observed-contai
 import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
 import type { Operation } from "./plan-types.ts";
 
-/** This file plans the operations that single containers need, independent of the rollout strategy. */
+/** The functions in this file plan the operations that single containers need, independent of the rollout strategy. */
 
 /** Plans the network and the volumes of missing containers, and the creation and start of these containers. */
 export function planCreations(

@@ -11,7 +11,7 @@ import type { DriftHistory } from "../drift-history.ts";
 import type { RestartHistory } from "../restart-budget.ts";
 import type { Strategy } from "../rollout-strategy.ts";
 
-/** This file has the types of the input and the result of an App's plan. */
+/** The types of the input and of the result of planning an App. */
 
 export interface ObservedApp {
   /** True if the App is a one-shot whose desired version has run to its end. */

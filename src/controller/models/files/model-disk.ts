@@ -36,7 +36,7 @@ export interface ModelDiskOptions {
   readonly logger: Logger;
   /** The disk budget of all models, which `collect` enforces; undefined for no limit. */
   readonly budgetBytes: number | undefined;
-  /** The limit of all downloads together; undefined for no limit. */
+  /** The bandwidth limit of all downloads together; undefined for no limit. */
   readonly bandwidthBytesPerSecond: number | undefined;
   /** The version of Berth, which servers get in the user agent. */
   readonly version: string;

@@ -92,7 +92,7 @@ function findByQuantization(
 ): ModelGroup {
   const canonical = canonicalQuantization(wanted);
   const exact = models.filter(({ first }) => first.quantization === canonical);
-  // Q4_K_XL also matches UD-Q4_K_XL if no other file matches.
+  // The quantization Q4_K_XL in a spec also matches files with UD-Q4_K_XL if no other file matches.
   const dynamic = models.filter(({ first }) => first.quantization === `UD-${canonical}`);
   const fit = exact.length > 0 ? exact : dynamic;
   if (fit.length === 0) {
