@@ -15,7 +15,7 @@ import type { ServiceConversion } from "./service-conversion.ts";
  */
 export const EXTENSION_KEY = "x-berth";
 
-/** The sections of the extension. */
+/** The sections that the extension of a service can have. */
 export interface BerthExtension {
   readonly labels?: Readonly<Record<string, unknown>>;
   readonly annotations?: Readonly<Record<string, unknown>>;
@@ -34,7 +34,10 @@ export function listSecretVariables({ body }: ServiceConversion): readonly Compo
   });
 }
 
-/** Applies the extension of a service to its App, and reports what it makes public or mounts from the machine. */
+/**
+ * Applies the extension of a service to its App, and reports the ports that the extension makes public and the folders
+ * of the machine that it mounts.
+ */
 export function applyExtension(
   conversion: ServiceConversion,
   manifest: Manifest<"App">,

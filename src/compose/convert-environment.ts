@@ -137,7 +137,7 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
   conversion.addNote(
     path,
     `the variables of ${file} are copied into env`,
-    "Berth does not read the file again: change them in the spec",
+    "Berth does not read the file again: change the variables in the spec",
   );
 }
 

@@ -56,7 +56,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
   if (startInterval) {
     conversion.addNote(
       startInterval,
-      "Berth checks containers more often while they start, without a setting",
+      "Berth always checks containers more often while they start, so it needs no such setting",
     );
   }
   if (Object.keys(health).length > 0) conversion.spec.healthCheck = health;

@@ -125,7 +125,7 @@ function shouldPublish(conversion: ServiceConversion, item: PublishedMapping): b
     conversion.addLoss(
       node,
       `port ${host} of the machine belongs to Berth's ingress`,
-      "remove a reverse proxy of your own, and give the apps behind it domains",
+      "remove your own reverse proxy from the project, and give the apps behind it domains",
     );
     return false;
   }

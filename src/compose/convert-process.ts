@@ -90,7 +90,7 @@ function convertPullPolicy(conversion: ServiceConversion): void {
     conversion.addLoss(
       node,
       `there is no pull policy "${policy}"; Berth pulls an image that is missing`,
-      "pullPolicy: Always asks the registry at each deploy",
+      "with pullPolicy: Always, Berth asks the registry at each deploy",
     );
   }
 }

@@ -31,7 +31,7 @@ export function convertTraefikLabels(
     if (port !== undefined && port !== first) {
       conversion.addLoss(
         label.value,
-        `the router ${router} leads to port ${port}, and the app has only the port ${first}: its hosts are omitted`,
+        `the router ${router} leads to port ${port}, and the app has only the port ${first}: the hosts of this router are omitted`,
         "an app of its own, or a reverse proxy in an app, can serve a second port",
       );
     } else convertTraefikLabel(conversion, label, hints, stripped);

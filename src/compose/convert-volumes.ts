@@ -104,7 +104,7 @@ function convertBindMount(
     conversion.addUnhandledFinding(
       "note",
       item,
-      `mounts ${hostPath} of the machine that runs Berth`,
+      `this app mounts ${hostPath} of the machine that runs Berth`,
       "create it before the app starts: Berth does not create it",
     );
   }

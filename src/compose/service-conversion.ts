@@ -36,7 +36,7 @@ export interface PublicPlace {
   readonly url: string | null;
   /** The public port of the machine, such as `222/tcp` or `192.0.2.1:53/udp`; null if this entry describes a URL. */
   readonly port: string | null;
-  /** Completes the sentence "public, because ...". */
+  /** The reason why the address is public, as the end of the sentence "public, because ...". */
   readonly why: string;
   readonly place: SourceLocation;
 }

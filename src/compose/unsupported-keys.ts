@@ -15,7 +15,7 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   sysctls: ["an App has no kernel settings of its own", "set them on the machine"],
   ulimits: [
     "an App has the default limits of the engine",
-    "set them in the engine's configuration",
+    "set these limits in the engine's configuration",
   ],
   group_add: ["a process has the groups that its image declares", "user: UID:GID sets one group"],
   pid: ["an App sees only its own processes"],

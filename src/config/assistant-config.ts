@@ -17,7 +17,7 @@ import { type Default, resolveDefault } from "./setting.ts";
  * frozen, and all paths are absolute.
  */
 export interface AssistantConfig {
-  /** system: the daemon with local models, on port 7777. user: the companion of one user, on port 7778. */
+  /** `system` is the daemon with local models, on port 7777. `user` is the companion of one user, on port 7778. */
   readonly instance: "system" | "user";
   /** The name of the program that started the daemon; undefined if the user started it. */
   readonly startedBy: string | undefined;

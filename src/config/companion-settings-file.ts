@@ -99,7 +99,7 @@ export interface CompanionFile {
   readonly disabledApps: ReadonlySet<string>;
   /** The ids of tools that are never called, as `app_id/tool`. */
   readonly disabledTools: ReadonlySet<string>;
-  /** strict: the program that requested a call may not confirm it. */
+  /** With `strict`, the program that requested a call may not confirm it. */
   readonly confirm: "any" | "strict";
   /** True if port 7778 serves the programs of other users, too. */
   readonly servesOtherUsers: boolean;

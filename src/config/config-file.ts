@@ -33,7 +33,7 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     }
     throw new ConfigError(
       `the config file ${file} cannot be read: ${getErrorMessage(error)}`,
-      "make it readable, or name another file with --config",
+      "make the file readable, or name another file with --config",
     );
   }
   if (text.length > FILE_BYTES_MAX)

@@ -42,7 +42,7 @@ export interface Config {
    * `tcp://10.0.0.2:2375`.
    */
   readonly dockerHost: string;
-  /** auto: a Caddy process on this machine, otherwise a Caddy container, otherwise no ingress. */
+  /** `auto` means a Caddy process on this machine, otherwise a Caddy container, otherwise no ingress. */
   readonly ingress: "auto" | "process" | "container" | "off";
   /** Image for running Caddy in a container. */
   readonly ingressImage: string;

@@ -16,7 +16,7 @@ type ServerDefault = Default<ConfigContext> | undefined;
 
 interface ServerSettingRow<Key extends string, Value, D extends ServerDefault>
   extends ValueType<Value> {
-  /** Name in a config file. The flag and the variable are derived from it. */
+  /** The name of the setting in a config file. The flag and the variable are derived from it. */
   readonly key: Key;
   /**
    * Name of an environment variable that other programs also use for this setting; if absent, the name is derived from
@@ -27,8 +27,8 @@ interface ServerSettingRow<Key extends string, Value, D extends ServerDefault>
   readonly help: string;
   readonly default: D;
   /**
-   * True for a path. Relative paths are resolved against the folder of the config file, or against the working
-   * directory.
+   * True if the value is a path. Relative paths are resolved against the folder of the config file, or against the
+   * working directory.
    */
   readonly isPath?: boolean;
 }

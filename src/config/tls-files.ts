@@ -16,7 +16,7 @@ export function pairTlsFiles(
   if (certFile === undefined || keyFile === undefined)
     throw new ConfigError(
       "tls_cert and tls_key belong together, but only one of them is set",
-      "set both to serve the API over HTTPS, or neither",
+      "set both options to serve the API over HTTPS, or neither",
     );
   return Object.freeze({ certFile, keyFile });
 }

@@ -146,7 +146,7 @@ function findRefusal(
   { partial, accept }: ImportFlags,
 ): string | undefined {
   if (partial !== true && findings.some(({ level }) => level === "failed")) {
-    return "nothing is written: a part could not be converted (--partial writes the rest)";
+    return "nothing is written: a service could not be converted (--partial writes the others)";
   }
   if (accept !== "unsafe" && findings.some(({ level }) => level === "unsafe")) {
     return "nothing is written: an app would be less safe than the file requests, or reach outside of the project (--accept unsafe writes it)";

@@ -97,7 +97,7 @@ export async function withLedger(
 }
 
 /**
- * Reads the key of the encrypted texts. If the key is in the keyring, reads it from there through
+ * Reads the key with which the ledger's texts are encrypted. If the key is in the keyring, reads it from there through
  * the session bus.
  */
 export async function unlockLedgerTexts(

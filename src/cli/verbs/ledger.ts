@@ -219,7 +219,12 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
         )
         .option("--from <size>", "earlier size of the ledger", integerBetween(0, SEQ_MAX)),
     ),
-    [["berth ledger checkpoint > kept.txt", "later: berth ledger verify --against kept.txt"]],
+    [
+      [
+        "berth ledger checkpoint > kept.txt",
+        "save the checkpoint, for a later berth ledger verify --against kept.txt",
+      ],
+    ],
   ).action(async (flags: CommonFlags & { from?: number }) => {
     await withLedger(cli, flags, async (opened) => {
       const { note, size, origin, root } = opened.readCheckpoint();

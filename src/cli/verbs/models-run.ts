@@ -111,7 +111,7 @@ async function requestStart(client: Client, word: string, flags: StartFlags): Pr
   return write.dryRun ? write.report.name : write.model.name;
 }
 
-/** Returns the text of a template. The command reads the file, because the server may be another machine. */
+/** Returns the text of a chat template. The command reads the file, because the server may be another machine. */
 async function readTemplate(textOrFile: string): Promise<string> {
   if (isChatTemplateText(textOrFile)) return textOrFile;
   try {

@@ -85,7 +85,7 @@ function addApprove(tools: Command, cli: Cli): void {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ agent }, signal) => {
       await agent.approveTool(appId, tool, digest, signal);
-      await cli.print(`${appId} ${tool} is approved as it is now`);
+      await cli.print(`the present definition of ${appId} ${tool} is approved`);
     });
   });
 }

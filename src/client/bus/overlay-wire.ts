@@ -56,7 +56,7 @@ export interface ConsentQuestion {
 }
 
 export interface TurnResult {
-  /** `ok`, or the code of the error that ended the query. */
+  /** The result of the query: `ok`, or the code of the error that ended it. */
   readonly code: string;
   readonly message: string;
   readonly usage:

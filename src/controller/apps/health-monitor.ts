@@ -234,7 +234,7 @@ export class HealthMonitor {
       const ranMs = this.#options.clock.now() - Math.min(target.startedAtMs, target.watchedSinceMs);
       return ranMs >= MIN_RUNNING_MS
         ? { healthy: true, message: "running" }
-        : { healthy: false, message: "running for less than a second" };
+        : { healthy: false, message: "the container has run for less than a second" };
     }
     const { isRollingOut, isMute } = target;
     const probe = isRollingOut && !isMute ? (check.rolloutProbe ?? check.probe) : check.probe;

@@ -20,7 +20,7 @@ export interface MachineGitOptions {
   /** The URL for git; never with a password. */
   readonly address: string;
   readonly displayUrl: string;
-  /** The header value `Basic …`, for http(s). */
+  /** The value of the Authorization header, `Basic …`, for http(s). */
   readonly authorization?: string | undefined;
   readonly ssh?:
     | { readonly privateKey: string; readonly knownHosts: string | undefined }

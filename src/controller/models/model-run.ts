@@ -87,7 +87,7 @@ export class ModelRun {
     });
   }
 
-  /** Clears the failure of a step whose goal was reached later, such as a load that the assistant finished alone. */
+  /** Clears the failure of a step whose goal was reached later, such as a load that the assistant completed. */
   #clearResolvedFailure(
     { operations, blockedBy }: ModelPlan,
     { stored, assistant }: ObservedModel,

@@ -140,7 +140,10 @@ function dockerfileFailure(
       "set the path of the Dockerfile in the App's source; .dockerignore may exclude it",
     );
   if (/Dockerfile.* cannot be empty|no build stage in current context/i.test(text))
-    return failed("the Dockerfile has no FROM line", "begin it with FROM and a base image");
+    return failed(
+      "the Dockerfile has no FROM line",
+      "begin the Dockerfile with FROM and a base image",
+    );
   const target =
     /(?:failed to reach build target|target stage) (?:")?([^\s"]+)/i.exec(text)?.[1] ?? undefined;
   if (target !== undefined) return failed(`the Dockerfile has no stage ${target}`);

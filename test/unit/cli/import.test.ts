@@ -98,7 +98,7 @@ it("berth import exits with 1 if a service cannot be converted, and with --stric
   const failed = await run("plausible.yaml -o specs");
   expect(failed.code).toBe(1);
   expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL must be set/m);
-  expect(failed.errors).toContain("nothing is written: a part could not be converted");
+  expect(failed.errors).toContain("nothing is written: a service could not be converted");
   expect(readdirSync(folder)).not.toContain("specs");
   expect((await run("plausible.yaml")).output).not.toContain("kind: App");
   expect((await run("plausible.yaml -o specs --partial")).code).toBe(1);

@@ -199,7 +199,7 @@ test("hosts of a router that leads to a second port of a container do not become
       level: "lost",
       line: 8,
       message:
-        "the router console leads to port 9001, and the app has only the port 9000: its hosts are omitted",
+        "the router console leads to port 9001, and the app has only the port 9000: the hosts of this router are omitted",
     }),
   );
 });

@@ -25,8 +25,8 @@ const BUS_POLL_MS = 15_000;
  */
 const BUS_RETRY_MS = 1_000;
 /**
- * The longest restart delay. Most causes of a failed start, such as a missing package, need the user, so that earlier
- * attempts would fail too.
+ * The longest restart delay. Most causes of a failed start, such as a missing package, need an action of the user, so
+ * that attempts at shorter intervals would fail, too.
  */
 const RESTART_DELAY_MAX_MS = 5 * 60_000;
 /**
